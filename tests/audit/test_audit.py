@@ -381,7 +381,7 @@ def test_a_configuration_is_described_without_addresses():
         return width
 
     references = dv.references.Train(functools.partial(make, 3), count=2)
-    assert " at 0x" not in settings.described(references)
+    assert " at 0x" not in settings.describe_references(references)
 
 
 def test_logits_whose_first_rows_sum_to_one_are_audited_and_rounded_probabilities_are_not():

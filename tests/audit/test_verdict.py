@@ -8,8 +8,8 @@ import pytest
 
 import divulge as dv
 from divulge.auditing import audit_page
-from divulge.auditing.audit_summary import decided
-from divulge.auditing.nominal import realised
+from divulge.auditing.audit_summary import summarise_decision
+from divulge.auditing.nominal import realised_fpr
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import html, in_words
 from divulge.report.markdown import render
@@ -248,7 +248,7 @@ def test_every_answer_is_said_in_words_in_the_report_and_is_plain_data():
 
 def test_a_realised_fpr_is_judged_by_its_interval_and_by_what_one_calibration_explains():
     def found(above):
-        return realised(np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)], np.arange(99.0), 0.05)
+        return realised_fpr(np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)], np.arange(99.0), 0.05)
 
     assert found(20).judged == "agrees"
     assert found(35).judged.startswith("above, as in one of ")
@@ -272,7 +272,7 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
 def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, said):
     outside = np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)]
     outcome = scored({"loss": np.r_[np.zeros(10), outside]}, sizes(10, 400))["loss"]
-    warnings = decided(outcome, outcome.selection(fpr=0.05), 0.05, 1).warnings
+    warnings = summarise_decision(outcome, outcome.selection(fpr=0.05), 0.05, 1).warnings
     flagged = [warning for warning in warnings if "the realised FPR at nominal 0.05" in warning]
     assert len(flagged) == bool(said)
     assert not said or said in flagged[0]

@@ -14,13 +14,13 @@ from divulge.targets import GivesLogits, GivesTokens, Metered, adapt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.auditing.case import Case, Log
+    from divulge.auditing.case import PreparedAudit, AuditLog
     from divulge.recipes import Recipe, Signal
     from divulge.targets import GivesLabels
     from divulge.types import Floats, PartialRecords, Records
 
 
-def names(recipes: Sequence[Recipe]) -> dict[str, str]:
+def signal_names(recipes: Sequence[Recipe]) -> dict[str, str]:
     """What the signal of each recipe is called in the tables, by recipe.
 
     Two signals may share a name though they are configured differently; the later one is told by its recipe.
@@ -33,37 +33,39 @@ def names(recipes: Sequence[Recipe]) -> dict[str, str]:
     return {recipe.name: called.get(id(recipe.signal), recipe.signal_name) for recipe in recipes}
 
 
-def signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal | PreparedSignal]:
+def active_signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal | PreparedSignal]:
     """The signals that question the target themselves, each once, by what they are called in the tables."""
-    called = names(recipes)
+    called = signal_names(recipes)
     return {called[r.name]: r.signal for r in recipes if not isinstance(r.signal, str)}
 
 
-def measured(case: Case, log: Log) -> dict[str, Floats]:
+def measure_active_signals(case: PreparedAudit, log: AuditLog) -> dict[str, Floats]:
     """Signals that themselves question the target, by name."""
     values: dict[str, Floats] = {}
-    for name, signal in signals(case.given.recipes).items():
+    for name, signal in active_signals(case.given.recipes).items():
         if isinstance(signal, PartialSignal):
             assert case.partial is not None
             assert isinstance(case.target, GivesLogits)
             known, own = case.partial.seen, case.given.population
-            work = partial(completed, signal, case.target, known, own, case.references, case.classes, case.seed)
+            work = partial(_measure_partial, signal, case.target, known, own, case.references, case.classes, case.seed)
         elif isinstance(signal, PreparedSignal):
             assert isinstance(case.target, GivesLogits | GivesTokens)
-            work = partial(prepared, signal, case.target, case.views[0], case.given.population, case.seed)
+            work = partial(_measure_prepared, signal, case.target, case.views[0], case.given.population, case.seed)
         else:
-            work = partial(asked, signal, case.target, case.views[0])
+            work = partial(_measure_signal, signal, case.target, case.views[0])
         values[name], log.queries[name] = log.timed(f"signal {name}", work)
     return values
 
 
-def asked(signal: Signal, target: GivesLogits | GivesLabels | GivesTokens, records: Records) -> tuple[Floats, int]:
+def _measure_signal(
+    signal: Signal, target: GivesLogits | GivesLabels | GivesTokens, records: Records
+) -> tuple[Floats, int]:
     """One number per record, and the queries made."""
     meter = Metered(target)
     return signal.measure(meter, records), meter.queries
 
 
-def prepared(
+def _measure_prepared(
     signal: PreparedSignal, target: GivesLogits | GivesTokens, records: Records, population: Records, seed: int
 ) -> tuple[Floats, int]:
     """One number per document, with documents of the population at hand, and the queries made."""
@@ -71,7 +73,7 @@ def prepared(
     return ready.measure(target, records), getattr(ready, "queries", 1) * len(records)
 
 
-def completed(
+def _measure_partial(
     signal: PartialSignal,
     target: GivesLogits,
     seen: PartialRecords,
@@ -93,11 +95,13 @@ def completed(
     """
     fitted = signal.fit(population, seed)
     count = getattr(signal, "shadows", 0)
-    compared = {"shadows": _shadows(references, population, count, classes, seed)} if count else {}
+    compared = {"shadows": _train_shadow_models(references, population, count, classes, seed)} if count else {}
     return fitted.measure(target, seen, **compared), fitted.queries * len(seen)
 
 
-def _shadows(references: Any, population: Records, count: int, classes: int, seed: int) -> list[GivesLogits]:
+def _train_shadow_models(
+    references: Any, population: Records, count: int, classes: int, seed: int
+) -> list[GivesLogits]:
     """Targets trained on random halves of the population.
 
     Reference models leave their outputs behind; these can still be asked, for gradients too.
@@ -110,12 +114,12 @@ def _shadows(references: Any, population: Records, count: int, classes: int, see
         groups=number_groups(population.x, population.y),
     ).trained_on
     return [
-        _trained(references, population[half], classes, seeds.derive_seed(seed, "shadow", at))
+        _train_shadow_model(references, population[half], classes, seeds.derive_seed(seed, "shadow", at))
         for at, half in enumerate(halves[:count])
     ]
 
 
-def _trained(references: Any, records: Records, classes: int, seed: int) -> GivesLogits:
+def _train_shadow_model(references: Any, records: Records, classes: int, seed: int) -> GivesLogits:
     if isinstance(references, Custom):
         return adapt(references.train(records, seed), outputs=references.outputs)
     return adapt(references.one(records, seed=seed, classes=classes), device=references.device)

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     Sets = Mapping[str, Records]
 
 
-def check(sets: Sets, recipes: Sequence[Recipe]) -> None:
+def check_record_sets(sets: Sets, recipes: Sequence[Recipe]) -> None:
     """Raise where members, non-members and population do not go together, or lack what the recipes read.
 
     Raises:
         divulge.InputError: other shapes, labels or kinds of ids; an id in two sets; labels that are missing, or one.
     """
-    _same_kind(sets)
-    _plain_ids(sets)
-    _distinct_ids(sets)
-    _needs_labels(sets, recipes)
-    _needs_numbers(sets, recipes)
-    _several_classes(sets)
+    _check_same_shape(sets)
+    _check_id_types(sets)
+    _check_distinct_ids(sets)
+    _check_labels_present(sets, recipes)
+    _check_numeric(sets, recipes)
+    _check_several_classes(sets)
 
 
 def check_documents(sets: Sets) -> None:
@@ -53,7 +53,7 @@ def check_documents(sets: Sets) -> None:
             raise InputError(f"{name}: {len(empty)} documents are empty (first: row {empty[0]}); leave them out")
 
 
-def _same_kind(sets: Sets) -> None:
+def _check_same_shape(sets: Sets) -> None:
     shapes = {name: records.x.shape[1:] for name, records in sets.items()}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
@@ -64,7 +64,7 @@ def _same_kind(sets: Sets) -> None:
         raise InputError(f"records: every set must have labels, or none; {without} has none")
 
 
-def _plain_ids(sets: Sets) -> None:
+def _check_id_types(sets: Sets) -> None:
     """Ids go into a Parquet file and are compared between the sets."""
     kinds = {}
     for name, records in sets.items():
@@ -81,7 +81,7 @@ def _plain_ids(sets: Sets) -> None:
         raise InputError(f"records: ids of all sets must be of the same kind, got {listed}")
 
 
-def _distinct_ids(sets: Sets) -> None:
+def _check_distinct_ids(sets: Sets) -> None:
     for first, second in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
         ids, others = sets[first].ids, sets[second].ids
         shared = np.array([]) if ids is None or others is None else np.intersect1d(ids, others)
@@ -92,7 +92,7 @@ def _distinct_ids(sets: Sets) -> None:
             )
 
 
-def _needs_labels(sets: Sets, recipes: Sequence[Recipe]) -> None:
+def _check_labels_present(sets: Sets, recipes: Sequence[Recipe]) -> None:
     needing = [recipe.name for recipe in recipes if recipe.needs_labels]
     if needing and sets["members"].y is None:
         usable = [recipe.name for recipe in book.recipes() if not recipe.needs_labels]
@@ -102,7 +102,7 @@ def _needs_labels(sets: Sets, recipes: Sequence[Recipe]) -> None:
         )
 
 
-def _needs_numbers(sets: Sets, recipes: Sequence[Recipe]) -> None:
+def _check_numeric(sets: Sets, recipes: Sequence[Recipe]) -> None:
     needing = [recipe.name for recipe in recipes if recipe.needs_numbers]
     if needing and sets["members"].x.dtype == object:
         raise InputError(
@@ -111,7 +111,7 @@ def _needs_numbers(sets: Sets, recipes: Sequence[Recipe]) -> None:
         )
 
 
-def _several_classes(sets: Sets) -> None:
+def _check_several_classes(sets: Sets) -> None:
     labels = [records.y for records in sets.values() if records.y is not None]
     if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
         raise InputError(

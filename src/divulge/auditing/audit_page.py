@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from divulge import evaluation
 from divulge.auditing import class_lanes, decision_tables, exposed, fairness, known, recipe_tables, shift, trade_off
-from divulge.auditing.recipe_tables import notes, table
-from divulge.auditing.verdict import at_once, counted, scopes, verdict
+from divulge.auditing.recipe_tables import recipe_notes, recipe_table
+from divulge.auditing.verdict import simultaneous_confidence, format_counts, scopes, decide_verdict
 from divulge.errors import InputError
 from divulge.report import Fold, Link, Page, Section, Table, advice, in_words, origin, regulators
 from divulge.report.markdown import percent, shown
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from divulge.results import Answer, AuditSummary
     from divulge.results.provenance import Provenance
 
-__all__ = ["notes", "page", "table"]
+__all__ = ["recipe_notes", "audit_page", "recipe_table"]
 
 _HEADINGS: Mapping[Answer, str] = {
     "leak found": "Leak found",
@@ -32,7 +32,7 @@ _HEADINGS: Mapping[Answer, str] = {
 }
 
 
-def page(
+def audit_page(
     audit: Findings,
     summary: AuditSummary,
     said: Verdict,
@@ -48,20 +48,23 @@ def page(
         inner: the same audit under other conditions, by name.
         made: where the run comes from, where that was noted.
     """
-    strongest = said.recipe or _largest(summary)
+    strongest = said.recipe or _largest_auc(summary)
     sections = [
-        _advice(audit, summary),
-        Section("Evidence", [recipe_tables.best(summary, strongest), recipe_tables.every(summary)]),
-        known.section(audit, tuple(inner.values())),
-        trade_off.section(audit, strongest),
-        class_lanes.section(summary, strongest),
-        decision_tables.section(summary, strongest),
-        shift.section(audit.about.transfer),
-        *([] if said.answer == "split is confounded" else [exposed.section(audit, strongest)]),
-        fairness.section(summary),
-        _others(inner),
-        regulators.section(_answers(audit, said, summary, strongest)),
-        _origin(summary, made),
+        _advice_section(audit, summary),
+        Section(
+            "Evidence",
+            [recipe_tables.strongest_recipe_table(summary, strongest), recipe_tables.all_recipes_fold(summary)],
+        ),
+        known.known_share_section(audit, tuple(inner.values())),
+        trade_off.trade_off_section(audit, strongest),
+        class_lanes.classes_section(summary, strongest),
+        decision_tables.decisions_section(summary, strongest),
+        shift.transfer_section(audit.about.transfer),
+        *([] if said.answer == "split is confounded" else [exposed.exposed_section(audit, strongest)]),
+        fairness.fairness_section(summary),
+        _links_section(inner),
+        regulators.section(_regulator_answers(audit, said, summary, strongest)),
+        _origin_section(summary, made),
     ]
     return Page(
         title="Membership inference audit",
@@ -75,20 +78,20 @@ def page(
     )
 
 
-def _largest(summary: AuditSummary) -> str:
+def _largest_auc(summary: AuditSummary) -> str:
     """The recipe with the largest AUC, where the verdict names none."""
     areas = {name: recipe.auc for name, recipe in summary.recipes.items()}
     return max(areas, key=lambda name: 0.0 if (area := areas[name]) is None else area.value)
 
 
-def _advice(audit: Findings, summary: AuditSummary) -> Section:
+def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
     leaks = summary.verdict.answer == "leak found"
     return Section(advice.TITLE, advice.against_membership(documents=audit.about.texts is not None) if leaks else [])
 
 
-def _answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
+def _regulator_answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
     valid = summary.verdict.answer != "split is confounded"
-    bound = _epsilon(audit, strongest) if valid else None
+    bound = _epsilon_bound(audit, strongest) if valid else None
     epsilon = None
     if bound is not None:
         epsilon = (
@@ -104,12 +107,12 @@ def _answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: s
     )
 
 
-def _epsilon(audit: Findings, recipe: str) -> float | None:
+def _epsilon_bound(audit: Findings, recipe: str) -> float | None:
     """Bound ε by the scores that the verdict judges, and by what the records leave unexplained of them if that is less.
 
     None where there are too few records.
     """
-    outcome, confidence = scopes(audit)[-1].outcomes[list(audit).index(recipe)], at_once(audit)
+    outcome, confidence = scopes(audit)[-1].outcomes[list(audit).index(recipe)], simultaneous_confidence(audit)
     judged = [scores for scores in (outcome.scores, outcome.unexplained) if scores is not None]
     try:
         bounds = [evaluation.epsilon_lower_bound(one, outcome.members, confidence=confidence) for one in judged]
@@ -118,12 +121,14 @@ def _epsilon(audit: Findings, recipe: str) -> float | None:
     return min(bound.low for bound in bounds)
 
 
-def _others(inner: Mapping[str, Findings]) -> Section:
-    links = [Link(f"{name}/report.html", f"Report: {name}.", verdict(other).plain) for name, other in inner.items()]
+def _links_section(inner: Mapping[str, Findings]) -> Section:
+    links = [
+        Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(other).plain) for name, other in inner.items()
+    ]
     return Section("The same audit under other conditions", links)
 
 
-def _origin(summary: AuditSummary, made: Provenance | None) -> Section:
+def _origin_section(summary: AuditSummary, made: Provenance | None) -> Section:
     about = summary.about
     settings = about.settings
     told = {"seed": str(settings.seed), "target": settings.target}
@@ -149,7 +154,7 @@ def _origin(summary: AuditSummary, made: Provenance | None) -> Section:
 def _facts(summary: AuditSummary) -> dict[str, str]:
     counts = summary.about.counts
     return {
-        "candidates": counted(counts.members, counts.nonmembers),
+        "candidates": format_counts(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
         "unseen classes": ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
         or "none",

@@ -14,31 +14,33 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
     from divulge.results import AuditSummary, Group
 
-_LISTED = 300  # classes or subgroups in a table
+_MAX_LISTED = 300  # classes or subgroups in a table
 
 
-def section(summary: AuditSummary, strongest: str) -> Section:
+def classes_section(summary: AuditSummary, strongest: str) -> Section:
     """A chart of all recipes, and the table of the strongest, by class and by subgroup."""
     blocks: list[Block] = []
     for one in ("class", "group"):
         series = {
-            name: _groups(recipe.classes if one == "class" else recipe.groups)
+            name: _groups_with_auc(recipe.classes if one == "class" else recipe.groups)
             for name, recipe in summary.recipes.items()
         }
         series = {name: groups for name, groups in series.items() if any(row.auc for row in groups.values())}
         if strongest in series:
-            blocks.append(_chart(summary, series, one, strongest))
+            blocks.append(_group_chart(summary, series, one, strongest))
         groups = summary.recipes[strongest].classes if one == "class" else summary.recipes[strongest].groups
         if groups:
-            blocks.append(Fold(f"{strongest} by {one}, in figures", [_rates(groups, one, strongest, max(summary.fpr))]))
+            blocks.append(
+                Fold(f"{strongest} by {one}, in figures", [_group_table(groups, one, strongest, max(summary.fpr))])
+            )
     return Section("Classes and subgroups", blocks)
 
 
-def _groups(groups: Mapping[str, Group]) -> Mapping[str, Group]:
+def _groups_with_auc(groups: Mapping[str, Group]) -> Mapping[str, Group]:
     return {name: row for name, row in groups.items() if row.auc is not None}
 
 
-def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one: str, strongest: str) -> Chart:
+def _group_chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one: str, strongest: str) -> Chart:
     unseen = (
         {in_words.class_name(label, summary.class_names) for label in summary.unseen_classes}
         if one == "class"
@@ -62,12 +64,12 @@ def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one
     )
 
 
-def _rates(groups: Mapping[str, Group], one: str, name: str, level: float) -> Table:
+def _group_table(groups: Mapping[str, Group], one: str, name: str, level: float) -> Table:
     """The rates of each; of very many, those with the largest AUC."""
     largest = sorted(groups, key=lambda group: -(0.0 if (area := groups[group].auc) is None else area.value))
-    kept, count = set(largest[:_LISTED]), len(groups)
-    most = f" Of {count:,}, the {_LISTED} with the largest AUC are listed; summary.json has all."
-    most = most if count > _LISTED else ""
+    kept, count = set(largest[:_MAX_LISTED]), len(groups)
+    most = f" Of {count:,}, the {_MAX_LISTED} with the largest AUC are listed; summary.json has all."
+    most = most if count > _MAX_LISTED else ""
     columns = [one, "members", "non-members", "AUC", "TPR", "FPR"]
     rows = [
         [group, str(row.members), str(row.nonmembers), *map(shown, (row.auc, row.tpr, row.fpr))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge import evaluation
 from divulge.auditing import covariate_adjustment, plausibility
-from divulge.auditing.verdict import CONFIDENCE, hidden_leaks, raw_scopes, scopes, verdict
+from divulge.auditing.verdict import CONFIDENCE, find_hidden_leaks, unadjusted_scopes, scopes, decide_verdict
 from divulge.errors import InputError
 from divulge.evaluation.comparison import STATISTICS, asked_fpr
 from divulge.results.recorded import UNEQUAL
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 METRICS = ("auc", "advantage", "epsilon")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
-EXPLAINED = (
+EXPLAINED_BY_RECORDS = (
     "not so once what the records alone explain is taken out of the score: a difference between the sets that is too "
     "small for the blind baseline to see could do the same, or hide it"
 )
@@ -77,20 +77,20 @@ def compare(
         raise InputError(f"compare: no recipe in common ({', '.join(before)}; {', '.join(after)})")
     if recipes is not None:
         shared = [check_choice(name, "recipes", shared) for name in recipes]
-    _same_models(before, after, shared)
+    _check_same_training(before, after, shared)
     differences = []
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
     for name in shared:
         first, second = before[name].on(to), after[name].on(of)
         if first.counted is not None:  # copies are no further observations
             first, second = first.on(first.counted), second.on(first.counted)
-        differences += [_difference(name, first, second, statistic, confidence) for statistic in statistics]
+        differences += [_measure_difference(name, first, second, statistic, confidence) for statistic in statistics]
     return differences
 
 
-def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
+def _check_same_training(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
     """Refuses where the difference would be one of the attack and not of the target."""
-    apart = {name: _apart(before, after, name) for name in recipes}
+    apart = {name: _training_differences(before, after, name) for name in recipes}
     if told := [f"{name} ({', '.join(ways)})" for name, ways in apart.items() if ways]:
         rest = [name for name, ways in apart.items() if not ways]
         instead = f"; recipes that can be compared: {', '.join(rest)}" if rest else ""
@@ -99,7 +99,7 @@ def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
         )
 
 
-def _apart(before: Audit, after: Audit, name: str) -> list[str]:
+def _training_differences(before: Audit, after: Audit, name: str) -> list[str]:
     """Settings of a recipe's reference models that differ, in words."""
     first, second = (
         {"references": recipe.references, **(recipe.training or {})}
@@ -112,7 +112,7 @@ def _apart(before: Audit, after: Audit, name: str) -> list[str]:
     ]
 
 
-def _difference(name: str, first: Outcome, second: Outcome, statistic: str, confidence: float) -> Difference:
+def _measure_difference(name: str, first: Outcome, second: Outcome, statistic: str, confidence: float) -> Difference:
     return Difference(
         name,
         statistic,
@@ -246,8 +246,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     metrics = {one.metric: None for one in limits}
     asked = {
-        (outcome.recipe, scope.name, metric): (outcome, without, scope.adjusted, _lacking(audit, scope, metric))
-        for scope, raw in zip(scopes(audit), raw_scopes(audit), strict=True)
+        (outcome.recipe, scope.name, metric): (outcome, without, scope.adjusted, _missing_reason(audit, scope, metric))
+        for scope, raw in zip(scopes(audit), unadjusted_scopes(audit), strict=True)
         for outcome, without in zip(scope.outcomes, raw.outcomes, strict=True)
         for metric in metrics
     }
@@ -265,10 +265,10 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     void = CONFOUNDED if audit.about.told_apart or (blind is not None and blind.confounded) else ""
     if adjustment is not None and adjustment.confounded:
         void = covariate_adjustment.describe_confounding(adjustment).rstrip(".")
-    if not void and (found := verdict(audit)).answer == "split is confounded":
+    if not void and (found := decide_verdict(audit)).answer == "split is confounded":
         void = found.plain.rstrip(".")
-    unlike = plausibility.doubt(audit)
-    hidden = {(name, scope.name) for scope in scopes(audit) for name in hidden_leaks(audit, scope)}
+    unlike = plausibility.describe_doubt(audit)
+    hidden = {(name, scope.name) for scope in scopes(audit) for name in find_hidden_leaks(audit, scope)}
     unexplained = {
         key: evaluation.measure(outcome.unexplained, outcome.members, key[-1], each)
         for key, (outcome, *_, lacking) in asked.items()
@@ -283,10 +283,10 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
             measured,
             void
             or lacking
-            or _contrary(audit, name, one, measured, unadjusted.get((name, scope, metric)), each)
-            or _explained(measured, unexplained.get((name, scope, metric)), one, hidden=(name, scope) in hidden)
-            or _reversed(measured, one)
-            or _unlike(measured, one.limit, unlike),
+            or _contrary_reason(audit, name, one, measured, unadjusted.get((name, scope, metric)), each)
+            or _explained_reason(measured, unexplained.get((name, scope, metric)), one, hidden=(name, scope) in hidden)
+            or _reversed_reason(measured, one)
+            or _implausible_reason(measured, one.limit, unlike),
             adjusted=adjusted,
         )
         for one in limits
@@ -296,7 +296,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     ]
 
 
-def _contrary(
+def _contrary_reason(
     audit: Audit, recipe: str, limit: Limit, measured: Estimate | None, raw: Estimate | None, confidence: float
 ) -> str:
     """Why another comparison of the same run forbids the ruling; empty where none does."""
@@ -308,15 +308,15 @@ def _contrary(
             return ""
         if measured.low > limit.limit:
             owed = recipe in texts.owed_to_length(1 - confidence)
-            return covariate_adjustment.OWED_TO_LENGTH if owed else ""
+            return covariate_adjustment.EXPLAINED_BY_LENGTH if owed else ""
         masked = texts.length <= UNEQUAL and recipe in texts.seen_at_equal_length(1 - confidence)
-        return covariate_adjustment.contrary_evidence(audit, (), confidence) if masked else ""
-    if measured.high <= limit.limit and raw is not None and _exceeds(raw, limit):
-        return covariate_adjustment.contrary_evidence(audit, [recipe], confidence)
+        return covariate_adjustment.describe_contrary_evidence(audit, (), confidence) if masked else ""
+    if measured.high <= limit.limit and raw is not None and _is_above(raw, limit):
+        return covariate_adjustment.describe_contrary_evidence(audit, [recipe], confidence)
     return ""
 
 
-def _explained(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
+def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
     """Why a limit is not ruled broken, or kept, where the unexplained score does not say the same; empty if it does.
 
     ``hidden`` where the verdict finds a leak in the unexplained score alone.
@@ -324,30 +324,30 @@ def _explained(measured: Estimate | None, unexplained: Estimate | None, limit: L
     if measured is None or unexplained is None:
         return ""
     broken, kept = measured.low > limit.limit, measured.high <= limit.limit
-    contradicted = (broken and unexplained.low <= limit.limit) or (kept and (hidden or _exceeds(unexplained, limit)))
-    return EXPLAINED if contradicted else ""
+    contradicted = (broken and unexplained.low <= limit.limit) or (kept and (hidden or _is_above(unexplained, limit)))
+    return EXPLAINED_BY_RECORDS if contradicted else ""
 
 
-def _reversed(measured: Estimate | None, limit: Limit) -> str:
+def _reversed_reason(measured: Estimate | None, limit: Limit) -> str:
     """Why a limit on the AUC is not kept by a score that finds members when it is turned round; empty elsewhere."""
     kept = measured is not None and measured.high <= limit.limit
-    return REVERSED if measured is not None and kept and _exceeds(measured, limit) else ""
+    return REVERSED if measured is not None and kept and _is_above(measured, limit) else ""
 
 
-def _exceeds(estimate: Estimate, limit: Limit) -> bool:
+def _is_above(estimate: Estimate, limit: Limit) -> bool:
     """Whether the interval lies above the limit; of an AUC, also that of the opposite score."""
     return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
 
 
-def _unlike(measured: Estimate | None, limit: float, doubt: str) -> str:
+def _implausible_reason(measured: Estimate | None, limit: float, doubt: str) -> str:
     """Why a limit is not kept by a target that may be another model; empty where it is broken all the same."""
     return doubt if doubt and (measured is None or measured.low <= limit) else ""
 
 
-def _lacking(audit: Audit, scope: Scope, metric: str) -> str:
+def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
     """What the statistic lacks, in words; empty where there are records enough."""
     if audit.adjustment is not None and not scope.adjusted:
-        apart = covariate_adjustment.named(audit.adjustment)
+        apart = covariate_adjustment.describe_covariates(audit.adjustment)
         return f"hardly any members and non-members{scope.where} are alike in {apart}"
     if not metric.startswith("tpr@fpr="):
         return ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from divulge.auditing.result import Audit
     from divulge.types import Tone
 
-_HEADINGS: dict[Tone, str] = {
+_HEADINGS_BY_TONE: dict[Tone, str] = {
     "clear": "Less is given away",
     "leak": "More is given away",
     "doubt": "Less by some measures, more by others",
@@ -26,13 +26,13 @@ _HEADINGS: dict[Tone, str] = {
 }
 
 
-def at_once(before: Audit, after: Audit) -> list[Difference]:
+def compare_simultaneously(before: Audit, after: Audit) -> list[Difference]:
     """Paired differences whose intervals hold together with 95 % confidence (Bonferroni); errors as `compare`."""
     single = compare(before, after)
     return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(single))
 
 
-def finding(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
+def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
     """The answer in a sentence, and its tone.
 
     Args:
@@ -48,45 +48,45 @@ def finding(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
         return f"No difference could be shown between the runs. {counted}", "undecided"
     if fallen and risen:
         return (
-            f"The second run gives away less by some measures and more by others: {_told(fallen)}, but {_told(risen)}. "
+            f"The second run gives away less by some measures and more by others: {_describe_change(fallen)}, but {_describe_change(risen)}. "
             f"{counted}",
             "doubt",
         )
     if fallen and doubt:
         return (
             f"What a defence changed cannot be told: of the second run, {doubt}. So it may be another model. "
-            f"{in_words.capital(_told(fallen))}. {counted}",
+            f"{in_words.capital(_describe_change(fallen))}. {counted}",
             "undecided",
         )
     which, way = (fallen, "less") if fallen else (risen, "more")
-    return f"The second run gives away {way}: {_told(which)}. {counted}", "clear" if fallen else "leak"
+    return f"The second run gives away {way}: {_describe_change(which)}. {counted}", "clear" if fallen else "leak"
 
 
-def _foremost(changes: Sequence[Difference]) -> Difference:
+def _foremost_change(changes: Sequence[Difference]) -> Difference:
     """The change of the strongest attack, by its AUC where that changed: the largest change would flatter a defence."""
     return max(changes, key=lambda one: (one.statistic == "auc", max(one.before.value, one.after.value)))
 
 
-def _told(changes: Sequence[Difference]) -> str:
-    one = _foremost(changes)
+def _describe_change(changes: Sequence[Difference]) -> str:
+    one = _foremost_change(changes)
     verb = "fell" if one.change.high < 0 else "rose"
     return (
-        f"{_name(one.statistic)} of {one.recipe} {verb} from {one.before.value:.3f} to {one.after.value:.3f} (change "
+        f"{_statistic_name(one.statistic)} of {one.recipe} {verb} from {one.before.value:.3f} to {one.after.value:.3f} (change "
         f"{shown(one.change, '+')})"
     )
 
 
-def rows(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
+def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of the table of changes."""
     columns = ["recipe", "statistic", "before", "after", "change"]
     return columns, [
-        [d.recipe, _name(d.statistic), shown(d.before), shown(d.after), shown(d.change, "+")] for d in changes
+        [d.recipe, _statistic_name(d.statistic), shown(d.before), shown(d.after), shown(d.change, "+")] for d in changes
     ]
 
 
-def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
+def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
     """The finding, a chart of the changes for each statistic, and all of them in figures."""
-    said, tone = finding(changes, plausibility.doubt(after))
+    said, tone = summarise_changes(changes, plausibility.describe_doubt(after))
     sure = in_words.per_cent(CONFIDENCE)
     unlike = tone == "undecided" and any(one.change.high < 0 for one in changes)
     note = (
@@ -97,23 +97,23 @@ def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
         title="What a defence changed",
         verdict=said,
         tone=tone,
-        heading="Nothing can be said of the second model" if unlike else _HEADINGS[tone],
-        pictures=_pictures(changes, tone),
+        heading="Nothing can be said of the second model" if unlike else _HEADINGS_BY_TONE[tone],
+        pictures=_change_pictures(changes, tone),
         more=(f"Before: {before.verdict.plain}", f"After: {after.verdict.plain}"),
         sections=[
-            Section("Changes", [*_charts(changes), Table(*rows(changes), note=note)]),
+            Section("Changes", [*_change_charts(changes), Table(*change_table(changes), note=note)]),
             Section("What this does not say", [Paragraph(_LIMITS)]),
-            regulators.section(_answers(said, changes)),
+            regulators.section(_regulator_answers(said, changes)),
         ],
     )
 
 
-def _pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
+def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
     """The AUC of which the verdict speaks, before and after, as pairs told right."""
     moved = [one for one in changes if one.change.high < 0 or one.change.low > 0]
-    if tone not in ("clear", "leak") or _foremost(moved).statistic != "auc":
+    if tone not in ("clear", "leak") or _foremost_change(moved).statistic != "auc":
         return ()
-    one = _foremost(moved)
+    one = _foremost_change(moved)
     counts = {"Before": round(100 * one.before.value), "After": round(100 * one.after.value)}
     return tuple(
         Dots(f"{when}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
@@ -121,7 +121,7 @@ def _pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
     )
 
 
-def _answers(said: str, changes: Sequence[Difference]) -> Answers:
+def _regulator_answers(said: str, changes: Sequence[Difference]) -> Answers:
     names = ", ".join(dict.fromkeys(one.recipe for one in changes))
     return Answers(
         means=f"membership inference by {names}, on both models.",
@@ -136,16 +136,16 @@ _LIMITS = (
 )
 
 
-def _charts(changes: Sequence[Difference]) -> list[Chart]:
+def _change_charts(changes: Sequence[Difference]) -> list[Chart]:
     made = []
     for statistic in dict.fromkeys(one.statistic for one in changes):
         estimates = {one.recipe: one.change for one in changes if one.statistic == statistic}
-        spec = charts.intervals(estimates, quantity=f"change of {_name(statistic)}", reference=0.0)
+        spec = charts.intervals(estimates, quantity=f"change of {_statistic_name(statistic)}", reference=0.0)
         note = "Left of the dashed line: less than before."
-        made.append(Chart(spec, title=f"Change of {_name(statistic)}", note=note))
+        made.append(Chart(spec, title=f"Change of {_statistic_name(statistic)}", note=note))
     return made
 
 
-def _name(statistic: str) -> str:
+def _statistic_name(statistic: str) -> str:
     level = statistic.removeprefix("tpr@fpr=")
     return "AUC" if statistic == "auc" else f"TPR at FPR {in_words.per_cent(float(level))}"

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from divulge.auditing.case import Case
+    from divulge.auditing.case import PreparedAudit
     from divulge.auditing.findings import Findings
     from divulge.results import Numbers
     from divulge.types import Array
 
-NEXT = "Draw non-members at random from the records that training records were drawn from, and audit again"
-_PLAIN = {"length": "document length", "year": "years named", "topic": "topic"}
+REDRAW_ADVICE = "Draw non-members at random from the records that training records were drawn from, and audit again"
+_READABLE_NAMES = {"length": "document length", "year": "years named", "topic": "topic"}
 
 
-def check_columns(value: Any, count: int) -> dict[str, Array] | None:
+def check_covariates(value: Any, count: int) -> dict[str, Array] | None:
     """Columns that the user names, by name; of an array they are numbered.
 
     Args:
@@ -52,10 +52,10 @@ def check_columns(value: Any, count: int) -> dict[str, Array] | None:
         columns = {f"covariate {at + 1}": wide[:, at] for at in range(wide.shape[1])}
     if not columns:
         raise InputError("covariates: at least 1 column is needed, got none")
-    return {name: _column(name, values, count) for name, values in columns.items()}
+    return {name: _check_covariate(name, values, count) for name, values in columns.items()}
 
 
-def _column(name: str, values: Any, count: int) -> Array:
+def _check_covariate(name: str, values: Any, count: int) -> Array:
     column = to_numpy(values, f"covariates: {name}")
     if column.shape != (count,):
         raise InputError(
@@ -75,7 +75,7 @@ def _column(name: str, values: Any, count: int) -> Array:
     return column
 
 
-def collect(case: Case) -> Covariates | None:
+def collect_covariates(case: PreparedAudit) -> Covariates | None:
     """The covariates of the candidates: of texts those that they show, and what the user named; None without any."""
     given, parts = case.given, []
     if given.candidates.x.dtype == object:
@@ -85,7 +85,7 @@ def collect(case: Case) -> Covariates | None:
     return covariates.joined(parts) if any(part.names for part in parts) else None
 
 
-def read(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
+def read_covariates(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
     """Covariates that were kept with a run.
 
     Raises:
@@ -95,15 +95,15 @@ def read(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
     return Covariates(tuple(frame.columns), np.column_stack(columns))
 
 
-def as_frame(held: Covariates) -> pl.DataFrame:
+def covariates_to_frame(held: Covariates) -> pl.DataFrame:
     """Covariates as a table to keep with a run; no text can be read from it."""
     return tables.from_arrays(dict(zip(held.names, held.values.T, strict=True)))
 
 
-OWED_TO_LENGTH = "members and non-members differ in length, and nothing is seen among documents of like length"
+EXPLAINED_BY_LENGTH = "members and non-members differ in length, and nothing is seen among documents of like length"
 
 
-def contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float) -> str:
+def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float) -> str:
     """What another comparison shows that the adjusted one does not, in words; empty where none does.
 
     Args:
@@ -115,15 +115,15 @@ def contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float
     if recipes and adjustment is not None:
         return (
             f"by {in_words.listed(list(dict.fromkeys(recipes)))} members can be told from non-members without "
-            f"adjustment, and not when adjusted for {named(adjustment)}, so that it cannot be said whether the model "
-            f"or a difference between the sets is behind it. {NEXT}"
+            f"adjustment, and not when adjusted for {describe_covariates(adjustment)}, so that it cannot be said whether the model "
+            f"or a difference between the sets is behind it. {REDRAW_ADVICE}"
         )
     if recipes and texts is not None:
-        return f"{OWED_TO_LENGTH} by {in_words.listed(list(dict.fromkeys(recipes)))}. {NEXT}"
+        return f"{EXPLAINED_BY_LENGTH} by {in_words.listed(list(dict.fromkeys(recipes)))}. {REDRAW_ADVICE}"
     if texts is not None and (seen := texts.seen_at_equal_length(1 - confidence)):
         return (
             f"by {in_words.listed(seen)} members can be told from non-members among documents of like length, and not "
-            f"on the whole. {NEXT}"
+            f"on the whole. {REDRAW_ADVICE}"
         )
     return ""
 
@@ -132,26 +132,26 @@ def describe_confounding(adjustment: Adjustment) -> str:
     """Why members and non-members that are alike in the covariates cannot be compared, and what to do next."""
     if not adjustment.overlap:
         return (
-            f"The split is confounded: hardly any members and non-members are alike in {named(adjustment)}, so none "
-            f"can be compared. {NEXT}."
+            f"The split is confounded: hardly any members and non-members are alike in {describe_covariates(adjustment)}, so none "
+            f"can be compared. {REDRAW_ADVICE}."
         )
     return (
-        f"The split is confounded: by {named(adjustment)} members can be told from non-members without the model, also "
-        f"where the sets were balanced in this respect (p = {adjustment.p_value:.2g}). {NEXT}."
+        f"The split is confounded: by {describe_covariates(adjustment)} members can be told from non-members without the model, also "
+        f"where the sets were balanced in this respect (p = {adjustment.p_value:.2g}). {REDRAW_ADVICE}."
     )
 
 
-def named(adjustment: Adjustment) -> str:
+def describe_covariates(adjustment: Adjustment) -> str:
     """What was adjusted for, in words."""
-    return in_plain_words(adjustment.adjusted_for)
+    return format_covariates(adjustment.adjusted_for)
 
 
-def in_plain_words(names: Sequence[str]) -> str:
+def format_covariates(names: Sequence[str]) -> str:
     """Covariates as a reader would call them, one after the other."""
-    return in_words.listed([_PLAIN.get(kind, kind) for kind in names])
+    return in_words.listed([_READABLE_NAMES.get(kind, kind) for kind in names])
 
 
-def describe(adjustment: Adjustment) -> str:
+def describe_adjustment(adjustment: Adjustment) -> str:
     """What was adjusted for and how many records took part, in a sentence."""
     kept, total = int(adjustment.kept.sum()), len(adjustment.kept)
     relative = [name for name, share in adjustment.explained.items() if share > 0]
@@ -159,12 +159,12 @@ def describe(adjustment: Adjustment) -> str:
     if relative:
         scores = f"scores of {in_words.listed(relative)} are relative to what it leads one to expect"
     return (
-        f"Adjusted for {named(adjustment)}: members are compared with non-members that are alike in this respect, "
+        f"Adjusted for {describe_covariates(adjustment)}: members are compared with non-members that are alike in this respect, "
         f"{kept:,} of {total:,} records took part, and {scores}."
     )
 
 
-def summarise(audit: Findings, numbers: Mapping[str, Numbers]) -> AdjustmentSummary | None:
+def summarise_adjustment(audit: Findings, numbers: Mapping[str, Numbers]) -> AdjustmentSummary | None:
     """What was adjusted for, with the numbers of adjusted scores; None where nothing was."""
     made = audit.adjustment
     if made is None:
@@ -179,5 +179,5 @@ def summarise(audit: Findings, numbers: Mapping[str, Numbers]) -> AdjustmentSumm
         p_value=made.p_value,
         overlap=made.overlap,
         recipes=numbers,
-        text=describe(made),
+        text=describe_adjustment(made),
     )

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
     from divulge.results import AuditSummary, Called, RealisedRate
 
-_CLAIMED = (
+_CLAIMS_NOTE = (
     "A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown (95 %, Beta "
     "distribution of the conformal rank)."
 )
-_KEPT = (
+_REALISED_NOTE = (
     "The share of true non-members called members by a conformal-rank threshold on calibration records, which nothing "
     "was trained on, and whether its 95 % interval contains the nominal rate. A rate above nominal may be the luck of "
     "one calibration; where it is called too high, such luck has less than 5 % probability over all rows together. "
@@ -25,13 +25,16 @@ _KEPT = (
 )
 
 
-def section(summary: AuditSummary, strongest: str) -> Section:
+def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     """Claims and realised rates of the strongest recipe; those of the others folded."""
     names = list(summary.recipes)
     warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
-    blocks: list[Block] = [_short(summary, strongest)]
+    blocks: list[Block] = [_decision_table(summary, strongest)]
     blocks.append(
-        Fold(f"All recipes ({len(names)}), and what was realised", [_claims(summary, names), _realised(summary, names)])
+        Fold(
+            f"All recipes ({len(names)}), and what was realised",
+            [_claims_table(summary, names), _realised_table(summary, names)],
+        )
     )
     return Section(
         "Decisions, and whether their false-positive rate holds",
@@ -39,32 +42,40 @@ def section(summary: AuditSummary, strongest: str) -> Section:
     )
 
 
-def _short(summary: AuditSummary, name: str) -> Table:
+def _decision_table(summary: AuditSummary, name: str) -> Table:
     recipe = summary.recipes[name]
     rows = []
     for level, decision in recipe.decisions.items():
-        called, _, claim = _claim(decision)
+        called, _, claim = _format_claim(decision)
         rate = recipe.realised_fpr[level]
-        rows.append([_level(level), called, "–" if rate is None else percent(rate.rate), _judged(rate)[1], claim])
+        rows.append(
+            [
+                _format_level(level),
+                called,
+                "–" if rate is None else percent(rate.rate),
+                _format_realised(rate)[1],
+                claim,
+            ]
+        )
     columns = ["FPR asked for", "called members", "FPR of true non-members", "compared", "claim and assumptions"]
     return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
 
 
-def _level(level: str) -> str:
+def _format_level(level: str) -> str:
     return in_words.per_cent(float(level))
 
 
-def _claims(summary: AuditSummary, names: Sequence[str]) -> Table:
+def _claims_table(summary: AuditSummary, names: Sequence[str]) -> Table:
     rows = [
-        [name, _level(level), *_claim(decision)]
+        [name, _format_level(level), *_format_claim(decision)]
         for name in names
         for level, decision in summary.recipes[name].decisions.items()
     ]
     columns = ["recipe", "nominal FPR", "called members", "one calibration's FPR", "claim and assumptions"]
-    return Table(columns, rows, note=_CLAIMED)
+    return Table(columns, rows, note=_CLAIMS_NOTE)
 
 
-def _realised(summary: AuditSummary, names: Sequence[str]) -> Table:
+def _realised_table(summary: AuditSummary, names: Sequence[str]) -> Table:
     rows = []
     for name in names:
         recipe = summary.recipes[name]
@@ -72,16 +83,18 @@ def _realised(summary: AuditSummary, names: Sequence[str]) -> Table:
             for where, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
                 if numbers is not None:
                     raw = percent(recipe.raw_fpr.get(level)) if where == "all" else "–"
-                    rows.append([name, where, _level(level), *_judged(numbers.realised_fpr[level]), raw])
+                    rows.append(
+                        [name, where, _format_level(level), *_format_realised(numbers.realised_fpr[level]), raw]
+                    )
     columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
-    return Table(columns, rows, title="Realised on these non-members", note=_KEPT)
+    return Table(columns, rows, title="Realised on these non-members", note=_REALISED_NOTE)
 
 
-def _judged(rate: RealisedRate | None) -> tuple[str, str]:
+def _format_realised(rate: RealisedRate | None) -> tuple[str, str]:
     return ("–", "–") if rate is None else (percent(rate.rate), rate.judged)
 
 
-def _claim(decision: Called | None) -> tuple[str, str, str]:
+def _format_claim(decision: Called | None) -> tuple[str, str, str]:
     if decision is None:
         return "–", "–", "too few calibration records for this level"
     return str(decision.selected), percent(decision.one_calibration), decision.guarantee

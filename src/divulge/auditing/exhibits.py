@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Bools, Floats, Records
 
-SHOWN = 12
+PER_RECIPE = 12
 _LONGEST_TEXT = 2000
 
 
-def choose(
+def choose_exhibits(
     candidates: Records, truth: Bools, scores: Mapping[str, Floats], *, texts: bool = True
 ) -> dict[int, Array | str]:
     """Row → value of the members that any recipe ranks among its `SHOWN` highest.
@@ -31,11 +31,11 @@ def choose(
     if candidates.x.dtype == object and not texts:
         return {}
     inside = np.flatnonzero(truth)
-    rows = {int(row) for one in scores.values() for row in inside[np.argsort(-one[inside], kind="stable")[:SHOWN]]}
+    rows = {int(row) for one in scores.values() for row in inside[np.argsort(-one[inside], kind="stable")[:PER_RECIPE]]}
     if (table := candidates.table) is not None:
         return {row: columns.describe_row(table, row)[:_LONGEST_TEXT] for row in sorted(rows)}
-    return {row: _kept(candidates.x[row]) for row in sorted(rows)}
+    return {row: _shorten_text(candidates.x[row]) for row in sorted(rows)}
 
 
-def _kept(value: Array | str) -> Array | str:
+def _shorten_text(value: Array | str) -> Array | str:
     return value[:_LONGEST_TEXT] if isinstance(value, str) else np.asarray(value)

@@ -15,35 +15,35 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Findings
     from divulge.types import Array, Floats
 
-_EXHIBITS = 12
-_READ = 6  # documents, or rows of a table, that are not folded
+_MAX_EXHIBITS = 12
+_MAX_UNFOLDED = 6  # documents, or rows of a table, that are not folded
 
 
-def section(audit: Findings, strongest: str) -> Section:
+def exposed_section(audit: Findings, strongest: str) -> Section:
     """The members that the strongest recipe is surest of."""
     scores = audit.scores[strongest]
     inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
-    exhibits = [_exhibit(audit, int(row), float(scores[row])) for row in inside[:_EXHIBITS]]
+    exhibits = [_make_exhibit(audit, int(row), float(scores[row])) for row in inside[:_MAX_EXHIBITS]]
     note = f"Members with the highest scores under {strongest}, the strongest recipe here."
-    note += _alike(audit, scores, inside)
+    note += _count_equal_nonmembers(audit, scores, inside)
     if audit.heat:
         against = next(iter(audit.heat.values())).against
         note += f" The deeper a token is marked, the likelier the target finds it than {against} does."
     # Pictures are taken in at a glance; rows and documents are long.
-    seen = _EXHIBITS if all(one.png for one in exhibits) else _READ
+    seen = _MAX_EXHIBITS if all(one.png for one in exhibits) else _MAX_UNFOLDED
     more = [Fold(f"{len(exhibits) - seen} more", [Gallery(exhibits[seen:])])] if len(exhibits) > seen else []
     return Section("Most exposed records", [Gallery(exhibits[:seen], note=note), *more] if exhibits else [])
 
 
-def _alike(audit: Findings, scores: Floats, inside: Sequence[np.intp]) -> str:
+def _count_equal_nonmembers(audit: Findings, scores: Floats, inside: Sequence[np.intp]) -> str:
     """How many non-members score as high as what is shown: where many do, a high score exposes nobody."""
     others = scores[~audit.members]
-    least = min((scores[row] for row in inside[:_EXHIBITS]), default=np.inf)
+    least = min((scores[row] for row in inside[:_MAX_EXHIBITS]), default=np.inf)
     alike = int((others >= least).sum())
     return f" Of {len(others):,} non-members, {alike:,} score at least as high as the last of them."
 
 
-def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
+def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     label = "" if audit.labels is None else f", class {in_words.class_name(int(audit.labels[row]), audit.class_names)}"
     caption = f"{audit.ids[row]}{label}, score {score:.4g}"
     value = audit.exhibits[row]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge.auditing import covariate_adjustment
-from divulge.auditing.verdict import counted
+from divulge.auditing.verdict import format_counts
 from divulge.evaluation.covariates import FALSE_ALARM
 from divulge.report import Paragraph, Section, in_words
 from divulge.report.markdown import shown
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from divulge.results import AdjustmentSummary, AuditSummary, BlindBaseline
 
 
-def section(summary: AuditSummary) -> Section:
+def fairness_section(summary: AuditSummary) -> Section:
     """The blind baseline, copies, and how many records there are of each kind."""
     about = summary.about
     held = about.counts
     texts: Iterable[str] = [
-        _blind(about.blind_baseline),
-        *([] if summary.adjusted is None else [_covariates(summary.adjusted)]),
+        _describe_blind_baseline(about.blind_baseline),
+        *([] if summary.adjusted is None else [_describe_covariate_check(summary.adjusted)]),
         *([] if about.texts is None else [in_words.sentence(about.texts.shared)]),
         f"Exact duplicates across members, non-members and population: {about.duplicates}.",
-        f"{counted(held.members, held.nonmembers)} were compared. The auditor held {held.population:,} other "
+        f"{format_counts(held.members, held.nonmembers)} were compared. The auditor held {held.population:,} other "
         f"records to learn from and {held.calibration:,} to calibrate with.",
         *map(in_words.sentence, about.warnings),
     ]
     return Section("Is the comparison fair?", [*map(Paragraph, texts)])
 
 
-def _covariates(adjusted: AdjustmentSummary) -> str:
-    names = covariate_adjustment.in_plain_words(adjusted.adjusted_for)
+def _describe_covariate_check(adjusted: AdjustmentSummary) -> str:
+    names = covariate_adjustment.format_covariates(adjusted.adjusted_for)
     judged = "no difference found among those that took part"
     if adjusted.p_value <= FALSE_ALARM:
         judged = "they can, also among those that took part: the split is confounded"
@@ -45,7 +45,7 @@ def _covariates(adjusted: AdjustmentSummary) -> str:
     )
 
 
-def _blind(baseline: BlindBaseline | None) -> str:
+def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
     if baseline is None:
         return "Blind baseline: too few records for one, so a confounded split would go undetected."
     seen = "" if baseline.detectable is None else (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
 # How often the control of a sound decision voids its guarantee.
-FALSE_ALARM = 0.001
+CONTROL_FALSE_ALARM = 0.001
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,9 +112,9 @@ class Outcome:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
         if fpr is not None and fdr is None:
-            return _qualified(by_fpr.decide(self.calibration, self.scores, fpr), self._flaw())
+            return _void_if_flawed(by_fpr.decide(self.calibration, self.scores, fpr), self._flaw())
         if fdr is not None and fpr is None:
-            return _qualified(self._by_fdr(fdr, method), self._flaw())
+            return _void_if_flawed(self._by_fdr(fdr, method), self._flaw())
         raise InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
@@ -122,7 +122,7 @@ class Outcome:
         flaw, made = self._flaw(), dict[float, "Selection | None"]()
         for level in levels:
             try:
-                made[level] = _qualified(by_fpr.decide(self.calibration, self.scores, level), flaw)
+                made[level] = _void_if_flawed(by_fpr.decide(self.calibration, self.scores, level), flaw)
             except InputError:
                 made[level] = None
         return made
@@ -161,13 +161,13 @@ class Outcome:
         outside = one.scores[~one.members]
         if not len(outside):
             return ""
-        control = controls.exchangeability(self.calibration, outside, level=FALSE_ALARM)
+        control = controls.exchangeability(self.calibration, outside, level=CONTROL_FALSE_ALARM)
         return "" if control.passed else f"calibration and true non-members are not exchangeable ({control})"
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: the realised rate."""
         one = self.distinct
-        return nominal.realised(one.scores[~one.members], self.calibration, fpr).rate
+        return nominal.realised_fpr(one.scores[~one.members], self.calibration, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
         """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""
@@ -193,7 +193,7 @@ class Outcome:
         return f"Outcome({self.recipe!r}, members={int(self.members.sum())}, nonmembers={int((~self.members).sum())})"
 
 
-def _qualified(selection: Selection, flaw: str) -> Selection:
+def _void_if_flawed(selection: Selection, flaw: str) -> Selection:
     """The decision, its guarantee void where there is a flaw in what it assumes."""
     if not flaw:
         return selection

@@ -15,11 +15,11 @@ from divulge.targets import GivesLabels, GivesLogits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge.auditing.case import Case
+    from divulge.auditing.case import PreparedAudit
     from divulge.types import Records
 
-_TIMED = 16  # batches of one reference model that are timed, after a first that warms up
-_ASKED = 10  # records that the target is asked about
+_N_TIMED_BATCHES = 16  # batches of one reference model that are timed, after a first that warms up
+_N_TIMED_RECORDS = 10  # records that the target is asked about
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,44 +49,48 @@ class Forecast:
         parts = [f"{self.records:,} records"]
         if self.models:
             parts.append(f"{self.models:,} reference models of {self.lessons:,} records on average")
-            known = None if self.training is None else f"at most {_time(self.training)} on one core"
+            known = None if self.training is None else f"at most {_format_duration(self.training)} on one core"
             parts.append(f"training {known or 'of unknown length'}")
         if self.scoring is not None:
-            parts.append(f"scoring at most {_time(self.scoring)}")
+            parts.append(f"scoring at most {_format_duration(self.scoring)}")
         return "; ".join([*parts, f"memory about {self.memory / 2**20:,.0f} MiB, without training"])
 
 
-def foresee(case: Case, *, on_disk: bool) -> Forecast:
+def make_forecast(case: PreparedAudit, *, on_disk: bool) -> Forecast:
     """The forecast of a checked audit; the target is asked nothing."""
-    kinds = [kind for kind in reference_models.KINDS if any(kind in recipe.needs for recipe in case.given.recipes)]
-    lessons = [reference_models.lessons(case, kind) for kind in kinds]
+    kinds = [
+        kind
+        for kind in reference_models.TRAINED_REFERENCES
+        if any(kind in recipe.needs for recipe in case.given.recipes)
+    ]
+    lessons = [reference_models.training_data(case, kind) for kind in kinds]
     sizes = np.concatenate([rows.sum(1) for _, rows in lessons]) if lessons else np.zeros(0)
     return Forecast(
         records=case.layout.total,
         models=len(sizes),
         lessons=round(float(sizes.mean())) if len(sizes) else 0,
-        training=_training(case, lessons[0][0], sizes) if len(sizes) else 0.0,
+        training=_training_seconds(case, lessons[0][0], sizes) if len(sizes) else 0.0,
         scoring=None,
-        memory=memory.needed(case, on_disk=on_disk),
+        memory=memory.estimate_memory(case, on_disk=on_disk),
     )
 
 
-def asked(case: Case, forecast: Forecast) -> Forecast:
+def add_scoring_time(case: PreparedAudit, forecast: Forecast) -> Forecast:
     """The same with the time for the target to answer, from ten records of the population.
 
     Signals that question it themselves say at most how often, in ``queries``.
     """
-    own = [getattr(signal, "queries", None) for signal in active.signals(case.given.recipes).values()]
+    own = [getattr(signal, "queries", None) for signal in active.active_signals(case.given.recipes).values()]
     if None in own:
         return forecast
-    some, inside = case.given.population[:_ASKED], looking_inside.names_of(case.given.recipes)
+    some, inside = case.given.population[:_N_TIMED_RECORDS], looking_inside.white_box_names(case.given.recipes)
     records = len(case.views[0])
     answers = sum(map(len, case.views)) + records * sum(int(queries) for queries in own if queries is not None)
-    looks = records * _timed(lambda: internals.measure(case.target, some, inside)) if inside else 0.0
-    return replace(forecast, scoring=(answers * _timed(lambda: _ask(case, some)) + looks) / len(some))
+    looks = records * _time_call(lambda: internals.measure(case.target, some, inside)) if inside else 0.0
+    return replace(forecast, scoring=(answers * _time_call(lambda: _query(case, some)) + looks) / len(some))
 
 
-def _timed(work: Callable[[], object]) -> float:
+def _time_call(work: Callable[[], object]) -> float:
     """Seconds that it takes once it is warm."""
     work()
     began = time.perf_counter()
@@ -94,7 +98,7 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _ask(case: Case, records: Records) -> None:
+def _query(case: PreparedAudit, records: Records) -> None:
     target: Any = case.target
     if isinstance(target, GivesLogits):
         target.logits(records)
@@ -104,22 +108,22 @@ def _ask(case: Case, records: Records) -> None:
         target.tokens(list(records.x))
 
 
-def _training(case: Case, records: Records, sizes: np.ndarray) -> float | None:
+def _training_seconds(case: PreparedAudit, records: Records, sizes: np.ndarray) -> float | None:
     """Seconds for all models, from a few batches of one; None for training that has no batches."""
     how = case.references
     if not hasattr(how, "brief"):
         return None
     settings = getattr(how, "config", how)
     size, epochs = settings.batch_size, settings.epochs
-    least, most = min(size, len(records)), min((1 + _TIMED) * size, len(records))
-    first = _seconds(case, records, least)
+    least, most = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
+    first = _epoch_seconds(case, records, least)
     if most == least:
         return first * epochs * len(sizes)
-    each = max(_seconds(case, records, most) - first, 0.0) / (most - least)
+    each = max(_epoch_seconds(case, records, most) - first, 0.0) / (most - least)
     return each * float(sizes.sum()) * epochs
 
 
-def _seconds(case: Case, records: Records, count: int) -> float:
+def _epoch_seconds(case: PreparedAudit, records: Records, count: int) -> float:
     """Of one epoch on so many records."""
     how, classes = case.references.brief(), {"classes": case.classes} if case.classes else {}
     began = time.perf_counter()
@@ -127,11 +131,11 @@ def _seconds(case: Case, records: Records, count: int) -> float:
     return time.perf_counter() - began
 
 
-def _time(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """Rounded up, as nobody minds an audit that ends early.
 
     Examples:
-        >>> _time(0.2), _time(31), _time(200), _time(9000)
+        >>> _format_duration(0.2), _format_duration(31), _format_duration(200), _format_duration(9000)
         ('about 1 s', 'about 31 s', 'about 4 min', 'about 2.5 h')
     """
     if seconds < 90:

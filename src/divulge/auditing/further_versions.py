@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Further:
+class VersionViews:
     """Further versions of all records, each once, and where each recipe's are."""
 
     views: tuple[Records, ...] = ()
     places: Mapping[str, range] = field(default_factory=dict)
 
 
-def of(recipes: Sequence[Recipe], records: Records, seed: int, first: int) -> Further:
+def make_version_views(recipes: Sequence[Recipe], records: Records, seed: int, first: int) -> VersionViews:
     """What the recipes ask about; ``first`` is the place of the first of them.
 
     Raises:
@@ -40,15 +40,15 @@ def of(recipes: Sequence[Recipe], records: Records, seed: int, first: int) -> Fu
             continue
         at = next((at for known, at in made if known == recipe.versions), None)
         if at is None:
-            more = _made(recipe.name, recipe.versions, records, seed)
+            more = _make_versions(recipe.name, recipe.versions, records, seed)
             at = range(first + len(views), first + len(views) + len(more))
             made.append((recipe.versions, at))
             views += more
         places[recipe.name] = at
-    return Further(tuple(views), places)
+    return VersionViews(tuple(views), places)
 
 
-def _made(name: str, versions: Versions, records: Records, seed: int) -> tuple[Records, ...]:
+def _make_versions(name: str, versions: Versions, records: Records, seed: int) -> tuple[Records, ...]:
     count = check_integer(versions.count, f"recipes: {name}: versions.count", least=1)
     check_memory(
         float(count * records.x.nbytes),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class TestedStatistic:
     """One statistic of one recipe beside what a model that leaks nothing would have: for a TPR, its FPR.
 
     ``adjusted`` where the scores are adjusted for covariates.
@@ -63,7 +63,7 @@ class Headline:
     pictures: tuple[Dots, ...] = ()
 
 
-def of(claim: Tested, where: str = "") -> Headline:
+def make_headline(claim: TestedStatistic, where: str = "") -> Headline:
     """A claim as whoever has never heard of it can repeat it.
 
     Args:
@@ -73,28 +73,28 @@ def of(claim: Tested, where: str = "") -> Headline:
     Examples:
         >>> from divulge.types import Estimate
         >>> rate = Estimate(0.073, 0.041, 0.118, 0.95, "clopper-pearson")
-        >>> of(Tested("lira", "TPR", 0.01, rate)).words
+        >>> make_headline(TestedStatistic("lira", "TPR", 0.01, rate)).words
         'About 7 of 100 training records (4 to 12) can be recognised while wrongly accusing at most 1 of 100 others.'
     """
     if claim.statistic == "TPR":
-        return _recognised(claim, where)
+        return _tpr_headline(claim, where)
     if claim.statistic == "AUC":
-        return _told_apart(claim, where)
+        return _auc_headline(claim, where)
     return Headline(
         f"Of some records it can be told{where} whether they were used for training, with more certainty than "
         "guessing allows."
     )
 
 
-def _recognised(claim: Tested, where: str) -> Headline:
+def _tpr_headline(claim: TestedStatistic, where: str) -> Headline:
     shown, others = in_words.out_of(claim.estimate, claim.chance), in_words.of_others(claim.chance)
     words = (
         f"About {shown.counted('training records')} can be recognised{where} while wrongly accusing at most {others}."
     )
-    return Headline(words, grids(shown, claim.chance))
+    return Headline(words, dot_grids(shown, claim.chance))
 
 
-def grids(shown: OutOf, fpr: float) -> tuple[Dots, ...]:
+def dot_grids(shown: OutOf, fpr: float) -> tuple[Dots, ...]:
     """Training records recognised beside others accused; none where either is of more than a thousand."""
     accused = in_words.one_in(fpr)
     if accused is None or max(accused[1], shown.of) > MOST:
@@ -102,10 +102,10 @@ def grids(shown: OutOf, fpr: float) -> tuple[Dots, ...]:
     if accused[1] < shown.of:  # grids of one size can be compared
         accused = accused[0] * shown.of // accused[1], shown.of
     others = Dots(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
-    return _grid(f"{shown.counted('training records')} are recognised", shown), others
+    return _dot_grid(f"{shown.counted('training records')} are recognised", shown), others
 
 
-def _told_apart(claim: Tested, where: str) -> Headline:
+def _auc_headline(claim: TestedStatistic, where: str) -> Headline:
     """An AUC is the chance to be right about a pair; below one half, that of the opposite answer."""
     area = claim.estimate
     if claim.below:
@@ -119,8 +119,8 @@ def _told_apart(claim: Tested, where: str) -> Headline:
     if shown.of > MOST:
         return Headline(words)
     guessed = Dots(f"{shown.of // 2:,} of {shown.of:,} by guessing", shown.of // 2, shown.of, chance=True)
-    return Headline(words, (_grid(f"{shown.counted('pairs')} are told right", shown), guessed))
+    return Headline(words, (_dot_grid(f"{shown.counted('pairs')} are told right", shown), guessed))
 
 
-def _grid(caption: str, shown: OutOf) -> Dots:
+def _dot_grid(caption: str, shown: OutOf) -> Dots:
     return Dots(caption, shown.value, shown.of, shown.low, shown.high)

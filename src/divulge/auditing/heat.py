@@ -13,12 +13,12 @@ from divulge.targets import GivesTokens, token_spans
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from divulge.auditing.case import Case
+    from divulge.auditing.case import PreparedAudit
     from divulge.evidence import Measurements
     from divulge.types import Array
 
 # What the target's log-probability of a token is held against: the first of these that there is.
-_AGAINST = {
+_BASELINES = {
     Need.REFERENCES_OUT: "the mean of the reference models",
     Need.REFERENCES_BASE: "the model it was fine-tuned from",
     Need.REFERENCES_IN_AND_OUT: "the mean of the reference models",
@@ -26,7 +26,9 @@ _AGAINST = {
 _DIGITS = 3
 
 
-def strips(case: Case, measured: Measurements, exhibits: Mapping[int, Array | str]) -> dict[int, HeatStrip]:
+def compute_heat(
+    case: PreparedAudit, measured: Measurements, exhibits: Mapping[int, Array | str]
+) -> dict[int, HeatStrip]:
     """Row → the values of its tokens, for each document that is shown and whose tokens have a place in its text.
 
     Without any model to hold the target against, there are none: likely tokens are not exposed ones.
@@ -34,7 +36,7 @@ def strips(case: Case, measured: Measurements, exhibits: Mapping[int, Array | st
     logs = measured.tokens
     if logs is None or not isinstance(case.target, GivesTokens):
         return {}
-    kind = next((kind for kind in _AGAINST if kind in measured.models), None)
+    kind = next((kind for kind in _BASELINES if kind in measured.models), None)
     others = None if kind is None else measured.models[kind].tokens
     if kind is None or others is None:
         return {}
@@ -47,5 +49,5 @@ def strips(case: Case, measured: Measurements, exhibits: Mapping[int, Array | st
         values = logs.target[own] - others[:, own].mean(axis=0, dtype=np.float64)
         kept = [(end, round(float(value), _DIGITS)) for end, value in zip(ends, values, strict=True)]
         inside = [(end, value) for end, value in kept if end <= len(text)]
-        made[row] = HeatStrip(tuple(end for end, _ in inside), tuple(value for _, value in inside), _AGAINST[kind])
+        made[row] = HeatStrip(tuple(end for end, _ in inside), tuple(value for _, value in inside), _BASELINES[kind])
     return made

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
     Found = TypeVar("Found", bound=Findings)
 
-SIGNAL = "signal:"
+SIGNAL_PREFIX = "signal:"
 """How the names of columns of signals begin in ``scores.parquet``."""
-UNEXPLAINED = "unexplained:"
+UNEXPLAINED_PREFIX = "unexplained:"
 """How those of scores less what the records explain begin."""
 
 
-def read(dossier: Dossier, kind: type[Found]) -> Found:
+def read_findings(dossier: Dossier, kind: type[Found]) -> Found:
     """The findings of the kind ``kind`` as they were saved.
 
     Raises:
@@ -50,9 +50,13 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
     where = dossier.path
     scores, calibration = dossier.read_table("scores"), dossier.read_table("calibration")
     summary = results.read(where, AuditSummary)
-    _refuse_missing(scores, ("id", "member"), where / "scores.parquet")
-    recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith((SIGNAL, UNEXPLAINED))]
-    _refuse_missing(calibration, recipes, where / "calibration.parquet")
+    _require_columns(scores, ("id", "member"), where / "scores.parquet")
+    recipes = [
+        name
+        for name in scores.columns
+        if name not in RESERVED and not name.startswith((SIGNAL_PREFIX, UNEXPLAINED_PREFIX))
+    ]
+    _require_columns(calibration, recipes, where / "calibration.parquet")
     if not recipes or set(recipes) != set(summary.about.recipes):
         raise InputError(f"{where}: scores.parquet and summary.json have different recipes")
     members = check_mask(tables.to_array(scores["member"]), f"{where / 'scores.parquet'}: member", (None,))
@@ -62,67 +66,67 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
     held = None
     if summary.adjusted is not None or (where / "covariates.parquet").is_file():
         frame = dossier.read_table("covariates")
-        held = covariate_adjustment.read(frame, len(members), where / "covariates.parquet")
-    own = {name: _numbers(scores, name, where) for name in recipes}
-    groups, seed = _whole_numbers(scores, "duplicate_group", where), summary.about.settings.seed
+        held = covariate_adjustment.read_covariates(frame, len(members), where / "covariates.parquet")
+    own = {name: _float_column(scores, name, where) for name in recipes}
+    groups, seed = _integer_column(scores, "duplicate_group", where), summary.about.settings.seed
     unexplained = {
-        name: _numbers(scores, f"{UNEXPLAINED}{name}", where)
+        name: _float_column(scores, f"{UNEXPLAINED_PREFIX}{name}", where)
         for name in recipes
-        if f"{UNEXPLAINED}{name}" in scores.columns
+        if f"{UNEXPLAINED_PREFIX}{name}" in scores.columns
     }
     adjusted = None
     if held is not None:
         adjusted = adjust(own, members, held, seed=seed, groups=groups, unexplained=unexplained)
     return kind(
         scores=own,
-        calibration={name: _numbers(calibration, name, where) for name in recipes},
+        calibration={name: _float_column(calibration, name, where) for name in recipes},
         ids=tables.to_array(scores["id"]),
         members=members,
-        labels=_labels(scores, where),
-        calibration_labels=_labels(calibration, where),
+        labels=_label_column(scores, where),
+        calibration_labels=_label_column(calibration, where),
         unseen_classes=summary.unseen_classes,
         fpr=tuple(check_number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
         signals={
-            name.removeprefix(SIGNAL): tables.to_array(scores[name])
+            name.removeprefix(SIGNAL_PREFIX): tables.to_array(scores[name])
             for name in scores.columns
-            if name.startswith(SIGNAL)
+            if name.startswith(SIGNAL_PREFIX)
         },
         about=summary.about,
-        exhibits=_exhibits(dossier, summary.texts, len(members)),
-        heat=_heat(dossier, summary),
+        exhibits=_read_exhibits(dossier, summary.texts, len(members)),
+        heat=_read_heat(dossier, summary),
         groups=tables.to_array(scores["group"]) if "group" in scores.columns else None,
         covariates=held,
         adjustment=adjusted,
         path=where,
-        class_names=_class_names(summary, where),
+        class_names=_check_class_names(summary, where),
         unexplained_scores=unexplained,
         duplicate_groups=groups,
     )
 
 
-def _refuse_missing(frame: pl.DataFrame, names: Sequence[str], path: Path) -> None:
+def _require_columns(frame: pl.DataFrame, names: Sequence[str], path: Path) -> None:
     if missing := [name for name in names if name not in frame.columns]:
         raise InputError(f"{path}: lacks the columns {', '.join(missing)}")
 
 
-def _numbers(frame: pl.DataFrame, name: str, where: Path) -> Floats:
+def _float_column(frame: pl.DataFrame, name: str, where: Path) -> Floats:
     return check_vector(tables.to_array(frame[name]), f"{where}: {name}")
 
 
-def _labels(frame: pl.DataFrame, where: Path) -> Ints | None:
-    return _whole_numbers(frame, "label", where)
+def _label_column(frame: pl.DataFrame, where: Path) -> Ints | None:
+    return _integer_column(frame, "label", where)
 
 
-def _whole_numbers(frame: pl.DataFrame, name: str, where: Path) -> Ints | None:
+def _integer_column(frame: pl.DataFrame, name: str, where: Path) -> Ints | None:
     return check_labels(tables.to_array(frame[name]), f"{where}: {name}") if name in frame.columns else None
 
 
-def _class_names(summary: AuditSummary, where: Path) -> tuple[str, ...] | None:
+def _check_class_names(summary: AuditSummary, where: Path) -> tuple[str, ...] | None:
     names = summary.class_names
     return None if names is None else check_strings(names, f"{where}: class_names")
 
 
-def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
+def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
     exhibits: dict[str, Array | str] = dict(texts)
     for row, values in dossier.read_arrays("exhibits").items():
         exhibits[row] = check_nonempty(np.atleast_1d(check_array(values, f"{dossier.path}: exhibit {row}")), row)
@@ -132,7 +136,7 @@ def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> di
     return {int(row): value for row, value in exhibits.items()}
 
 
-def _heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
+def _read_heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
     """Values of tokens by row, each within the text that it belongs to."""
     for row, strip in summary.heat.items():
         if not strip.fits(summary.texts.get(row, "")):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from divulge.types import Estimate
 
 
-def section(audit: Findings, inner: Sequence[Findings]) -> Section:
+def known_share_section(audit: Findings, inner: Sequence[Findings]) -> Section:
     """The known share, the imputer behind the numbers, and, where several shares were tried, curves over them.
 
     Args:
@@ -28,16 +28,16 @@ def section(audit: Findings, inner: Sequence[Findings]) -> Section:
     partial = audit.about.settings.partial
     if partial is None:
         return Section("Known share", [])
-    blocks: list[Block] = [Paragraph(_described(partial)), _completers(audit)]
-    audits = sorted((a for a in (audit, *inner) if a.about.settings.partial is not None), key=_share)
+    blocks: list[Block] = [Paragraph(_describe_completion(partial)), _completion_table(audit)]
+    audits = sorted((a for a in (audit, *inner) if a.about.settings.partial is not None), key=_known_share)
     if len(audits) > 1:
-        statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr(min(audit.fpr))}
-        blocks += [_chart(audits, statistic, *named) for statistic, named in statistics.items()]
-        blocks.append(_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
+        statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr_label(min(audit.fpr))}
+        blocks += [_known_share_chart(audits, statistic, *named) for statistic, named in statistics.items()]
+        blocks.append(_known_share_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
     return Section("Known share", blocks)
 
 
-def _described(partial: PartlyKnown) -> str:
+def _describe_completion(partial: PartlyKnown) -> str:
     if partial.share == 1.0:
         return "Every value of every record is known; nothing was completed."
     drawn = f" and {partial.draws} random draws" if partial.draws else ""
@@ -48,25 +48,25 @@ def _described(partial: PartlyKnown) -> str:
     )
 
 
-def _completers(audit: Findings) -> Table:
+def _completion_table(audit: Findings) -> Table:
     recipes = audit.about.recipes
     rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
     return Table(["recipe", "completed by", "queries"], rows, title="How each number was computed")
 
 
-def _tpr(level: float) -> tuple[str, float]:
+def _tpr_label(level: float) -> tuple[str, float]:
     return f"TPR at FPR {in_words.per_cent(level)}", level
 
 
-def _share(audit: Findings) -> float:
+def _known_share(audit: Findings) -> float:
     partial = audit.about.settings.partial
     return 1.0 if partial is None else partial.share
 
 
-def _chart(audits: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
+def _known_share_chart(audits: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
     curves = {}
     for recipe in audits[0]:
-        points = [(_share(audit), _measured(audit, recipe, statistic)) for audit in audits]
+        points = [(_known_share(audit), _measure_or_none(audit, recipe, statistic)) for audit in audits]
         held = [(share, estimate) for share, estimate in points if estimate is not None]
         if held:
             shares = [share for share, _ in held]
@@ -77,7 +77,7 @@ def _chart(audits: Sequence[Findings], statistic: str, name: str, chance: float)
     return Chart(spec, title=f"{name} by known share", note=note)
 
 
-def _measured(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
+def _measure_or_none(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
     """None where the recipe was not run, or has too few records for the statistic."""
     if recipe not in audit.scores:
         return None
@@ -88,14 +88,14 @@ def _measured(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
         return None
 
 
-def _table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
-    whole = next((audit for audit in audits if _share(audit) == 1.0), None)
+def _known_share_table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
+    whole = next((audit for audit in audits if _known_share(audit) == 1.0), None)
     rows = []
     for audit in audits:
         for recipe in audit:
-            measured = [shown(_measured(audit, recipe, statistic)) for statistic in statistics]
+            measured = [shown(_measure_or_none(audit, recipe, statistic)) for statistic in statistics]
             queries = str(audit.about.recipes[recipe].queries)
-            rows.append([f"{_share(audit):.0%}", recipe, *measured, _gap(audit, whole, recipe), queries])
+            rows.append([f"{_known_share(audit):.0%}", recipe, *measured, _gap_to_whole(audit, whole, recipe), queries])
     columns = ["known", "recipe", *statistics.values(), "AUC minus that of the whole record", "queries"]
     note = "The gap's interval is for paired differences, record by record."
     if whole is None:
@@ -103,7 +103,7 @@ def _table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
     return Table(columns, rows, title="By known share", note=note)
 
 
-def _gap(audit: Findings, whole: Findings | None, recipe: str) -> str:
+def _gap_to_whole(audit: Findings, whole: Findings | None, recipe: str) -> str:
     if whole is None or whole is audit or recipe not in whole.scores:
         return "–"
     one, other = audit[recipe], whole[recipe]

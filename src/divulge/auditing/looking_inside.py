@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 else:
     modules = lazy.module("divulge.targets.modules")
 
-_ASKED = 2  # records that show whether a network can be looked into
+_N_PROBED = 2  # records that show whether a network can be looked into
 
 
-def check(target: Any, references: Any, recipes: Sequence[Recipe], records: Records) -> None:
+def check_white_box(target: Any, references: Any, recipes: Sequence[Recipe], records: Records) -> None:
     """Pass if whatever the recipes look into can be; an untrained network stands in for the reference models.
 
     Raises:
@@ -32,20 +32,20 @@ def check(target: Any, references: Any, recipes: Sequence[Recipe], records: Reco
     looking = [recipe for recipe in recipes if recipe.inside]
     if not looking:
         return
-    names, some = names_of(looking), records[:_ASKED]
+    names, some = white_box_names(looking), records[:_N_PROBED]
     internals.refuse(target, ", ".join(recipe.name for recipe in looking))
     internals.measure(target, some, names)
     trained = [recipe for recipe in looking if recipe.references != "none"]
     if trained and isinstance(references, Train):
-        of_reference(modules.TorchTarget(references.untrained(), device="cpu"), some, names_of(trained))
+        measure_reference(modules.TorchTarget(references.untrained(), device="cpu"), some, white_box_names(trained))
 
 
-def names_of(recipes: Sequence[Recipe]) -> tuple[str, ...]:
+def white_box_names(recipes: Sequence[Recipe]) -> tuple[str, ...]:
     """The signals of a network's inside that the recipes read, each once."""
     return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.inside))
 
 
-def of_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:
+def measure_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:
     """`internals.measure`, with errors that say whose they are.
 
     Raises:

@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.attacks import Need
 from divulge.auditing import active, reference_models
-from divulge.evidence import Measurements, answered, features, of_answers
+from divulge.evidence import Measurements, query_target, regression_features, signals_from_answers
 from divulge.signals import internals
 from divulge.targets import GivesLabels, GivesLogits
 from divulge.targets.rights import GivesNotes
@@ -17,24 +17,24 @@ from divulge.targets.rights import GivesNotes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.auditing.case import Case, Log
+    from divulge.auditing.case import PreparedAudit, AuditLog
     from divulge.types import Floats, Records
 
 
-def measure(case: Case, log: Log) -> list[Measurements]:
+def compute_signals(case: PreparedAudit, log: AuditLog) -> list[Measurements]:
     """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
     named = [name for r in case.given.recipes if isinstance(r.signal, str) for name in (r.signal, *r.beside)]
     names = tuple(dict.fromkeys(named))
     outputs = tuple(name for name in names if name not in internals.SIGNALS)
     targets = [
-        log.timed("target", partial(_asked, case, view, outputs if at else names, log))
+        log.timed("target", partial(_target_signals, case, view, outputs if at else names, log))
         for at, view in enumerate(case.views)
     ]
     if isinstance(case.target, GivesNotes):
         log.warnings += [f"target: {note}" for note in case.target.notes(case.views[0])]
-    targets[0] |= active.measured(case, log)
-    models = reference_models.train(case, log)
-    seen = conditions(case, log)
+    targets[0] |= active.measure_active_signals(case, log)
+    models = reference_models.train_reference_models(case, log)
+    seen = compute_features(case, log)
     return [
         Measurements(
             target=target,
@@ -47,24 +47,24 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     ]
 
 
-def conditions(case: Case, log: Log) -> Floats | None:
+def compute_features(case: PreparedAudit, log: AuditLog) -> Floats | None:
     """Features, where an attack or the assessment of unseen classes reads them; reduced as the population asks."""
     if not (case.given.unseen_classes or any(Need.FEATURES in recipe.needs for recipe in case.given.recipes)):
         return None
     own = np.zeros(case.layout.total, dtype=bool)
     own[case.layout.of_population] = True
-    return log.timed("features", lambda: features(case.views[0], own, case.seed))
+    return log.timed("features", lambda: regression_features(case.views[0], own, case.seed))
 
 
-def _asked(case: Case, view: Records, names: Sequence[str], log: Log) -> dict[str, Floats]:
+def _target_signals(case: PreparedAudit, view: Records, names: Sequence[str], log: AuditLog) -> dict[str, Floats]:
     """Signals of one view, by name; what the target calls the records of the first is noted."""
     if not names:
         return {}
     assert isinstance(case.target, GivesLogits | GivesLabels)
     inside = [name for name in names if name in internals.SIGNALS]
     outside = [name for name in names if name not in internals.SIGNALS]
-    logits, told = answered(case.target, view, outside)
+    logits, told = query_target(case.target, view, outside)
     log.told = told if log.told is None else log.told
-    signals = of_answers(logits, told, view.y, outside, max(2, case.classes)).T
+    signals = signals_from_answers(logits, told, view.y, outside, max(2, case.classes)).T
     seen = internals.measure(case.target, view, inside).T if inside else ()
     return dict(zip([*outside, *inside], [*signals, *seen], strict=True))

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.auditing.reference_models import KINDS, MOST_BYTES
+from divulge.auditing.reference_models import TRAINED_REFERENCES, MAX_BYTES_IN_MEMORY
 from divulge.validation import check_memory
 
 if TYPE_CHECKING:
-    from divulge.auditing.case import Case
+    from divulge.auditing.case import PreparedAudit
 
-_LOGITS = 3 * 8  # bytes per output of the target: itself, its copy in double precision, its exponential
-_SIGNAL = 4
-_PER_TOKEN = 4  # characters, in most languages and tokenizers
-_STATISTICS = 7 * 8  # bytes per token of the target
+_BYTES_PER_LOGIT = 3 * 8  # bytes per output of the target: itself, its copy in double precision, its exponential
+_BYTES_PER_SIGNAL = 4
+_CHARACTERS_PER_TOKEN = 4  # characters, in most languages and tokenizers
+_BYTES_PER_TOKEN = 7 * 8  # bytes per token of the target
 
 
-def needed(case: Case, *, on_disk: bool) -> float:
+def estimate_memory(case: PreparedAudit, *, on_disk: bool) -> float:
     """Bytes that an audit will hold at once, see `check`."""
     view = case.views[0]
     rows = case.layout.total
-    outputs = rows * case.classes * _LOGITS
+    outputs = rows * case.classes * _BYTES_PER_LOGIT
     features = 0 if view.x.dtype == object else 2 * 8 * view.x.size
     signals = len({name for recipe in case.given.recipes for name in (recipe.signal_name, *recipe.beside)})
-    models = _models(case)
+    models = _count_models(case)
     versions = 1 + len({at for places in case.further.values() for at in places})
-    said = models * rows * versions * (signals * _SIGNAL + 1)
+    said = models * rows * versions * (signals * _BYTES_PER_SIGNAL + 1)
     if on_disk:
-        said = min(said, 2 * MOST_BYTES * _kinds(case))
-    return float(outputs + features + said + _tokens(case, models))
+        said = min(said, 2 * MAX_BYTES_IN_MEMORY * _count_model_sets(case))
+    return float(outputs + features + said + _token_bytes(case, models))
 
 
-def check(case: Case, *, on_disk: bool) -> None:
+def check_memory_fits(case: PreparedAudit, *, on_disk: bool) -> None:
     """Raise where what an audit will hold at once is more than this machine can still give.
 
     Counted is what is made of the records: the target's outputs, the features that attacks condition on, and what
@@ -44,9 +44,9 @@ def check(case: Case, *, on_disk: bool) -> None:
     Raises:
         divulge.InputError: it does not fit; the sizes are named.
     """
-    rows, models = case.layout.total, _models(case)
+    rows, models = case.layout.total, _count_models(case)
     check_memory(
-        needed(case, on_disk=on_disk),
+        estimate_memory(case, on_disk=on_disk),
         "members, nonmembers, population",
         f"they are {rows:,} records"
         + (f", of {case.classes:,} classes" if case.classes else "")
@@ -55,19 +55,19 @@ def check(case: Case, *, on_disk: bool) -> None:
     )
 
 
-def _models(case: Case) -> int:
+def _count_models(case: PreparedAudit) -> int:
     """Reference models of all kinds."""
-    return 0 if case.references is None else case.references.count * _kinds(case)
+    return 0 if case.references is None else case.references.count * _count_model_sets(case)
 
 
-def _kinds(case: Case) -> int:
+def _count_model_sets(case: PreparedAudit) -> int:
     """Of how many kinds some recipe reads models."""
-    return sum(any(kind in recipe.needs for recipe in case.given.recipes) for kind in KINDS)
+    return sum(any(kind in recipe.needs for recipe in case.given.recipes) for kind in TRAINED_REFERENCES)
 
 
-def _tokens(case: Case, models: int) -> int:
+def _token_bytes(case: PreparedAudit, models: int) -> int:
     """Bytes of token statistics, where records are documents."""
     if case.classes:
         return 0
     characters = sum(map(len, case.views[0].x))
-    return characters // _PER_TOKEN * (_STATISTICS + models * _SIGNAL)
+    return characters // _CHARACTERS_PER_TOKEN * (_BYTES_PER_TOKEN + models * _BYTES_PER_SIGNAL)

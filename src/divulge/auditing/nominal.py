@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from divulge.types import Estimate, Floats, Ints
 
 # How often, over all thresholds of an audit together, one that kept its rate is said to have broken it.
-FALSE_ALARM = 0.05
+FPR_FALSE_ALARM = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RealisedFpr:
     @property
     def broken(self) -> bool:
         """Whether the rate is higher than one calibration explains."""
-        return self.p_value < FALSE_ALARM / self.tests
+        return self.p_value < FPR_FALSE_ALARM / self.tests
 
     @property
     def judged(self) -> str:
@@ -58,7 +58,7 @@ class RealisedFpr:
         return "agrees"
 
 
-def realised(nonmembers: Floats, calibration: Floats, level: float, tests: int = 1) -> RealisedFpr:
+def realised_fpr(nonmembers: Floats, calibration: Floats, level: float, tests: int = 1) -> RealisedFpr:
     """The realised false-positive rate on non-members ``[n]`` of the threshold at ``level`` of calibration scores.
 
     Raises:
@@ -67,11 +67,11 @@ def realised(nonmembers: Floats, calibration: Floats, level: float, tests: int =
     threshold = by_fpr.threshold(calibration, level)
     above, n = int(threshold.select(nonmembers).sum()), len(nonmembers)
     # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
-    tail = _beta_binomial(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
+    tail = _beta_binomial_pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
     return RealisedFpr(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)
 
 
-def _beta_binomial(k: Ints, n: int, a: float, b: float) -> Floats:
+def _beta_binomial_pmf(k: Ints, n: int, a: float, b: float) -> Floats:
     """P(k of n) where the probability of each is Beta(a, b); scipy.stats has it, ten times slower."""
     log = special.betaln(k + a, n - k + b) - special.betaln(a, b) - special.betaln(n - k + 1, k + 1)
     return np.exp(log) / (n + 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.attacks import Need, Scored, adapt
 from divulge.errors import InputError
-from divulge.evidence import averaged
+from divulge.evidence import average_evidence
 from divulge.validation import check_array
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
 
 
-def score(recipe: Recipe, signal: str, views: Sequence[Measurements], further: Sequence[int] = ()) -> Scored:
+def score_recipe(recipe: Recipe, signal: str, views: Sequence[Measurements], further: Sequence[int] = ()) -> Scored:
     """The recipe's scores of candidates and calibration records, and what its attack has to say about them.
 
     Args:
@@ -34,13 +34,13 @@ def score(recipe: Recipe, signal: str, views: Sequence[Measurements], further: S
         divulge.InputError: an attack that returns anything other than one finite score per record.
     """
     attack = adapt(recipe.attack)
-    runs = [attack.run(evidence) for evidence in evidences(recipe, signal, views, further)]
-    scores = np.mean([_scores(recipe, one, views[0].layout.scored) for one in runs], axis=0)
+    runs = [attack.run(evidence) for evidence in recipe_evidence(recipe, signal, views, further)]
+    scores = np.mean([_check_scores(recipe, one, views[0].layout.scored) for one in runs], axis=0)
     notes = dict.fromkeys(note for one in runs for note in one.notes)
     return Scored(scores, tuple(notes), runs[0].nominal, chosen=runs[0].chosen)
 
 
-def evidences(
+def recipe_evidence(
     recipe: Recipe, signal: str, views: Sequence[Measurements], further: Sequence[int] = ()
 ) -> list[Evidence]:
     """What the recipe's attack looks at, once or several times: no more than it needs."""
@@ -53,10 +53,12 @@ def evidences(
         beside = [views[0].evidence(name, recipe.needs) for name in recipe.beside]
         return [replace(first, queries=(*versions, *beside))]
     drawn = [view.evidence(signal, recipe.needs) for view in views[1 : 1 + imputed.random]]
-    return drawn if imputed.average == "score" else [averaged(drawn, likelihood=imputed.average == "likelihood")]
+    return (
+        drawn if imputed.average == "score" else [average_evidence(drawn, likelihood=imputed.average == "likelihood")]
+    )
 
 
-def _scores(recipe: Recipe, returned: object, length: int) -> Floats:
+def _check_scores(recipe: Recipe, returned: object, length: int) -> Floats:
     if not isinstance(returned, Scored):
         raise InputError(
             f"recipes: {recipe.name}: run() must return divulge.attacks.Scored, got {type(returned).__name__}"

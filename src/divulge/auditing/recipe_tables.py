@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
     from divulge.results import AuditSummary, Numbers
 
-_TOGETHER = (
+_INTERVALS_NOTE = (
     "All intervals of AUC, TPR and ε hold together with 95 % confidence, here and in the verdict; that of the "
     "advantage is as wide as each of them. TPR at FPR is conservative: the threshold's own uncertainty is in the "
     "interval. ε is a lower bound, 0 where nothing can be claimed; it assumes independent scores, which is only "
@@ -22,7 +22,9 @@ _TOGETHER = (
 )
 
 
-def table(summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
+def recipe_table(
+    summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
+) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of the table of attacks: of all candidates, of the unseen classes alone, or adjusted."""
     levels = [f"{level:g}" for level in summary.fpr]
     columns = [
@@ -47,24 +49,24 @@ def table(summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
     return columns, rows
 
 
-def notes(summary: AuditSummary) -> list[str]:
+def recipe_notes(summary: AuditSummary) -> list[str]:
     """What the tables of attacks leave open: where an ε comes from, which false-positive rates were not kept."""
-    return [*_sure_nonmembers(summary), *_overruns(summary)]
+    return [*_sure_nonmember_notes(summary), *_exceeded_fpr_notes(summary)]
 
 
-def _sure_nonmembers(summary: AuditSummary) -> list[str]:
+def _sure_nonmember_notes(summary: AuditSummary) -> list[str]:
     bounds = [
         f"{name}{where} (ε ≥ {in_words.least(epsilon.low)})"
-        for name, where, numbers in _everywhere(summary)
+        for name, where, numbers in _iterate_numbers(summary)
         if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
     ]
     why = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
     return [f"bounds that come from sure non-members, {why}: {', '.join(bounds)}"] if bounds else []
 
 
-def _overruns(summary: AuditSummary) -> list[str]:
+def _exceeded_fpr_notes(summary: AuditSummary) -> list[str]:
     kinds: dict[str, list[str]] = {}
-    for name, where, numbers in _everywhere(summary):
+    for name, where, numbers in _iterate_numbers(summary):
         for level, rate in numbers.realised_fpr.items():
             if rate and rate.broken:
                 whose = kinds.setdefault(
@@ -75,7 +77,7 @@ def _overruns(summary: AuditSummary) -> list[str]:
     return [f"{kind}, {why}: {', '.join(whose)}" for kind, whose in kinds.items()]
 
 
-def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
+def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
     """Every recipe's numbers: of all candidates, then of the unseen classes alone."""
     for name, recipe in summary.recipes.items():
         yield name, "", recipe
@@ -83,7 +85,7 @@ def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
             yield name, " on the unseen classes", recipe.unseen
 
 
-def best(summary: AuditSummary, name: str) -> Table:
+def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
     """One recipe in full: each statistic with its interval, beside what guessing has."""
     recipe = summary.recipes[name]
     scopes: dict[str, Numbers] = {"": recipe}
@@ -103,30 +105,32 @@ def best(summary: AuditSummary, name: str) -> Table:
     return Table(
         ["statistic", *values, "by guessing"],
         rows,
-        title=f"{name}: {recipe_words(summary, name)}",
-        note=_TOGETHER if summary.adjusted is None else f"{summary.adjusted.text} {_TOGETHER}",
+        title=f"{name}: {describe_recipe(summary, name)}",
+        note=_INTERVALS_NOTE if summary.adjusted is None else f"{summary.adjusted.text} {_INTERVALS_NOTE}",
         sortable=False,
     )
 
 
-def recipe_words(summary: AuditSummary, name: str) -> str:
+def describe_recipe(summary: AuditSummary, name: str) -> str:
     """What a recipe does, in a line."""
     about = summary.about.recipes[name]
     return about.summary or about.signal
 
 
-def every(summary: AuditSummary) -> Fold:
+def all_recipes_fold(summary: AuditSummary) -> Fold:
     """All recipes, on all candidates and on the unseen classes, and what was run."""
     blocks: list[Block] = []
     if summary.unseen_classes:
         listed = ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
         title = f"Unseen classes {listed}: the auditor holds no record of them"
-        blocks.append(Table(*table(summary, unseen=True), title=title))
+        blocks.append(Table(*recipe_table(summary, unseen=True), title=title))
     if summary.adjusted is not None:
-        blocks.append(Table(*table(summary, adjusted=True), title="Adjusted for covariates, as the verdict judges"))
+        blocks.append(
+            Table(*recipe_table(summary, adjusted=True), title="Adjusted for covariates, as the verdict judges")
+        )
     title = "All candidates" if summary.adjusted is None else "All candidates, without adjustment"
-    blocks.append(Table(*table(summary), title=title))
-    blocks += [Paragraph(in_words.sentence(text)) for text in notes(summary)]
+    blocks.append(Table(*recipe_table(summary), title=title))
+    blocks += [Paragraph(in_words.sentence(text)) for text in recipe_notes(summary)]
     explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
     return Fold(f"All recipes ({len(summary.recipes)})", blocks)

@@ -19,22 +19,22 @@ _FORMULA = re.compile(r"[=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def for_spreadsheets(frame: pl.DataFrame) -> pl.DataFrame:
+def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
     """``frame`` for a CSV: text that a spreadsheet would run as a formula begins with an apostrophe.
 
     Numbers stay what they are, also where a text is nothing but a number.
 
     Examples:
-        >>> for_spreadsheets(pl.DataFrame({"id": ["=1+1", "-3.5", "a=b"]}))["id"].to_list()
+        >>> escape_formulas(pl.DataFrame({"id": ["=1+1", "-3.5", "a=b"]}))["id"].to_list()
         ["'=1+1", '-3.5', 'a=b']
     """
     names = {name: f"'{name}" for name in frame.columns if _FORMULA.match(name)}
     return frame.with_columns(
-        [_escaped(frame[name]) for name in frame.columns if frame[name].dtype == pl.String]
+        [_escape_column(frame[name]) for name in frame.columns if frame[name].dtype == pl.String]
     ).rename(names)
 
 
-def table(audit: Findings) -> pl.DataFrame:
+def records_table(audit: Findings) -> pl.DataFrame:
     """Name, truth, class, group and every recipe's score of each candidate, and who is called a member at which FPR.
 
     A level for which there are too few calibration records has no column.
@@ -51,6 +51,6 @@ def table(audit: Findings) -> pl.DataFrame:
     return tables.from_arrays(columns)
 
 
-def _escaped(values: pl.Series) -> pl.Series:
+def _escape_column(values: pl.Series) -> pl.Series:
     runs = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values)
     return pl.Series(values.name, [f"'{value}" if run else value for value, run in zip(values, runs, strict=True)])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from divulge import results, tables
 from divulge.auditing import covariate_adjustment, kept
-from divulge.auditing.audit_page import page
-from divulge.auditing.audit_summary import summarise
+from divulge.auditing.audit_page import audit_page
+from divulge.auditing.audit_summary import summarise_audit
 from divulge.auditing.findings import Findings
-from divulge.auditing.verdict import Verdict, verdict
+from divulge.auditing.verdict import Verdict, decide_verdict
 from divulge.dossier import Dossier
 from divulge.report import html
 from divulge.results import provenance
@@ -36,12 +36,12 @@ class Audit(Findings):
 
     def summary(self) -> AuditSummary:
         """Every number of the report, and what was done; what ``summary.json`` holds."""
-        return summarise(self)
+        return summarise_audit(self)
 
     @property
     def verdict(self) -> Verdict:
         """The answer: a leak found, none found (and what would have been seen), or too little data to say."""
-        return verdict(self)
+        return decide_verdict(self)
 
     def report(
         self, path: str | Path, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None
@@ -61,7 +61,7 @@ class Audit(Findings):
         """The report as data; see `report`."""
         shown = self.inner() if beside is None else self._same(beside)
         said = self.verdict
-        return page(self, summarise(self, said), said, shown, made or provenance.read(self.path))
+        return audit_page(self, summarise_audit(self, said), said, shown, made or provenance.read(self.path))
 
     def inner(self) -> dict[str, Audit]:
         """Finished audits in sub-directories of this one's, of the same candidates under other conditions."""
@@ -87,22 +87,22 @@ class Audit(Findings):
             columns["group"] = self.groups
         if self.duplicate_groups is not None:
             columns["duplicate_group"] = self.duplicate_groups
-        unexplained = {f"{kept.UNEXPLAINED}{name}": values for name, values in self.unexplained_scores.items()}
-        signals = {f"{kept.SIGNAL}{name}": values for name, values in self.signals.items()}
+        unexplained = {f"{kept.UNEXPLAINED_PREFIX}{name}": values for name, values in self.unexplained_scores.items()}
+        signals = {f"{kept.SIGNAL_PREFIX}{name}": values for name, values in self.signals.items()}
         draft.write_table("scores", tables.from_arrays(columns | dict(self.scores) | unexplained | signals))
         calibration: dict[str, Array] = dict(self.calibration)
         if self.calibration_labels is not None:
             calibration = {"label": self.calibration_labels} | calibration
         draft.write_table("calibration", tables.from_arrays(calibration))
         if self.covariates is not None:
-            draft.write_table("covariates", covariate_adjustment.as_frame(self.covariates))
+            draft.write_table("covariates", covariate_adjustment.covariates_to_frame(self.covariates))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
         said = self.verdict
-        summary = summarise(self, said)
+        summary = summarise_audit(self, said)
         results.write(draft, summary)
         made = provenance.write(draft, files)
-        html.write(page(self, summary, said, {}, made), draft.path / "report.html")
+        html.write(audit_page(self, summary, said, {}, made), draft.path / "report.html")
 
     def __repr__(self) -> str:
         return f"Audit({', '.join(self.scores)}; {int(self.members.sum())} members of {len(self.members)} candidates)"
@@ -115,7 +115,7 @@ def load(directory: str | Path) -> Audit:
         divulge.InputError: no finished audit there, or a damaged file.
     """
     dossier = Dossier(Path(directory))
-    return dossier.read(KIND, lambda: kept.read(dossier, Audit))
+    return dossier.read(KIND, lambda: kept.read_findings(dossier, Audit))
 
 
 def rerender(directory: str | Path) -> Path:

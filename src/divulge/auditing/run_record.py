@@ -12,22 +12,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.attacks import Scored
-    from divulge.auditing.case import Case, Log
+    from divulge.auditing.case import PreparedAudit, AuditLog
     from divulge.recipes import Recipe
 
 
-def recipes(case: Case, log: Log, scored: Mapping[str, Scored], fpr: Sequence[float]) -> dict[str, Conducted]:
+def recipe_metadata(
+    case: PreparedAudit, log: AuditLog, scored: Mapping[str, Scored], fpr: Sequence[float]
+) -> dict[str, Conducted]:
     """Every recipe by its name: what it read, what it was given, what it asked."""
-    signals = active.names(case.given.recipes)
+    signals = active.signal_names(case.given.recipes)
     return {
         recipe.name: Conducted(
             signal=recipe.signal_name,
             reads=recipe.reads,
-            attack=settings.attack(recipe),
+            attack=settings.describe_attack(recipe),
             references=recipe.references,
-            training=settings.training(case.references) if recipe.needs_training else None,
+            training=settings.training_settings(case.references) if recipe.needs_training else None,
             summary=recipe.summary,
-            queries=log.queries.get(signals[recipe.name], _queries(case, recipe)),
+            queries=log.queries.get(signals[recipe.name], _count_queries(case, recipe)),
             raw_thresholds=_raw_thresholds(scored[recipe.name], fpr),
             completed_by=None if case.partial is None else case.partial.completer(recipe),
             chosen=scored[recipe.name].chosen,
@@ -36,7 +38,7 @@ def recipes(case: Case, log: Log, scored: Mapping[str, Scored], fpr: Sequence[fl
     }
 
 
-def counts(case: Case) -> Sizes:
+def count_records(case: PreparedAudit) -> Sizes:
     """How many records of each kind, and classes."""
     given = case.given
     return Sizes(
@@ -53,7 +55,7 @@ def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
     return {} if scored.nominal is None else {f"{level:g}": scored.nominal(level) for level in fpr}
 
 
-def _queries(case: Case, recipe: Recipe) -> int:
+def _count_queries(case: PreparedAudit, recipe: Recipe) -> int:
     """Records the target is queried on for this recipe."""
     versions = 1 + len(case.further.get(recipe.name, ()))
     asked = versions + internals.passes(recipe.inside)

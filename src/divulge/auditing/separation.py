@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.evidence import concatenate
+from divulge.evidence import concatenate_records
 from divulge.report import in_words
 from divulge.statistics.duplicate_groups import are_divided_whole, number_digests
 from divulge.types import Records
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from divulge.request import Duplicates
     from divulge.types import Bools, Ints
 
-_SHOWN = 3  # rows that a message shows
+_MAX_LISTED = 3  # rows that a message shows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Separated:
+class SeparatedSets:
     """The sets without what stood in several of them.
 
     Args:
@@ -45,7 +45,7 @@ class Separated:
     groups: Ints | None = None
 
 
-def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
+def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
     """Exact duplicates across the sets make the truth untrue: refuse, drop or (knowingly) keep them.
 
     Duplicates within a set are judged by how they fell. Where whole groups of equal records are in one set more often
@@ -57,7 +57,7 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
         divulge.InputError: there are some and the policy is "error"; nothing is left without them.
     """
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
-    everything = concatenate([members, nonmembers, population])
+    everything = concatenate_records([members, nonmembers, population])
     digests = everything.digests()
     values, copies = number_digests(digests), number_digests(digests, everything.y)
     origin = np.repeat([0, 1, 2], [len(members), len(nonmembers), len(population)])
@@ -70,7 +70,9 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
     together = are_divided_whole(copies, origin)
     groups = copies[candidates] if together else None
     if not count:
-        return Separated(members, nonmembers, population, kept, notes=_once(groups, origin), groups=groups)
+        return SeparatedSets(
+            members, nonmembers, population, kept, notes=_repetition_notes(groups, origin), groups=groups
+        )
     counts = []
     if outside.any():
         counts.append(f"{int(outside.sum())} non-members are exact duplicates of members")
@@ -79,14 +81,16 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
     where = " and ".join(counts)
     if policy == "error":
         rows, whose = (outside, "non-member") if outside.any() else (held, "population")
-        shown = ", ".join(map(str, np.flatnonzero(rows)[:_SHOWN])) + ("…" if rows.sum() > _SHOWN else "")
+        shown = ", ".join(map(str, np.flatnonzero(rows)[:_MAX_LISTED])) + ("…" if rows.sum() > _MAX_LISTED else "")
         raise InputError(
             f"duplicates: {where} ({whose} rows [{shown}]); a record cannot be both: remove them, or pass "
             "duplicates='drop' or 'keep'"
         )
     if policy == "keep":
         note = f"{where}; they were kept, which biases every number towards no leak"
-        return Separated(members, nonmembers, population, kept, count, (note, *_once(groups, origin)), groups)
+        return SeparatedSets(
+            members, nonmembers, population, kept, count, (note, *_repetition_notes(groups, origin)), groups
+        )
     # Out of every set, or the sets would differ by what was taken out of them.
     kept &= ~among_population[candidates] & ~(among_members & among_nonmembers)[candidates]
     further = ""
@@ -101,11 +105,11 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
         raise InputError(f"duplicates: {where}; nothing is left after dropping them")
     note = f"{where}; all copies were dropped from every set{further}"
     left = None if groups is None else groups[kept]
-    notes = (note, *_once(left, origin[: len(kept)][kept]))
-    return Separated(members[inside], nonmembers[others], population[~held], kept, count, notes, left)
+    notes = (note, *_repetition_notes(left, origin[: len(kept)][kept]))
+    return SeparatedSets(members[inside], nonmembers[others], population[~held], kept, count, notes, left)
 
 
-def _once(groups: Ints | None, origin: Ints) -> tuple[str, ...]:
+def _repetition_notes(groups: Ints | None, origin: Ints) -> tuple[str, ...]:
     """Say how many candidates are copies that do not count again."""
     if groups is None:
         return ()

@@ -18,9 +18,9 @@ from divulge.types import Records
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from divulge.auditing.inputs import Inputs
+    from divulge.auditing.inputs import AuditInputs
     from divulge.recipes import Recipe
-    from divulge.request import Options
+    from divulge.request import AuditOptions
     from divulge.results import PartlyKnown
     from divulge.targets import GivesLabels, GivesLogits
 
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def settings(given: Inputs, options: Options, references: Any, target: str, partial: PartlyKnown | None) -> Settings:
+def describe_settings(
+    given: AuditInputs, options: AuditOptions, references: Any, target: str, partial: PartlyKnown | None
+) -> Settings:
     """All that determines the run: kept as its plan, and its digest names an interrupted run."""
     return Settings(
         seed=options.seed,
         recipes=tuple(recipe.name for recipe in given.recipes),
-        attacks={recipe.name: f"{recipe.signal_name}: {attack(recipe)}" for recipe in given.recipes},
-        references="none" if references is None else described(references),
+        attacks={recipe.name: f"{recipe.signal_name}: {describe_attack(recipe)}" for recipe in given.recipes},
+        references="none" if references is None else describe_references(references),
         unseen_classes=given.unseen_classes,
         fpr=tuple(map(float, options.fpr)),
         calibration=float(options.calibration),
@@ -42,21 +44,23 @@ def settings(given: Inputs, options: Options, references: Any, target: str, part
         outputs=options.outputs,
         device=options.device,
         data=Digests(
-            candidates=_digest(given.candidates, given.truth),
-            calibration=_digest(given.calibration),
-            population=_digest(given.population),
+            candidates=_digest_records(given.candidates, given.truth),
+            calibration=_digest_records(given.calibration),
+            population=_digest_records(given.population),
         ),
         target=target,
         partial=partial,
     )
 
 
-def attack(recipe: Recipe) -> str:
+def describe_attack(recipe: Recipe) -> str:
     """The attack in words, and the versions of the records that it asks about."""
-    return _plain(recipe.attack) + ("" if recipe.versions is None else f" on {_plain(recipe.versions)}")
+    return _repr_without_address(recipe.attack) + (
+        "" if recipe.versions is None else f" on {_repr_without_address(recipe.versions)}"
+    )
 
 
-def target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
+def describe_target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
     """What was audited: the kind of target, and a digest of its weights where they can be read."""
     kind = type(target.target if isinstance(target, Own) else target).__name__
     if isinstance(target, GivesTokens):
@@ -67,38 +71,38 @@ def target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
     return f"{kind}, weights {store.digest(*(part for name in sorted(held) for part in (name, held[name])))[:16]}"
 
 
-def words(arguments: Mapping[str, Any]) -> list[str]:
+def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:
     """Arguments of an audit by name, each in words that are the same in every process."""
-    return [f"{name}={_words(arguments[name])}" for name in sorted(arguments)]
+    return [f"{name}={_describe_value(arguments[name])}" for name in sorted(arguments)]
 
 
-def _words(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if isinstance(value, Records):
-        return _digest(value)
+        return _digest_records(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return described(value)
-    return store.digest(value) if isinstance(value, np.ndarray) else _plain(value)
+        return describe_references(value)
+    return store.digest(value) if isinstance(value, np.ndarray) else _repr_without_address(value)
 
 
 # How models are trained, but not what comes out.
-_EXECUTION = ("engine", "device", "workers")
+_EXECUTION_SETTINGS = ("engine", "device", "workers")
 
 
-def training(references: Any) -> dict[str, str]:
+def training_settings(references: Any) -> dict[str, str]:
     """What decides which reference models come out, setting by setting; what `compare` holds against another run."""
     kind = {"kind": type(getattr(references, "config", references)).__name__}
-    return kind | {name: said for name, said in _options(references) if name not in _EXECUTION}
+    return kind | {name: said for name, said in _reference_options(references) if name not in _EXECUTION_SETTINGS}
 
 
-def described(references: Any) -> str:
+def describe_references(references: Any) -> str:
     """A repr that is the same in every process: functions by their name, not their address."""
     if not is_dataclass(references):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
     kind = type(getattr(references, "config", references)).__name__
-    return f"{kind}({', '.join(f'{name}={said}' for name, said in _options(references))})"
+    return f"{kind}({', '.join(f'{name}={said}' for name, said in _reference_options(references))})"
 
 
-def _options(references: Any) -> list[tuple[str, str]]:
+def _reference_options(references: Any) -> list[tuple[str, str]]:
     pairs = []
     config = getattr(references, "config", references)
     for option in fields(config):
@@ -107,14 +111,16 @@ def _options(references: Any) -> list[tuple[str, str]]:
             pairs.append((option.name, f"{type(value).__name__} {store.digest(sorted(value.key().items()))[:16]}"))
             continue
         named = hasattr(value, "__qualname__")
-        pairs.append((option.name, f"{value.__module__}.{value.__qualname__}" if named else _plain(value)))
+        pairs.append(
+            (option.name, f"{value.__module__}.{value.__qualname__}" if named else _repr_without_address(value))
+        )
     return pairs
 
 
-def _plain(value: object) -> str:
+def _repr_without_address(value: object) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def _digest(records: Records, *more: object) -> str:
+def _digest_records(records: Records, *more: object) -> str:
     values = records.x if records.table is None else b"".join(records.digests()).hex()
     return store.digest(values, *(() if records.y is None else (records.y,)), *more)

@@ -52,7 +52,7 @@ def over_shares(
         said = [expect, *[None] * (len(known) - 1)]
         each = zip(known, said, strict=True)
         return [audit(target, known=mask, pool=pool, expect=first, **arguments) for mask, first in each]
-    key = store.digest("shares", *known, *describe.words(arguments))
+    key = store.digest("shares", *known, *describe.describe_arguments(arguments))
     with Dossier(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
         shared = draft.home / "pool" if pool is None else pool
         first = audit(target, known=known[0], out=draft, pool=shared, expect=expect, **arguments)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
     from divulge.types import Floats
 
-_POINTS = 400
-_NUMBERS = ("outside", "effective", "error", "explained", "violation", "p_value", "bound")
+_MAX_POINTS = 400
+_TRANSFER_NUMBERS = ("outside", "effective", "error", "explained", "violation", "p_value", "bound")
 
 
-def assess(
+def assess_thresholds(
     calibration: Mapping[str, Floats], seen: Floats, query: Floats, level: float, seed: int
 ) -> TransferSummary | None:
     """`divulge.evaluation.transfer.assess` of every recipe's threshold, in a summary.
@@ -50,16 +50,16 @@ def assess(
         level=level,
         recipes={
             name: Carried(
-                one.holds, str(one), one.expected_fpr.value, *(float(getattr(one, each)) for each in _NUMBERS)
+                one.holds, str(one), one.expected_fpr.value, *(float(getattr(one, each)) for each in _TRANSFER_NUMBERS)
             )
             for name, one in transfers.items()
         },
-        plane=Plane(_some(first.seen), _some(first.query)),
-        ratio=_some(np.column_stack([first.linear, first.ratio])),
+        plane=Plane(_sample_points(first.seen), _sample_points(first.query)),
+        ratio=_sample_points(np.column_stack([first.linear, first.ratio])),
     )
 
 
-def section(summary: TransferSummary | None) -> Section:
+def transfer_section(summary: TransferSummary | None) -> Section:
     """What speaks for and against, recipe by recipe, and the plane it was read off."""
     if summary is None:
         return Section("Will the false-positive rate carry over to the unseen classes?", [])
@@ -85,23 +85,23 @@ def section(summary: TransferSummary | None) -> Section:
     for text in dict.fromkeys(one.text for one in summary.recipes.values()):
         whose = [name for name, one in summary.recipes.items() if one.text == text]
         blocks.append(Paragraph(text if len(whose) == len(summary.recipes) else f"{', '.join(whose)}: {text}"))
-    plane = {"seen records": _columns(summary.plane.seen), "query records": _columns(summary.plane.query)}
+    plane = {"seen records": _coordinates(summary.plane.seen), "query records": _coordinates(summary.plane.query)}
     blocks.append(
         Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
     )
-    ratio = {"seen records": _columns(summary.ratio)}
+    ratio = {"seen records": _coordinates(summary.ratio)}
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
     folded = Fold("What speaks for and against, recipe by recipe", blocks)
     table = Table(columns, rows, note=few if lacking else "")
     return Section("Will the false-positive rate carry over to the unseen classes?", [table, folded])
 
 
-def _some(points: Floats) -> tuple[tuple[float, float], ...]:
+def _sample_points(points: Floats) -> tuple[tuple[float, float], ...]:
     """At most 400 rows, evenly spaced, in four digits: enough for a chart."""
-    rows = np.unique(np.linspace(0, len(points) - 1, min(_POINTS, len(points))).astype(int))
+    rows = np.unique(np.linspace(0, len(points) - 1, min(_MAX_POINTS, len(points))).astype(int))
     return tuple((float(f"{x:.4g}"), float(f"{y:.4g}")) for x, y in points[rows])
 
 
-def _columns(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
     first, second = np.asarray(points, dtype=np.float64).T
     return first, second

@@ -15,13 +15,13 @@ from divulge.statistics.duplicate_groups import first_of_each
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.auditing.case import Case
+    from divulge.auditing.case import PreparedAudit
 
 _FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
 _UNQUOTED = "their words, years or lengths (not quoted, as texts are left out)"
 
 
-def told(case: Case) -> TextSplit | None:
+def compare_texts(case: PreparedAudit) -> TextSplit | None:
     """How members, non-members and population compare; None where records are no texts.
 
     Of texts that stand in one set several times, the first alone is compared with the other set, where copies keep
@@ -42,29 +42,29 @@ def told(case: Case) -> TextSplit | None:
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
     inside, outside = (np.array([len(text) for text in side], dtype=np.float64) for side in distinct)
     return TextSplit(
-        signs=signs(*map(list, distinct), quoted=case.texts, seed=case.seed),
+        signs=find_split_signs(*map(list, distinct), quoted=case.texts, seed=case.seed),
         shared=str(shared),
         copies=copies,
         length=two_samples.rank_sum(outside, inside, seed=case.seed),
     )
 
 
-def signs(members: Sequence[str], others: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
+def find_split_signs(members: Sequence[str], others: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
     """What gives the split away, the surest first; that it does alone, where nothing may be quoted."""
     told = tuple(map(str, evaluation.telling(members, others, false_alarm=_FALSE_ALARM, seed=seed)))
     return told if quoted else (_UNQUOTED,) * bool(told)
 
 
-def given_away(signs: Sequence[str]) -> list[str]:
+def describe_split_signs(signs: Sequence[str]) -> list[str]:
     """What must be said first of a split with such signs."""
     return [f"members and non-members differ in more than membership: {'; '.join(signs)}"] if signs else []
 
 
-def warnings(split: TextSplit | None) -> list[str]:
+def text_warnings(split: TextSplit | None) -> list[str]:
     """What a reader must know before the numbers."""
     if split is None:
         return []
-    said = given_away(split.signs)
+    said = describe_split_signs(split.signs)
     if split.copies:
         said.append(
             f"at least half of the word n-grams of {in_words.several(split.copies, 'non-member')} stand in a member; a "

@@ -198,7 +198,8 @@ def decide(
     names = list(result) if recipe is None else [validation.check_choice(recipe, "--recipe", result.scores)]
     chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
     decisions = {
-        name: audit_summary.decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()
+        name: audit_summary.summarise_decision(result[name], selection, fpr, len(names))
+        for name, selection in chosen.items()
     }
     if json:
         printing.as_json(results.to_json_values(decisions))
@@ -257,16 +258,16 @@ def compare(
 ) -> None:
     """What a defence changed: paired differences, whose intervals hold together with 95 % confidence."""
     first, second = auditing.load(before), auditing.load(after)
-    changes = compare_page.at_once(first, second)
+    changes = compare_page.compare_simultaneously(first, second)
     if report is not None:
-        page = compare_page.page(first, second, changes)
+        page = compare_page.comparison_page(first, second, changes)
         html.write(origin.added(page, provenance.now({"before": [before], "after": [after]})), report)
     if json:
         printing.as_json(results.to_json_values(changes))
         return
-    said, tone = compare_page.finding(changes, plausibility.doubt(second))
+    said, tone = compare_page.summarise_changes(changes, plausibility.describe_doubt(second))
     printing.verdict(tone, said)
-    printing.table("After minus before", *compare_page.rows(changes))
+    printing.table("After minus before", *compare_page.change_table(changes))
     if report is not None:
         printing.line(f"Report: {report}")
 

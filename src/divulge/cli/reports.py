@@ -130,8 +130,8 @@ def _records(run: Path, path: Path, kind: str) -> None:
         raise InputError("--format: selection.parquet in the run directory has one row per document already")
     if ran == "canary-audit":
         raise InputError("--format: scores.npz in the run directory has the score of every canary already")
-    frame = extraction_kept.documents(run) if ran == "extraction" else records_table.table(auditing.load(run))
+    frame = extraction_kept.documents(run) if ran == "extraction" else records_table.records_table(auditing.load(run))
     if kind == "csv":
-        store.write_file(path, lambda out: tables.write_csv(records_table.for_spreadsheets(frame), out))
+        store.write_file(path, lambda out: tables.write_csv(records_table.escape_formulas(frame), out))
     else:
         store.write_file(path, lambda out: tables.write_parquet(frame, out))

@@ -58,10 +58,10 @@ def weights(
     """Which candidates was this network trained on? Read it off the weights."""
     validation.check_choice(signal, "--signal", weights_examination.SIGNALS)
     net = margins.ShallowReLU.from_safetensors(model)
-    examined = weights_examination.examine(
+    examined = weights_examination.examine_weights(
         net,
         datafiles.read_rows(candidates),
-        weights_examination.Rules(margin=margin, band=band, signal=signal, fpr=fpr, fdr=fdr),
+        weights_examination.ExaminationRules(margin=margin, band=band, signal=signal, fpr=fpr, fdr=fdr),
         nonmembers=None if nonmembers is None else datafiles.read_rows(nonmembers),
         leaked=None if leaked is None else datafiles.read_rows(leaked),
     )

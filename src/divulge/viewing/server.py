@@ -264,7 +264,9 @@ def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
         chosen = {name: audit[name].selection(fpr=level) for name in audit}
     except InputError as error:  # too few calibration records for this level
         return _table("FPR", level, [], [], [str(error)])
-    told = {name: audit_summary.decided(audit[name], made, level, len(audit)) for name, made in chosen.items()}
+    told = {
+        name: audit_summary.summarise_decision(audit[name], made, level, len(audit)) for name, made in chosen.items()
+    }
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
     rows = [
         [name, f"{d.selected:,}", *map(markdown.percent, (d.fpr, d.tpr, d.precision)), d.guarantee]
