@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from divulge.auditing.compare import gate
-from divulge.auditing.nominal import realised_fpr
+from divulge.auditing.findings import realised_fpr
 from null_models import ANSWERS, audited
 from score_audits import KINDS, null, scored, sizes
 

@@ -11,7 +11,7 @@ import torch
 import divulge as dv
 from divulge import completion, margin
 from divulge.attacks import Calibrated, LiRA, Need, QuantileRegression, Threshold
-from divulge.auditing import reference_models, run
+from divulge.auditing import pipeline, reference_models
 from divulge.auditing.compare import compare
 from divulge.recipes import (
     Recipe,
@@ -38,7 +38,7 @@ def records(seed, n, columns=5):
 def _versions_are_read_once():
     """They are read from files for every audit, which here would take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "environment", functools.cache(run.environment))
+        patch.setattr(pipeline, "environment", functools.cache(pipeline.environment))
         yield
 
 

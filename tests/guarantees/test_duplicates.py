@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.auditing.separation import separate_sets
+from divulge.auditing.inputs import separate_sets
 from divulge.evaluation import blind
 from divulge.statistics.duplicate_groups import are_divided_whole, fold_groups, keep_together, number_groups
 from score_audits import scored

@@ -15,8 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import divulge as dv
 from divulge.auditing import plausibility
-from divulge.auditing.compare import gate
-from divulge.auditing.compare_page import compare_simultaneously, summarise_changes, comparison_page
+from divulge.auditing.compare import compare_simultaneously, comparison_page, gate, summarise_changes
 from divulge.report import html
 from divulge.results import Accuracy, TokenFit
 from divulge.statistics import intervals

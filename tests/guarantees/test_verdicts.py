@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge.auditing.compare import gate
-from divulge.auditing.nominal import realised_fpr
+from divulge.auditing.findings import realised_fpr
 from null_models import ANSWERS, audited
 from score_audits import KINDS, null, scored, sizes
 

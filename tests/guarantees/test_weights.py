@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from divulge import margin
-from divulge.auditing.weights_examination import ExaminationRules, examine_weights
+from divulge.auditing.weights import ExaminationRules, examine_weights
 from divulge.datafiles import NamedRows
 
 RUNS = 200

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge.auditing.weights_examination import WeightsExamination
+from divulge.auditing.weights import WeightsExamination
 from divulge.types import Guarantee
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge import labels, margin, results, store
-from divulge.auditing.weights_examination import WeightsExamination
+from divulge.auditing.weights import WeightsExamination
 from divulge.canaries.game import CanaryAudit
 from divulge.canaries.proof import prove
 from divulge.decisions import fdr, fpr

@@ -10,8 +10,8 @@ import numpy as np
 
 from divulge import evaluation, people
 from divulge.attacks import Need
-from divulge.auditing import active, plausibility, reference_models
-from divulge.auditing.measuring import compute_features
+from divulge.auditing import plausibility, reference_models
+from divulge.auditing.signals import compute_features, measure_active_signals
 from divulge.errors import InputError
 from divulge.evidence import Measurements, Models
 from divulge.ragged import TokenLogs
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from divulge.auditing.case import PreparedAudit, AuditLog
     from divulge.auditing.inputs import AuditInputs
+    from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.references import FineTune
     from divulge.references.finetuning import Opened
@@ -92,7 +92,7 @@ def compute_document_signals(case: PreparedAudit, log: AuditLog) -> list[Measure
         log.warnings += _base_warnings(models[Need.REFERENCES_BASE], case)
     return [
         Measurements(
-            target={name: tokens.signal(name)(stats) for name in names} | active.measure_active_signals(case, log),
+            target={name: tokens.signal(name)(stats) for name in names} | measure_active_signals(case, log),
             layout=case.layout,
             labels=view.y,
             features=compute_features(case, log),
@@ -164,8 +164,8 @@ def _check_all_scored(case: PreparedAudit, stats: TokenStatistics) -> None:
     if stats.skipped:
         row, why = next(iter(sorted(stats.skipped.items())))
         raise InputError(
-            f"target: it could not take {len(stats.skipped)} documents (first: {_describe_document(case, row)}: {why}); "
-            "leave them out"
+            f"target: it could not take {len(stats.skipped)} documents (first: {_describe_document(case, row)}: "
+            f"{why}); leave them out"
         )
     empty = np.flatnonzero(stats.lengths == 0)
     if empty.size:
@@ -192,8 +192,8 @@ def _check_same_tokens(case: PreparedAudit, own: Sequence[int] | Ints, stats: To
         row = int(other[0])
         raise InputError(
             f"references: the base cuts {other.size} documents into other tokens than the target (first: "
-            f"{_describe_document(case, row)}, {lengths[row]} and {stats.lengths[row]} tokens); a base with the target's "
-            "tokenizer, BOS and truncation is needed"
+            f"{_describe_document(case, row)}, {lengths[row]} and {stats.lengths[row]} tokens); a base with the "
+            "target's tokenizer, BOS and truncation is needed"
         )
     _check_same_boundaries(case)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -10,14 +11,13 @@ import numpy as np
 from divulge import completion, evaluation, seeds
 from divulge import recipes as book
 from divulge.attacks import adapt
-from divulge.auditing import agreement, covariate_adjustment
-from divulge.auditing.separation import separate_sets
+from divulge.auditing import comparability
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.references import FineTune, Train
 from divulge.report import in_words
 from divulge.request import Duplicates
-from divulge.statistics.duplicate_groups import first_of_each, number_groups
+from divulge.statistics.duplicate_groups import are_divided_whole, first_of_each, number_digests, number_groups
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
 from divulge.validation import as_list, check_choice, check_integer, check_labels, check_mask, check_number, to_numpy
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
     from divulge.columns import TableEncoder
     from divulge.recipes import Recipe
-    from divulge.request import AuditOptions, AuditData
+    from divulge.request import AuditData, AuditOptions
     from divulge.targets import GivesLabels
     from divulge.types import Array, Bools, Ints
+
+    Sets = Mapping[str, Records]
 
 _N_PROBED = 64  # candidates that show what the target's outputs are
 
@@ -108,11 +110,11 @@ def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool =
             f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got shape "
             f"{names.shape}"
         )
-    columns = covariate_adjustment.check_covariates(subject.covariates, len(members) + len(nonmembers))
+    columns = comparability.check_covariates(subject.covariates, len(members) + len(nonmembers))
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     if documents:
-        agreement.check_documents(sets)
-    agreement.check_record_sets(sets, wanted)
+        check_documents(sets)
+    check_record_sets(sets, wanted)
     _check_texts_trainable(wanted, options.references, members)
     masks = _check_known(subject.known, wanted, sets, seed)
     separated = separate_sets(sets, options.duplicates)
@@ -392,3 +394,206 @@ def _split_population(population: Records, share: float, seed: int, *, apart: bo
             f"population: {int(first.sum())} distinct records are too few to learn from some and calibrate with others"
         )
     return learned, kept
+
+
+def check_record_sets(sets: Sets, recipes: Sequence[Recipe]) -> None:
+    """Raise where members, non-members and population do not go together, or lack what the recipes read.
+
+    Raises:
+        divulge.InputError: other shapes, labels or kinds of ids; an id in two sets; labels that are missing, or one.
+    """
+    _check_same_shape(sets)
+    _check_id_types(sets)
+    _check_distinct_ids(sets)
+    _check_labels_present(sets, recipes)
+    _check_numeric(sets, recipes)
+    _check_several_classes(sets)
+
+
+def check_documents(sets: Sets) -> None:
+    """Raise where records are no documents, or empty ones.
+
+    Raises:
+        divulge.InputError: numbers in place of texts; a text without a visible character.
+    """
+    for name, records in sets.items():
+        if records.x.dtype != object:
+            texts = [] if records.encoder is None else [
+                column.name for column in records.encoder.columns if column.measure in ("text", "category")
+            ]  # fmt: skip
+            instead = f"; name the column of the documents as data.text (it may be {texts[0]!r})" if texts else ""
+            raise InputError(
+                f"{name}: the target is a language model, so documents (strings) are needed, got "
+                f"{records.x.dtype}{instead}"
+            )
+        empty = [row for row, text in enumerate(records.x) if not text.strip()]
+        if empty:
+            raise InputError(f"{name}: {len(empty)} documents are empty (first: row {empty[0]}); leave them out")
+
+
+def _check_same_shape(sets: Sets) -> None:
+    shapes = {name: records.x.shape[1:] for name, records in sets.items()}
+    if len(set(shapes.values())) > 1:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise InputError(f"records: all sets must have the same shape, got {listed}")
+    labelled = {name: records.y is not None for name, records in sets.items()}
+    if len(set(labelled.values())) > 1:
+        without = ", ".join(name for name, has in labelled.items() if not has)
+        raise InputError(f"records: every set must have labels, or none; {without} has none")
+
+
+def _check_id_types(sets: Sets) -> None:
+    """Ids go into a Parquet file and are compared between the sets."""
+    kinds = {}
+    for name, records in sets.items():
+        if records.ids is None:
+            continue
+        kind = records.ids.dtype.kind
+        kinds[name] = (
+            "strings" if kind == "U" or all(isinstance(one, str) for one in records.ids) else records.ids.dtype.name
+        )
+        if kinds[name] == "object":
+            raise InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
+    if "strings" in kinds.values() and len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+        raise InputError(f"records: ids of all sets must be of the same kind, got {listed}")
+
+
+def _check_distinct_ids(sets: Sets) -> None:
+    for first, second in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
+        ids, others = sets[first].ids, sets[second].ids
+        shared = np.array([]) if ids is None or others is None else np.intersect1d(ids, others)
+        if shared.size:
+            raise InputError(
+                f"{first}, {second}: {len(shared)} ids occur in both sets (first: {shared.tolist()[0]!r}); "
+                "a record can be in only one of them"
+            )
+
+
+def _check_labels_present(sets: Sets, recipes: Sequence[Recipe]) -> None:
+    needing = [recipe.name for recipe in recipes if recipe.needs_labels]
+    if needing and sets["members"].y is None:
+        usable = [recipe.name for recipe in book.recipes() if not recipe.needs_labels]
+        raise InputError(
+            f"recipes: {', '.join(needing)} read the records' labels, but there are none; "
+            f"without labels use {', '.join(usable)}"
+        )
+
+
+def _check_numeric(sets: Sets, recipes: Sequence[Recipe]) -> None:
+    needing = [recipe.name for recipe in recipes if recipe.needs_numbers]
+    if needing and sets["members"].x.dtype == object:
+        raise InputError(
+            f"recipes: {', '.join(needing)} move records a little, which numbers allow and texts do not; of texts use "
+            "correct, correct-calibrated, transfer, or recipes that read the target's outputs"
+        )
+
+
+def _check_several_classes(sets: Sets) -> None:
+    labels = [records.y for records in sets.values() if records.y is not None]
+    if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
+        raise InputError(
+            f"records: all labels are {classes[0]}; with a single class, a classifier's output carries no information"
+        )
+
+
+_MAX_LISTED = 3  # rows that a message shows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeparatedSets:
+    """The sets without what stood in several of them.
+
+    Args:
+        members: what remains of them.
+        nonmembers: likewise.
+        population: likewise.
+        kept: which candidates (members, then non-members) remain, ``[n]``.
+        duplicates: number of records that stood in more than one set.
+        notes: what was done about it.
+        groups: number of the distinct record that each remaining candidate is, where copies keep together and a group
+            is one observation; None where each record is one.
+    """
+
+    members: Records
+    nonmembers: Records
+    population: Records
+    kept: Bools
+    duplicates: int = 0
+    notes: tuple[str, ...] = ()
+    groups: Ints | None = None
+
+
+def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
+    """Exact duplicates across the sets make the truth untrue: refuse, drop or (knowingly) keep them.
+
+    Duplicates within a set are judged by how they fell. Where whole groups of equal records are in one set more often
+    than a random deal of records would put them there, they belong together: they stay, and each group counts once.
+    Where records were dealt out one by one, the groups that happen to be in one set are more frequent the larger the
+    set; "drop" then takes these out as well, or the sets would differ by it.
+
+    Raises:
+        divulge.InputError: there are some and the policy is "error"; nothing is left without them.
+    """
+    members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
+    everything = concatenate_records([members, nonmembers, population])
+    digests = everything.digests()
+    values, copies = number_digests(digests), number_digests(digests, everything.y)
+    origin = np.repeat([0, 1, 2], [len(members), len(nonmembers), len(population)])
+    among_members, among_nonmembers, among_population = (np.isin(values, values[origin == at]) for at in range(3))
+    candidates = origin < 2
+    outside = among_members[origin == 1]
+    held = (among_members | among_nonmembers)[origin == 2]
+    count = int(outside.sum() + held.sum())
+    kept = np.ones(int(candidates.sum()), dtype=bool)
+    together = are_divided_whole(copies, origin)
+    groups = copies[candidates] if together else None
+    if not count:
+        return SeparatedSets(
+            members, nonmembers, population, kept, notes=_repetition_notes(groups, origin), groups=groups
+        )
+    counts = []
+    if outside.any():
+        counts.append(f"{int(outside.sum())} non-members are exact duplicates of members")
+    if held.any():
+        counts.append(f"{int(held.sum())} population records are exact duplicates of candidates")
+    where = " and ".join(counts)
+    if policy == "error":
+        rows, whose = (outside, "non-member") if outside.any() else (held, "population")
+        shown = ", ".join(map(str, np.flatnonzero(rows)[:_MAX_LISTED])) + ("…" if rows.sum() > _MAX_LISTED else "")
+        raise InputError(
+            f"duplicates: {where} ({whose} rows [{shown}]); a record cannot be both: remove them, or pass "
+            "duplicates='drop' or 'keep'"
+        )
+    if policy == "keep":
+        note = f"{where}; they were kept, which biases every number towards no leak"
+        return SeparatedSets(
+            members, nonmembers, population, kept, count, (note, *_repetition_notes(groups, origin)), groups
+        )
+    # Out of every set, or the sets would differ by what was taken out of them.
+    kept &= ~among_population[candidates] & ~(among_members & among_nonmembers)[candidates]
+    further = ""
+    if not together:
+        repeated = np.bincount(values)[values] > 1
+        dealt = repeated & np.append(kept, ~held)
+        kept, held = kept & ~repeated[: len(kept)], held | repeated[len(kept) :]
+        if dealt.any():
+            further = f", and {in_words.several(int(dealt.sum()), 'record')} with copies in their own set alone"
+    inside, others = kept[: len(members)], kept[len(members) :]
+    if not (inside.any() and others.any() and (~held).any()):
+        raise InputError(f"duplicates: {where}; nothing is left after dropping them")
+    note = f"{where}; all copies were dropped from every set{further}"
+    left = None if groups is None else groups[kept]
+    notes = (note, *_repetition_notes(left, origin[: len(kept)][kept]))
+    return SeparatedSets(members[inside], nonmembers[others], population[~held], kept, count, notes, left)
+
+
+def _repetition_notes(groups: Ints | None, origin: Ints) -> tuple[str, ...]:
+    """Say how many candidates are copies that do not count again."""
+    if groups is None:
+        return ()
+    surplus = len(groups) - len(np.unique(np.column_stack([groups, origin[: len(groups)]]), axis=0))
+    if not surplus:
+        return ()
+    copies = in_words.several(surplus, "candidate")
+    return (f"{copies} repeat another record of the same set; equal records count once in every estimate",)

@@ -21,8 +21,8 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from divulge.auditing.case import PreparedAudit
     from divulge.auditing.findings import Findings
+    from divulge.auditing.prepared import PreparedAudit
     from divulge.targets import TokenStatistics
     from divulge.types import Floats
 

@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.attacks import Need
-from divulge.auditing import looking_inside
 from divulge.errors import InputError
 from divulge.evidence import Models, signals_from_logits
 from divulge.references import splits
 from divulge.signals import internals
 from divulge.statistics.duplicate_groups import number_groups
-from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import Any
 
-    from divulge.auditing.case import PreparedAudit, AuditLog
+    from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.references import Progress, Trained
-    from divulge.types import Bools, Ints
+    from divulge.types import Bools, Floats, Ints, Records
 
 TRAINED_REFERENCES = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES)
 
@@ -100,7 +99,7 @@ def _train_models(
 ) -> dict[int, Models]:
     named = dict.fromkeys(name for recipe in recipes for name in (recipe.signal_name, *recipe.beside))
     names = tuple(name for name in named if name not in internals.SIGNALS)
-    inside = looking_inside.white_box_names(recipes)
+    inside = white_box_names(recipes)
     asked = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
     asked += sorted({at for recipe in recipes for at in case.further.get(recipe.name, ())})
     views = [case.views[at] for at in asked]
@@ -111,7 +110,7 @@ def _train_models(
         records = records.with_labels(told)
         classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
     # Another's own references may know no more than outputs: they are asked for more only where it is read.
-    more = {"inside": partial(looking_inside.measure_reference, names=inside)} if inside else {}
+    more = {"inside": partial(measure_reference, names=inside)} if inside else {}
     try:
         trained: Trained = log.timed(
             "reference models",
@@ -166,3 +165,20 @@ def progress_of_part(progress: Progress, at: int, parts: int) -> Progress:
         progress(at * total + done, parts * total, note)
 
     return watch
+
+
+def white_box_names(recipes: Sequence[Recipe]) -> tuple[str, ...]:
+    """The signals of a network's inside that the recipes read, each once."""
+    return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.inside))
+
+
+def measure_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:
+    """`internals.measure`, with errors that say whose they are.
+
+    Raises:
+        divulge.InputError: as there.
+    """
+    try:
+        return internals.measure(target, records, names)
+    except InputError as error:
+        raise InputError(f"references: a reference model as the {error}") from None

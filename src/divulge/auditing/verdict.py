@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from divulge import evaluation
-from divulge.auditing import covariate_adjustment, headline, plausibility
-from divulge.auditing.headline import TestedStatistic
-from divulge.report import in_words
+from divulge.auditing import comparability, plausibility
+from divulge.report import Dots, in_words
+from divulge.report.dots import MOST
 from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.evaluation import Detectable
-    from divulge.report import Dots
+    from divulge.report.in_words import OutOf
     from divulge.results import Answer, BlindBaseline, Conducted
-    from divulge.types import Tone
+    from divulge.types import Estimate, Tone
 
 CONFIDENCE = 0.95
 # The largest AUC that may go unseen and "no leak found" still be said: halfway between guessing and certainty.
@@ -183,7 +183,7 @@ def decide_verdict(audit: Findings) -> Verdict:
         )
     adjustment = audit.adjustment
     if adjustment is not None and adjustment.confounded:
-        return _confounded_verdict(covariate_adjustment.describe_confounding(adjustment))
+        return _confounded_verdict(comparability.describe_confounding(adjustment))
     found = [_judge_scope(audit, *pair) for pair in zip(scopes(audit), unadjusted_scopes(audit), strict=True)]
     first, *others = sorted(found, key=lambda one: _SEVERITY.index(one.answer))
     # What one scope clears never hides what another shows or leaves open. A leak on the unseen classes, and sets that
@@ -219,7 +219,7 @@ def _judge_scope(audit: Findings, scope: Scope, raw: Scope) -> Verdict:
     if sure := [claim for claim in leaks if claim.recipe in confirmed]:
         return _leak_verdict(audit, scope, max(sure, key=lambda claim: claim.strength))
     raw_leaks = [] if leaks else [claim.recipe for claim in test_statistics(raw, audit.fpr, confidence) if claim.leak]
-    if doubt := covariate_adjustment.describe_contrary_evidence(audit, raw_leaks, confidence):
+    if doubt := comparability.describe_contrary_evidence(audit, raw_leaks, confidence):
         return _confounded_verdict(f"The split may be confounded{scope.where}: {doubt}.")
     if why := plausibility.describe_doubt(audit):
         return Verdict(
@@ -278,8 +278,8 @@ def _explained_verdict(audit: Findings, scope: Scope, seen: Iterable[str], hidde
         f"Too little data to say{scope.where}: {what}",
         (
             *([] if blind is None else [_describe_smallest_shift(blind)]),
-            f"{NEXT_STEPS}; or name the columns in which the sets may differ as covariates, so that like is compared with "
-            "like.",
+            f"{NEXT_STEPS}; or name the columns in which the sets may differ as covariates, so that like is compared "
+            "with like.",
         ),
     )
 
@@ -295,7 +295,7 @@ def _describe_smallest_shift(blind: BlindBaseline) -> str:
 
 def _leak_verdict(audit: Findings, scope: Scope, worst: TestedStatistic) -> Verdict:
     """What can be done, in words and as a picture; then by whom, and the figure it rests on."""
-    said = headline.make_headline(worst, scope.where)
+    said = make_headline(worst, scope.where)
     evidence = (
         f"The strongest evidence is {worst}. The intervals of all recipes hold simultaneously with "
         f"{in_words.per_cent(CONFIDENCE)} confidence."
@@ -307,7 +307,7 @@ def _leak_verdict(audit: Findings, scope: Scope, worst: TestedStatistic) -> Verd
     shift = "" if blind is None or not confirmed else (
         f"It is also in the scores less what the records alone explain. {_describe_smallest_shift(blind)}"
     )  # fmt: skip
-    adjusted = "" if audit.adjustment is None else covariate_adjustment.describe_adjustment(audit.adjustment)
+    adjusted = "" if audit.adjustment is None else comparability.describe_adjustment(audit.adjustment)
     more = tuple(
         filter(None, (_describe_adversary(audit.about.recipes[worst.recipe]) + knows, evidence, adjusted, shift))
     )
@@ -331,7 +331,7 @@ def _no_leak_verdict(audit: Findings, scope: Scope, smallest: Detectable, area: 
             f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC "
             f"of {area:.3f}{rate}, under the model of {smallest.method}.",
             *unseen,
-            *(() if audit.adjustment is None else (covariate_adjustment.describe_adjustment(audit.adjustment),)),
+            *(() if audit.adjustment is None else (comparability.describe_adjustment(audit.adjustment),)),
             f"A smaller leak, or one confined to a few records, may have been missed. {_describe_attacks(audit)}",
         ),
     )
@@ -350,11 +350,11 @@ def _too_little_verdict(scope: Scope, smallest: Detectable) -> Verdict:
 def _no_overlap_verdict(audit: Findings, scope: Scope) -> Verdict:
     """Balancing left members or non-members of the unseen classes alone."""
     adjustment = audit.adjustment
-    apart = "" if adjustment is None else f" in {covariate_adjustment.describe_covariates(adjustment)}"
+    apart = "" if adjustment is None else f" in {comparability.describe_covariates(adjustment)}"
     return Verdict(
         "too little data to say",
         f"Too little data to say{scope.where}: hardly any members and non-members of these are alike{apart}.",
-        (f"{covariate_adjustment.REDRAW_ADVICE}.",),
+        (f"{comparability.REDRAW_ADVICE}.",),
     )
 
 
@@ -387,3 +387,116 @@ def _describe_adversary(recipe: Conducted) -> str:
         "substitutes": "models trained on other data of the same kind, as the target labels it",
     }[recipe.references]
     return f"The adversary needs {recipe.reads} ({recipe.signal}) and {models}."
+
+
+@dataclass(frozen=True, slots=True)
+class TestedStatistic:
+    """One statistic of one recipe beside what a model that leaks nothing would have: for a TPR, its FPR.
+
+    ``adjusted`` where the scores are adjusted for covariates.
+    """
+
+    recipe: str
+    statistic: Literal["AUC", "TPR", "ε"]
+    chance: float
+    estimate: Estimate
+    adjusted: bool = False
+
+    @property
+    def below(self) -> bool:
+        """Whether the AUC lies below chance: then the score turned round finds members.
+
+        A TPR there says nothing: where scores tie, its threshold takes in less than the FPR asked for.
+        """
+        return self.statistic == "AUC" and self.estimate.high < self.chance
+
+    @property
+    def leak(self) -> bool:
+        """Whether the interval excludes what a model that leaks nothing has."""
+        return self.below or self.estimate.low > self.chance
+
+    @property
+    def strength(self) -> float:
+        """Distance of the interval from chance, in units of chance; 0 for ε, named where nothing else is found."""
+        gap = self.chance - self.estimate.high if self.below else self.estimate.low - self.chance
+        return gap / self.chance if self.chance else 0.0
+
+    def __str__(self) -> str:
+        e, chance = self.estimate, f"where a model that leaks nothing has {self.chance:g}"
+        statistic = f"adjusted {self.statistic}" if self.adjusted else self.statistic
+        if not self.chance:
+            return f"{self.recipe}: {statistic} ≥ {in_words.least(e.low)}, {chance}"
+        turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
+        level = f" at FPR {self.chance:g}" if self.statistic == "TPR" else ""
+        return f"{self.recipe}: {statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{level}, {chance}{turned}"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What can be done, in words and as grids of dots."""
+
+    words: str
+    pictures: tuple[Dots, ...] = ()
+
+
+def make_headline(claim: TestedStatistic, where: str = "") -> Headline:
+    """A claim as whoever has never heard of it can repeat it.
+
+    Args:
+        claim: evidence of a leak.
+        where: among which candidates, as the end of a phrase.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> rate = Estimate(0.073, 0.041, 0.118, 0.95, "clopper-pearson")
+        >>> make_headline(TestedStatistic("lira", "TPR", 0.01, rate)).words
+        'About 7 of 100 training records (4 to 12) can be recognised while wrongly accusing at most 1 of 100 others.'
+    """
+    if claim.statistic == "TPR":
+        return _tpr_headline(claim, where)
+    if claim.statistic == "AUC":
+        return _auc_headline(claim, where)
+    return Headline(
+        f"Of some records it can be told{where} whether they were used for training, with more certainty than "
+        "guessing allows."
+    )
+
+
+def _tpr_headline(claim: TestedStatistic, where: str) -> Headline:
+    shown, others = in_words.out_of(claim.estimate, claim.chance), in_words.of_others(claim.chance)
+    words = (
+        f"About {shown.counted('training records')} can be recognised{where} while wrongly accusing at most {others}."
+    )
+    return Headline(words, dot_grids(shown, claim.chance))
+
+
+def dot_grids(shown: OutOf, fpr: float) -> tuple[Dots, ...]:
+    """Training records recognised beside others accused; none where either is of more than a thousand."""
+    accused = in_words.one_in(fpr)
+    if accused is None or max(accused[1], shown.of) > MOST:
+        return ()
+    if accused[1] < shown.of:  # grids of one size can be compared
+        accused = accused[0] * shown.of // accused[1], shown.of
+    others = Dots(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
+    return _dot_grid(f"{shown.counted('training records')} are recognised", shown), others
+
+
+def _auc_headline(claim: TestedStatistic, where: str) -> Headline:
+    """An AUC is the chance to be right about a pair; below one half, that of the opposite answer."""
+    area = claim.estimate
+    if claim.below:
+        area = replace(area, value=1 - area.value, low=1 - area.high, high=1 - area.low)
+    shown = in_words.out_of(area, claim.chance)
+    begun = f"{where.strip()}, shown" if where else "shown"
+    words = (
+        f"{in_words.capital(begun)} a training record and another one, the attack tells which is which in about "
+        f"{shown.counted('cases')}; guessing is right in {shown.of // 2:,}."
+    )
+    if shown.of > MOST:
+        return Headline(words)
+    guessed = Dots(f"{shown.of // 2:,} of {shown.of:,} by guessing", shown.of // 2, shown.of, chance=True)
+    return Headline(words, (_dot_grid(f"{shown.counted('pairs')} are told right", shown), guessed))
+
+
+def _dot_grid(caption: str, shown: OutOf) -> Dots:
+    return Dots(caption, shown.value, shown.of, shown.low, shown.high)

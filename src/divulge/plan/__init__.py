@@ -18,7 +18,7 @@ from divulge.datafiles import DataFile, FileLayout
 from divulge.errors import InputError
 from divulge.plan.keys import AccessPlan, DataPlan, LoRAPlan, Plan, ReferencesPlan, TargetPlan
 from divulge.references import FineTune, LoRA, Train
-from divulge.request import AuditOptions, AuditData
+from divulge.request import AuditData, AuditOptions
 from divulge.targets import GivesLogits, GivesTokens, SklearnTarget
 from divulge.targets import files as models
 from divulge.targets.estimators import fitted_library

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from divulge.references import LoRA
-from divulge.request import Duplicates, AuditOptions, Outputs, UnknownClasses
+from divulge.request import AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.tables import ColumnNames
 
 _Rate = Annotated[float, Field(gt=0, lt=1)]

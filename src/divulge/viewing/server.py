@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from divulge import auditing, lazy, results
-from divulge.auditing import audit_summary
-from divulge.auditing import compare as comparing
+from divulge.auditing import compare as comparison
+from divulge.auditing import summary as audit_summary
 from divulge.auditing.result import KIND as AUDIT
 from divulge.dossier import ReplacedError
 from divulge.errors import InputError
@@ -208,7 +208,7 @@ class _Pages:
         except KeyError:
             return self._missing("there is no such run")
         try:
-            changes = comparing.compare(auditing.load(before.path), auditing.load(after.path))
+            changes = comparison.compare(auditing.load(before.path), auditing.load(after.path))
         except ReplacedError:
             raise
         except InputError as error:

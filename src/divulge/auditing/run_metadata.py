@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import store
+from divulge.auditing.signals import signal_names
 from divulge.errors import InputError
-from divulge.results import Digests, Settings
+from divulge.results import Conducted, Digests, Settings, Sizes
+from divulge.signals import internals
 from divulge.targets import GivesTokens, GivesWeights
 from divulge.targets.rights import Own
 from divulge.types import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from divulge.attacks import Scored
     from divulge.auditing.inputs import AuditInputs
+    from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.request import AuditOptions
     from divulge.results import PartlyKnown
@@ -124,3 +128,49 @@ def _repr_without_address(value: object) -> str:
 def _digest_records(records: Records, *more: object) -> str:
     values = records.x if records.table is None else b"".join(records.digests()).hex()
     return store.digest(values, *(() if records.y is None else (records.y,)), *more)
+
+
+def recipe_metadata(
+    case: PreparedAudit, log: AuditLog, scored: Mapping[str, Scored], fpr: Sequence[float]
+) -> dict[str, Conducted]:
+    """Every recipe by its name: what it read, what it was given, what it asked."""
+    names = signal_names(case.given.recipes)
+    return {
+        recipe.name: Conducted(
+            signal=recipe.signal_name,
+            reads=recipe.reads,
+            attack=describe_attack(recipe),
+            references=recipe.references,
+            training=training_settings(case.references) if recipe.needs_training else None,
+            summary=recipe.summary,
+            queries=log.queries.get(names[recipe.name], _count_queries(case, recipe)),
+            raw_thresholds=_raw_thresholds(scored[recipe.name], fpr),
+            completed_by=None if case.partial is None else case.partial.completer(recipe),
+            chosen=scored[recipe.name].chosen,
+        )
+        for recipe in case.given.recipes
+    }
+
+
+def count_records(case: PreparedAudit) -> Sizes:
+    """How many records of each kind, and classes."""
+    given = case.given
+    return Sizes(
+        members=int(given.truth.sum()),
+        nonmembers=int((~given.truth).sum()),
+        population=given.layout.population,
+        calibration=given.layout.calibration,
+        classes=case.classes,
+    )
+
+
+def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
+    """Thresholds that the attack would set by itself, by level; none where it names none."""
+    return {} if scored.nominal is None else {f"{level:g}": scored.nominal(level) for level in fpr}
+
+
+def _count_queries(case: PreparedAudit, recipe: Recipe) -> int:
+    """Records the target is queried on for this recipe."""
+    versions = 1 + len(case.further.get(recipe.name, ()))
+    asked = versions + internals.passes(recipe.inside)
+    return recipe.imputed.random * case.layout.scored or asked * case.layout.total

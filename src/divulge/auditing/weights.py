@@ -102,7 +102,8 @@ class WeightsExamination:
         if not self.leaks:
             why = "there is nothing to compare the candidates with"
             if self.calibration is not None:
-                why = f"no candidate can be named at a false discovery rate of {in_words.per_cent(_MAX_FALSE_REPORTS)} or less"
+                level = in_words.per_cent(_MAX_FALSE_REPORTS)
+                why = f"no candidate can be named at a false discovery rate of {level} or less"
             return f"No leak is proven: {why}."
         if surest is None or not surest.count:
             return "Some candidates stand out from the records known not to be in the training set."

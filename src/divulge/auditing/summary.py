@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import evaluation
-from divulge.auditing import covariate_adjustment
-from divulge.auditing.nominal import realised_fpr
-from divulge.auditing.verdict import simultaneous_confidence, smallest_detectable_leak, scopes, decide_verdict
+from divulge.auditing import comparability
+from divulge.auditing.findings import realised_fpr
+from divulge.auditing.verdict import decide_verdict, scopes, simultaneous_confidence, smallest_detectable_leak
 from divulge.decisions import fpr as by_fpr
 from divulge.errors import InputError
 from divulge.results import (
@@ -61,7 +61,7 @@ def _summarise_adjusted(audit: Findings) -> AdjustmentSummary | None:
     """The comparison that the verdict judges; None where there is nothing to adjust for."""
     tests, confidence = len(audit) * len(audit.fpr) * len(scopes(audit)), simultaneous_confidence(audit)
     own = {name: summarise_outcome(audit.adjusted(name), audit.fpr, tests, confidence) for name in audit}
-    return covariate_adjustment.summarise_adjustment(audit, own)
+    return comparability.summarise_adjustment(audit, own)
 
 
 def summarise_outcome(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: float) -> Numbers:

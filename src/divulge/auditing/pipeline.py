@@ -10,36 +10,20 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from divulge import errors, evaluation, store
-from divulge.auditing import (
-    active,
-    covariate_adjustment,
-    documents,
-    exhibits,
-    forecasts,
-    further_versions,
-    heat,
-    looking_inside,
-    memory,
-    plausibility,
-    run_record,
-    shift,
-    text_split,
-)
-from divulge.auditing import settings as describe
+from divulge.auditing import comparability, documents, exhibits, forecasts, plausibility, run_metadata, signals
 from divulge.auditing.alignment import align_data
-from divulge.auditing.case import PreparedAudit, AuditLog
-from divulge.auditing.inputs import check_inputs, count_classes, check_label_recipes
-from divulge.auditing.measuring import compute_signals
+from divulge.auditing.inputs import check_inputs, check_label_recipes, count_classes
 from divulge.auditing.partial_knowledge import ALL_KNOWN, complete_inputs
-from divulge.auditing.recipe_scoring import score_recipe
+from divulge.auditing.prepared import AuditLog, PreparedAudit
 from divulge.auditing.result import KIND, Audit
+from divulge.auditing.signals import compute_signals, score_recipe
 from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
 from divulge.evidence import query_target
 from divulge.references.progress import silent
-from divulge.request import Duplicates, AuditOptions, Outputs, AuditData, UnknownClasses
+from divulge.request import AuditData, AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.results import About, Accuracy, BlindBaseline, environment, to_json_values
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
@@ -174,7 +158,7 @@ def audit(
     if expect is not None:
         require_callable(expect, "expect")
     case, settings = _prepare_audit(target, subject, options, progress or silent, models)
-    memory.check_memory_fits(case, on_disk=out is not None)
+    forecasts.check_memory_fits(case, on_disk=out is not None)
     if expect is not None:
         with errors.user_code_errors("expect"):
             expect(forecasts.make_forecast(case, on_disk=out is not None))
@@ -195,7 +179,7 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
         divulge.InputError: as `audit`, before work starts.
     """
     case, _ = _prepare_audit(target, subject, options, silent, None)
-    memory.check_memory_fits(case, on_disk=True)
+    forecasts.check_memory_fits(case, on_disk=True)
     return forecasts.add_scoring_time(case, forecasts.make_forecast(case, on_disk=True))
 
 
@@ -217,16 +201,16 @@ def _prepare_audit(
     given, seen = complete_inputs(whole, options.imputer, options.seed)
     references = documents.open_references(given, options.references) if of_documents else options.references
     views = (given.everything,) if seen is None else seen.views
-    further = further_versions.make_version_views(given.recipes, views[0], options.seed, len(views))
+    further = signals.make_version_views(given.recipes, views[0], options.seed, len(views))
     views = (*views, *further.views)
     classes = count_classes(adapted, given)
-    looking_inside.check_white_box(adapted, references, given.recipes, given.candidates)
+    signals.check_white_box(adapted, references, given.recipes, given.candidates)
     case = PreparedAudit(
         given, adapted, classes, references, options.seed, views, seen, progress, pool,
         texts=options.texts, further=further.places,
     )  # fmt: skip
     partly = None if subject.known is None else ALL_KNOWN if seen is None else seen.about()
-    return case, describe.describe_settings(whole, options, references, describe.describe_target(own), partly)
+    return case, run_metadata.describe_settings(whole, options, references, run_metadata.describe_target(own), partly)
 
 
 def _run_into(
@@ -260,7 +244,7 @@ def _run_audit(case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, 
     )
     if not documents.is_language_model(case.target):
         _record_predictions(case, log)
-    called = active.signal_names(given.recipes)
+    called = signals.signal_names(given.recipes)
     scoring = {
         r.name: partial(score_recipe, r, called[r.name], views, case.further.get(r.name, ())) for r in given.recipes
     }
@@ -269,8 +253,8 @@ def _run_audit(case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, 
     scores = {name: scored.scores[layout.of_candidates] for name, scored in outputs.items()}
     calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}
     checked = log.timed("blind baseline", lambda: _blind_baseline(case, log))
-    compared = log.timed("comparison of texts", partial(text_split.compare_texts, case))
-    held = log.timed("covariates", partial(covariate_adjustment.collect_covariates, case))
+    compared = log.timed("comparison of texts", partial(comparability.compare_texts, case))
+    held = log.timed("covariates", partial(comparability.collect_covariates, case))
     explain = partial(log.timed, "scores less what records explain", partial(_unexplained_scores, case, scores))
     # Of texts the covariates already hold what their words, years and lengths explain.
     has_texts, adjusted = given.candidates.x.dtype == object, None
@@ -285,13 +269,13 @@ def _run_audit(case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, 
     shown = exhibits.choose_exhibits(given.candidates, given.truth, scores, texts=case.texts)
     about = About(
         settings=settings,
-        recipes=run_record.recipe_metadata(case, log, outputs, fpr),
-        counts=run_record.count_records(case),
+        recipes=run_metadata.recipe_metadata(case, log, outputs, fpr),
+        counts=run_metadata.count_records(case),
         duplicates=given.duplicates,
         blind_baseline=checked,
         texts=compared,
         transfer=carried,
-        warnings=(*text_split.text_warnings(compared), *given.warnings, *log.warnings),
+        warnings=(*comparability.text_warnings(compared), *given.warnings, *log.warnings),
         environment=environment(),
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine="; ".join(dict.fromkeys(log.engines)),
@@ -311,7 +295,7 @@ def _run_audit(case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, 
         fpr=fpr,
         about=about,
         exhibits=shown,
-        heat=heat.compute_heat(case, views[0], shown),
+        heat=exhibits.compute_heat(case, views[0], shown),
         groups=given.groups,
         covariates=held,
         adjustment=adjusted,
@@ -348,7 +332,7 @@ def _transfer(
     if not case.given.unseen_classes or labels is None or features is None:
         return None
     unseen = features[case.layout.of_candidates][np.isin(labels, case.given.unseen_classes)]
-    return shift.assess_thresholds(calibration, features[case.layout.of_calibration], unseen, level, case.seed)
+    return comparability.assess_thresholds(calibration, features[case.layout.of_calibration], unseen, level, case.seed)
 
 
 def _blind_baseline(case: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
@@ -371,3 +355,48 @@ def _unexplained_scores(case: PreparedAudit, scores: Mapping[str, Floats]) -> di
     """Scores less what the records alone explain; their rows are those of the candidates."""
     records = case.given.candidates
     return blind.adjust_scores(scores, records.x, records.y, case.seed)
+
+
+def over_shares(
+    target: Any,
+    *,
+    known: Sequence[Any],
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    pool: str | Path | None = None,
+    expect: Callable[[Forecast], object] | None = None,
+    **arguments: Any,
+) -> list[Audit]:
+    """One audit for each entry of ``known``; the report of the first shows them all, by known share.
+
+    With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
+    all use the reference models in ``pool``: what saw no candidate is trained once for all shares.
+
+    Args:
+        target: as for `divulge.audit`.
+        known: masks or words, as for `divulge.audit`; ``"share:1"`` adds the whole record to compare with.
+        out: run directory, or None.
+        overwrite: replace a finished run in ``out``.
+        pool: where finished reference models are kept and found; ``out/pool`` when None.
+        expect: called with what the first of the audits will take, before it starts.
+        arguments: every other argument of `divulge.audit`.
+
+    Raises:
+        divulge.InputError: nothing in ``known``, or what `divulge.audit` refuses.
+    """
+    if isinstance(known, str) or not len(known):
+        raise InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
+    if out is None:
+        said = [expect, *[None] * (len(known) - 1)]
+        each = zip(known, said, strict=True)
+        return [audit(target, known=mask, pool=pool, expect=first, **arguments) for mask, first in each]
+    key = store.digest("shares", *known, *run_metadata.describe_arguments(arguments))
+    with Dossier(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
+        shared = draft.home / "pool" if pool is None else pool
+        first = audit(target, known=known[0], out=draft, pool=shared, expect=expect, **arguments)
+        more = {}
+        for at, mask in enumerate(known[1:], start=1):
+            with draft.part(f"known-{at}", KIND, key) as inner:
+                more[inner.path.name] = audit(target, known=mask, out=inner, pool=shared, **arguments)
+        first.report(draft.path / "report.html", beside=more)
+    return [first, *more.values()]
