@@ -24,12 +24,12 @@ import torch
 from torch import nn
 
 import divulge as dv
+from data_sets import DATA_SETS, DataSet
 from divulge import recipes, references, store
 from divulge.attacks import Need
 from divulge.evidence import Layout, Measurements, Models, regression_features, signals_from_logits
 from divulge.signals import BoundaryDistance, classification
 from divulge.targets import Metered, TorchTarget
-from unseen_data import DATA_SETS, DataSet
 
 MODELS = 64
 BUDGETS = (0, 1, 2, 4, 8, 16, 64)
