@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from divulge.auditing.compare import gate
 from divulge.auditing.findings import realised_fpr
-from null_models import ANSWERS, audited
+from null_models import ANSWERS, INFORMED, audited
 from score_audits import KINDS, null, scored, sizes
 
 SIZES = ((1, 1), (1, 1000), (5, 5), (30, 30), (100, 10), (60, 60), (500, 120), (1000, 1000))
@@ -25,7 +25,7 @@ def models(runs: int) -> None:
     print("\n| answers | members / non-members | leak found | no leak found | too little data | confounded |")
     print("|---|---|---|---|---|---|")
     for m, n in MODEL_SIZES:
-        for kind in ANSWERS:
+        for kind in ANSWERS | INFORMED:
             answers = [audited(kind, m, n, seed).verdict.answer for seed in range(runs)]
             print(f"| {kind} | {m:,} / {n:,} | {' | '.join(shares(answers, 'split is confounded'))} |", flush=True)
 
