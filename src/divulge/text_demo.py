@@ -71,7 +71,7 @@ def run(
         divulge.MissingExtraError: torch or transformers is not installed.
     """
     with Dossier(out).writing(KIND, store.digest("text demo", size, seed), overwrite=overwrite) as draft:
-        texts = language_demo.paragraphs(seed)
+        texts = language_demo.load_paragraphs(seed)
         manual, others = texts[: size.base], texts[size.base :]
         base = language_demo.train(manual, language_demo.DemoModel(epochs=size.base_epochs), seed=seed)
         sets, begin = {}, 0

@@ -6,9 +6,9 @@ import pytest
 
 from divulge.auditing import compare
 from divulge.auditing.compare import Difference
-from divulge.identification import from_tables, table_results
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification import from_tables
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
 from divulge.report import charts, markdown, regulators
 from divulge.report.markdown import render
 from divulge.types import Estimate
@@ -63,7 +63,7 @@ def identified(request, tmp_path_factory):
 
 def test_an_identification_shows_documents_only_where_it_may_and_scores_as_the_user_named_them(identified):
     run, loss, may = identified
-    text = markdown.render(table_results.page(run))
+    text = markdown.render(from_tables.report_page(run))
     best = int(np.argmin(loss))
     assert (f"secret number {best}" in text) is may
     assert (run / "exhibits.json").exists() is may

@@ -15,8 +15,8 @@ from divulge.canaries.proof import prove
 from divulge.decisions import fdr, fpr
 from divulge.dossier import Dossier
 from divulge.identification import from_tables, redecide
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
 from divulge.labels.labels_summary import summarise
 from divulge.reconstruction import reconstruction_summary, univariate
 from divulge.results import provenance

@@ -14,7 +14,7 @@ from divulge.decisions import fpr as by_fpr
 from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
 from divulge.errors import InputError
-from divulge.identification.decide import Policy, decide
+from divulge.identification.decision import Policy, decide
 from divulge.report import in_words
 from divulge.statistics import intervals
 from divulge.statistics.duplicate_groups import first_of_each
@@ -133,7 +133,7 @@ class Outcome:
         policy = Policy(level, named(method, (Auto, BH, PTDI, Storey, Adaptive)))
         one = Judged.of(self.scores, self.calibration)
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
-        return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.said)
+        return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.notes)
 
     def _flaw(self) -> str:
         """Why calibration and non-members are not exchangeable, in words; empty where they seem to be."""

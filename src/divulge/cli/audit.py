@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from divulge.auditing import page as audit_page
     from divulge.auditing import plausibility
     from divulge.auditing import summary as audit_summary
-    from divulge.identification import best
+    from divulge.identification import finished_run
     from divulge.report import html, markdown, origin
     from divulge.results import provenance
     from divulge.tables import ColumnNames
@@ -33,7 +33,7 @@ else:
     audit_page = lazy.module("divulge.auditing.page")
     audit_summary = lazy.module("divulge.auditing.summary")
     auditing = lazy.module("divulge.auditing")
-    best = lazy.module("divulge.identification.best")
+    finished_run = lazy.module("divulge.identification.finished_run")
     comparison = lazy.module("divulge.auditing.compare")
     dossier = lazy.module("divulge.dossier")
     fashion_demo = lazy.module("divulge.demo")
@@ -239,7 +239,7 @@ def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) 
     bounds = identification.envelope(run)
     validation.check_integer(top, "--top", least=1, most=len(bounds))
     if not json:
-        printing.line(best.line(bounds, top))
+        printing.line(finished_run.describe_best(bounds, top))
         return
     printing.as_json(
         {

@@ -19,8 +19,8 @@ from divulge.auditing import summary as audit_summary
 from divulge.auditing.result import KIND as AUDIT
 from divulge.dossier import ReplacedError
 from divulge.errors import InputError
-from divulge.identification import best
-from divulge.identification.table_results import KIND as IDENTIFICATION
+from divulge.identification import finished_run
+from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
 from divulge.report import in_words, markdown
 from divulge.report.page import HEADINGS
 from divulge.validation import check_number, format_value
@@ -254,7 +254,7 @@ def _asked(entry: Entry) -> str:
 def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
     """What is decided at a level, as a table; None for runs that decide nothing."""
     if entry.kind == IDENTIFICATION:
-        seen = best.preview(entry.path, level)
+        seen = finished_run.preview(entry.path, level)
         rows = [[f"{seen.selected:,} of {seen.candidates:,}", seen.claim]]
         return _table("FDR", level, ["selected", "what is claimed"], rows, seen.warnings)
     if entry.kind != AUDIT:
