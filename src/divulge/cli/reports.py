@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from divulge import auditing, dossier, identification, results, store, tables, validation
-    from divulge.auditing import records_table
+    from divulge.auditing import result as audit_result
     from divulge.canaries import kept as canaries_kept
     from divulge.extraction import kept as extraction_kept
     from divulge.identification import finished_run, from_tables
@@ -34,7 +34,7 @@ else:
     markdown = lazy.module("divulge.report.markdown")
     pdf = lazy.module("divulge.report.pdf")
     provenance = lazy.module("divulge.results.provenance")
-    records_table = lazy.module("divulge.auditing.records_table")
+    audit_result = lazy.module("divulge.auditing.result")
     results = lazy.module("divulge.results")
     store = lazy.module("divulge.store")
     tables = lazy.module("divulge.tables")
@@ -131,8 +131,8 @@ def _records(run: Path, path: Path, kind: str) -> None:
         raise InputError("--format: selection.parquet in the run directory has one row per document already")
     if ran == "canary-audit":
         raise InputError("--format: scores.npz in the run directory has the score of every canary already")
-    frame = extraction_kept.documents(run) if ran == "extraction" else records_table.table(auditing.load(run))
+    frame = extraction_kept.documents(run) if ran == "extraction" else audit_result.records_table(auditing.load(run))
     if kind == "csv":
-        store.write_file(path, lambda out: tables.write_csv(records_table.for_spreadsheets(frame), out))
+        store.write_file(path, lambda out: tables.write_csv(audit_result.escape_formulas(frame), out))
     else:
         store.write_file(path, lambda out: tables.write_parquet(frame, out))

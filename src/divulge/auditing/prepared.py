@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from divulge.auditing.inputs import Inputs
-    from divulge.auditing.partial_knowledge import Partial
+    from divulge.auditing.inputs import AuditInputs
+    from divulge.auditing.partial_knowledge import PartialKnowledge
     from divulge.evidence import Layout
     from divulge.references import Progress
     from divulge.results import TokenFit
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class PreparedAudit:
     """All that the scores depend on, and where work is kept.
 
     Args:
@@ -44,13 +44,13 @@ class Case:
         scratch: where signals too many for memory are mapped from disk, or None.
     """
 
-    given: Inputs
+    given: AuditInputs
     target: GivesLogits | GivesLabels | GivesTokens
     classes: int
     references: Any
     seed: int
     views: tuple[Records, ...]
-    partial: Partial | None = None
+    partial: PartialKnowledge | None = None
     progress: Progress = silent
     pool: Path | None = None
     scratch: Path | None = None
@@ -64,7 +64,7 @@ class Case:
 
 
 @dataclass(slots=True)
-class Log:
+class AuditLog:
     """The clock, the meters and the warnings of an audit; what the target calls or finds each record.
 
     Args:

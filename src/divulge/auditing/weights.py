@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Estimate, Floats, Selection, Tone
 
 SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
-_ERROR = 0.05  # share of runs without a member in which a leak may be reported
+_MAX_FALSE_REPORTS = 0.05  # share of runs without a member in which a leak may be reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class ExaminationRules:
     """How members are told.
 
     Args:
@@ -50,7 +50,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Examined:
+class WeightsExamination:
     """What the weights say of the candidates.
 
     Args:
@@ -102,7 +102,8 @@ class Examined:
         if not self.leaks:
             why = "there is nothing to compare the candidates with"
             if self.calibration is not None:
-                why = f"no candidate can be named at a false discovery rate of {in_words.per_cent(_ERROR)} or less"
+                level = in_words.per_cent(_MAX_FALSE_REPORTS)
+                why = f"no candidate can be named at a false discovery rate of {level} or less"
             return f"No leak is proven: {why}."
         if surest is None or not surest.count:
             return "Some candidates stand out from the records known not to be in the training set."
@@ -152,14 +153,14 @@ class Examined:
         )
 
 
-def examine(
+def examine_weights(
     net: ShallowReLU,
     candidates: NamedRows,
-    rules: Rules,
+    rules: ExaminationRules,
     *,
     nonmembers: NamedRows | None = None,
     leaked: NamedRows | None = None,
-) -> Examined:
+) -> WeightsExamination:
     """Which of the candidates the network was trained on.
 
     Args:
@@ -187,13 +188,13 @@ def examine(
         y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
     sign = None if y is None else signals.signs(y, len(x))
     best = proofs.explain(net, x, sign)
-    scores = best.multipliers if rules.signal == "kkt-nnls" else _outputs_only(net, x, y, rules.signal, margin)
+    scores = best.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
     outputs, known = net(x), None
     if nonmembers is not None:
         decisions[f"FPR ≤ {rules.fpr:g}"] = fpr.decide(scores[n:], scores[:n], rules.fpr)
         decisions[f"FDR ≤ {rules.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=rules.fdr)
         known = np.stack([outputs[n:], scores[n:]])
-    return Examined(
+    return WeightsExamination(
         ids=candidates.ids,
         outputs=outputs[:n],
         scores=scores[:n],
@@ -203,7 +204,7 @@ def examine(
         decisions=decisions,
         signal=rules.signal,
         truth=candidates.member,
-        leaks=known is not None and beyond_chance(scores[:n], scores[n:], rules.fdr),
+        leaks=known is not None and exceeds_chance(scores[:n], scores[n:], rules.fdr),
         accuracy=_accuracy(net, candidates, nonmembers),
     )
 
@@ -222,7 +223,7 @@ def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | N
     return shares
 
 
-def _outputs_only(net: ShallowReLU, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:
+def _output_signal(net: ShallowReLU, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:
     """Signals that the outputs alone tell."""
     if signal == "margin-abs":
         return signals.margin_abs(net, x, y)
@@ -231,7 +232,7 @@ def _outputs_only(net: ShallowReLU, x: Floats, y: Array | None, signal: str, mar
     return signals.margin_band(net, x, y, margin=margin)
 
 
-def beyond_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
+def exceeds_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
     """Whether some candidate is selected at a false discovery rate of ``level``, or of 5 % if that is less.
 
     Among candidates none of which was trained on, every discovery is false: this happens in a share ``level`` of runs
@@ -243,8 +244,8 @@ def beyond_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
         level: the false discovery rate that was asked for.
 
     Examples:
-        >>> [beyond_chance(np.array([99.0]), np.arange(float(nonmembers)), 0.5) for nonmembers in (5, 50)]
+        >>> [exceeds_chance(np.array([99.0]), np.arange(float(nonmembers)), 0.5) for nonmembers in (5, 50)]
         [False, True]
     """
-    rule = fdr.step_up(Counts.empty(nonmembers).add(scores), min(level, _ERROR), Storey())
+    rule = fdr.step_up(Counts.empty(nonmembers).add(scores), min(level, _MAX_FALSE_REPORTS), Storey())
     return bool((scores > rule.cut).any())

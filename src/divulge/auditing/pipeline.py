@@ -10,36 +10,20 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from divulge import errors, evaluation, store
-from divulge.auditing import (
-    active,
-    covariate_adjustment,
-    documents,
-    exhibits,
-    forecasts,
-    further_versions,
-    heat,
-    looking_inside,
-    memory,
-    plausibility,
-    run_record,
-    shift,
-    text_split,
-)
-from divulge.auditing import settings as describe
-from divulge.auditing.alignment import align_subject
-from divulge.auditing.case import Case, Log
-from divulge.auditing.inputs import check, label_set, refuse_logits
-from divulge.auditing.measuring import measure
-from divulge.auditing.partial_knowledge import WHOLE, prepare
-from divulge.auditing.recipe_scoring import score
+from divulge.auditing import comparability, documents, exhibits, forecasts, plausibility, run_metadata, signals
+from divulge.auditing.alignment import align_data
+from divulge.auditing.inputs import check_inputs, check_label_recipes, count_classes
+from divulge.auditing.partial_knowledge import ALL_KNOWN, complete_inputs
+from divulge.auditing.prepared import AuditLog, PreparedAudit
 from divulge.auditing.result import KIND, Audit
+from divulge.auditing.signals import compute_signals, score_recipe
 from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
-from divulge.evidence import answered
+from divulge.evidence import query_target
 from divulge.references.progress import silent
-from divulge.request import Duplicates, Options, Outputs, Subject, UnknownClasses
+from divulge.request import AuditData, AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.results import About, Accuracy, BlindBaseline, environment, to_json_values
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
@@ -60,22 +44,22 @@ def audit(
     *,
     members: Records,
     nonmembers: Records,
-    population: Records | None = Subject.population,
-    recipes: Sequence[Any] = Options.recipes,
-    references: Any = Options.references,
-    unseen_classes: Sequence[int | str] = Subject.unseen_classes,
-    fpr: Sequence[float] = Options.fpr,
-    groups: Sequence[str] | None = Subject.groups,
-    known: Any = Subject.known,
-    covariates: Any = Subject.covariates,
-    imputer: Any = Options.imputer,
-    calibration: float = Options.calibration,
-    duplicates: Duplicates = Options.duplicates,
-    outputs: Outputs = Options.outputs,
-    unknown_classes: UnknownClasses = Options.unknown_classes,
-    device: str = Options.device,
-    texts: bool = Options.texts,
-    seed: int = Options.seed,
+    population: Records | None = AuditData.population,
+    recipes: Sequence[Any] = AuditOptions.recipes,
+    references: Any = AuditOptions.references,
+    unseen_classes: Sequence[int | str] = AuditData.unseen_classes,
+    fpr: Sequence[float] = AuditOptions.fpr,
+    groups: Sequence[str] | None = AuditData.groups,
+    known: Any = AuditData.known,
+    covariates: Any = AuditData.covariates,
+    imputer: Any = AuditOptions.imputer,
+    calibration: float = AuditOptions.calibration,
+    duplicates: Duplicates = AuditOptions.duplicates,
+    outputs: Outputs = AuditOptions.outputs,
+    unknown_classes: UnknownClasses = AuditOptions.unknown_classes,
+    device: str = AuditOptions.device,
+    texts: bool = AuditOptions.texts,
+    seed: int = AuditOptions.seed,
     out: str | Path | Draft | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -149,7 +133,7 @@ def audit(
     models = None if pool is None else check_path(pool, "pool")
     if progress is not None:
         require_callable(progress, "progress")
-    options = Options(
+    options = AuditOptions(
         recipes=recipes,
         references=references,
         fpr=fpr,
@@ -162,7 +146,7 @@ def audit(
         texts=texts,
         seed=seed,
     )
-    subject = Subject(
+    subject = AuditData(
         members=members,
         nonmembers=nonmembers,
         population=population,
@@ -173,76 +157,76 @@ def audit(
     )
     if expect is not None:
         require_callable(expect, "expect")
-    case, settings = _prepared(target, subject, options, progress or silent, models)
-    memory.check(case, on_disk=out is not None)
+    case, settings = _prepare_audit(target, subject, options, progress or silent, models)
+    forecasts.check_memory_fits(case, on_disk=out is not None)
     if expect is not None:
         with errors.user_code_errors("expect"):
-            expect(forecasts.foresee(case, on_disk=out is not None))
+            expect(forecasts.make_forecast(case, on_disk=out is not None))
     if isinstance(out, Draft):
-        return _kept(case, tuple(fpr), settings, plan, out)
+        return _run_into(case, tuple(fpr), settings, plan, out)
     if folder is None:
-        return _result(case, tuple(fpr), settings, None)
+        return _run_audit(case, tuple(fpr), settings, None)
     named = [] if case.given.covariates is None else [part for pair in case.given.covariates.items() for part in pair]
-    digest, kept = store.digest(settings, *named), (documents.ANSWERS,)
+    digest, kept = store.digest(settings, *named), (documents.ANSWERS_FILE,)
     with Dossier(folder).writing(KIND, digest, overwrite=overwrite, keep=kept) as draft:
-        return _kept(case, tuple(fpr), settings, plan, draft)
+        return _run_into(case, tuple(fpr), settings, plan, draft)
 
 
-def forecast(target: Any, subject: Subject, options: Options) -> Forecast:
+def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast:
     """What an audit will take; everything is checked as `audit` would, and ten records are scored.
 
     Raises:
         divulge.InputError: as `audit`, before work starts.
     """
-    case, _ = _prepared(target, subject, options, silent, None)
-    memory.check(case, on_disk=True)
-    return forecasts.asked(case, forecasts.foresee(case, on_disk=True))
+    case, _ = _prepare_audit(target, subject, options, silent, None)
+    forecasts.check_memory_fits(case, on_disk=True)
+    return forecasts.add_scoring_time(case, forecasts.make_forecast(case, on_disk=True))
 
 
-def _prepared(
-    target: Any, subject: Subject, options: Options, progress: Progress, pool: Path | None
-) -> tuple[Case, Settings]:
+def _prepare_audit(
+    target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
+) -> tuple[PreparedAudit, Settings]:
     """Everything checked, and in words all that determines the run."""
     check_choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
     own = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
-    aligned = align_subject(subject, own, options.unknown_classes)
+    aligned = align_data(subject, own, options.unknown_classes)
     adapted, subject = aligned.target, aligned.subject
-    of_documents = documents.asked(adapted)
-    whole = check(subject, options, documents=of_documents)
+    of_documents = documents.is_language_model(adapted)
+    whole = check_inputs(subject, options, documents=of_documents)
     whole = replace(whole, warnings=(*whole.warnings, *aligned.notes))
     if not isinstance(adapted, GivesLogits | GivesTokens):
-        refuse_logits(whole.recipes)
+        check_label_recipes(whole.recipes)
     if isinstance(adapted, Endpoint):
-        documents.refuse_unseen(whole.recipes)
-    given, seen = prepare(whole, options.imputer, options.seed)
-    references = documents.opened(given, options.references) if of_documents else options.references
+        documents.check_endpoint_recipes(whole.recipes)
+    given, seen = complete_inputs(whole, options.imputer, options.seed)
+    references = documents.open_references(given, options.references) if of_documents else options.references
     views = (given.everything,) if seen is None else seen.views
-    further = further_versions.of(given.recipes, views[0], options.seed, len(views))
+    further = signals.make_version_views(given.recipes, views[0], options.seed, len(views))
     views = (*views, *further.views)
-    classes = label_set(adapted, given)
-    looking_inside.check(adapted, references, given.recipes, given.candidates)
-    case = Case(
+    classes = count_classes(adapted, given)
+    signals.check_white_box(adapted, references, given.recipes, given.candidates)
+    case = PreparedAudit(
         given, adapted, classes, references, options.seed, views, seen, progress, pool,
         texts=options.texts, further=further.places,
     )  # fmt: skip
-    partly = None if subject.known is None else WHOLE if seen is None else seen.about()
-    return case, describe.settings(whole, options, references, describe.target(own), partly)
+    partly = None if subject.known is None else ALL_KNOWN if seen is None else seen.about()
+    return case, run_metadata.describe_settings(whole, options, references, run_metadata.describe_target(own), partly)
 
 
-def _kept(
-    case: Case, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: Draft
+def _run_into(
+    case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: Draft
 ) -> Audit:
     """The result, with all of it written into ``draft``."""
-    asked = documents.noting(case.target, draft.path)
+    asked = documents.with_journal(case.target, draft.path)
     case = replace(case, target=asked, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
-    result = _result(case, fpr, settings, draft.home)
-    (draft.path / documents.ANSWERS).unlink(missing_ok=True)
+    result = _run_audit(case, fpr, settings, draft.home)
+    (draft.path / documents.ANSWERS_FILE).unlink(missing_ok=True)
     draft.write_plan(plan or to_json_values(settings))
-    result.save(draft, {} if plan is None else files_of(plan, draft.path))
+    result.save(draft, {} if plan is None else plan_files(plan, draft.path))
     return result
 
 
-def files_of(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
+def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
     """The model and the records that a plan names, where they are files."""
     folder = home / str(plan.get("folder", "."))
     target = plan.get("target", {})
@@ -250,22 +234,28 @@ def files_of(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
     return {role: [folder / name] for role, name in named.items() if isinstance(name, str) and (folder / name).exists()}
 
 
-def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
+def _run_audit(case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
     """The order of work."""
-    given, layout, log = case.given, case.layout, Log()
-    views = documents.measure(case, log) if documents.asked(case.target) else measure(case, log)
-    if not documents.asked(case.target):
-        _note_answers(case, log)
-    called = active.names(given.recipes)
-    scoring = {r.name: partial(score, r, called[r.name], views, case.further.get(r.name, ())) for r in given.recipes}
+    given, layout, log = case.given, case.layout, AuditLog()
+    views = (
+        documents.compute_document_signals(case, log)
+        if documents.is_language_model(case.target)
+        else compute_signals(case, log)
+    )
+    if not documents.is_language_model(case.target):
+        _record_predictions(case, log)
+    called = signals.signal_names(given.recipes)
+    scoring = {
+        r.name: partial(score_recipe, r, called[r.name], views, case.further.get(r.name, ())) for r in given.recipes
+    }
     outputs = {name: log.timed(f"attack {name}", work) for name, work in scoring.items()}
     log.warnings += [f"{name}: {note}" for name, scored in outputs.items() for note in scored.notes]
     scores = {name: scored.scores[layout.of_candidates] for name, scored in outputs.items()}
     calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}
-    checked = log.timed("blind baseline", lambda: _blind(case, log))
-    compared = log.timed("comparison of texts", partial(text_split.told, case))
-    held = log.timed("covariates", partial(covariate_adjustment.collect, case))
-    explain = partial(log.timed, "scores less what records explain", partial(_unexplained, case, scores))
+    checked = log.timed("blind baseline", lambda: _blind_baseline(case, log))
+    compared = log.timed("comparison of texts", partial(comparability.compare_texts, case))
+    held = log.timed("covariates", partial(comparability.collect_covariates, case))
+    explain = partial(log.timed, "scores less what records explain", partial(_unexplained_scores, case, scores))
     # Of texts the covariates already hold what their words, years and lengths explain.
     has_texts, adjusted = given.candidates.x.dtype == object, None
     unexplained = {} if has_texts else explain()
@@ -276,22 +266,22 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     if has_texts and adjusted is None:
         unexplained = explain()
     carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
-    shown = exhibits.choose(given.candidates, given.truth, scores, texts=case.texts)
+    shown = exhibits.choose_exhibits(given.candidates, given.truth, scores, texts=case.texts)
     about = About(
         settings=settings,
-        recipes=run_record.recipes(case, log, outputs, fpr),
-        counts=run_record.counts(case),
+        recipes=run_metadata.recipe_metadata(case, log, outputs, fpr),
+        counts=run_metadata.count_records(case),
         duplicates=given.duplicates,
         blind_baseline=checked,
         texts=compared,
         transfer=carried,
-        warnings=(*text_split.warnings(compared), *given.warnings, *log.warnings),
+        warnings=(*comparability.text_warnings(compared), *given.warnings, *log.warnings),
         environment=environment(),
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine="; ".join(dict.fromkeys(log.engines)),
-        accuracy=_accuracy(case, log),
+        accuracy=_target_accuracy(case, log),
         token_fit=log.token_fit,
-        single_answer=log.told is not None and plausibility.single_answer(case, log.told),
+        single_answer=log.told is not None and plausibility.gives_single_answer(case, log.told),
     )
     return Audit(
         scores=scores,
@@ -305,7 +295,7 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         fpr=fpr,
         about=about,
         exhibits=shown,
-        heat=heat.strips(case, views[0], shown),
+        heat=exhibits.compute_heat(case, views[0], shown),
         groups=given.groups,
         covariates=held,
         adjustment=adjusted,
@@ -316,13 +306,13 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     )
 
 
-def _note_answers(case: Case, log: Log) -> None:
+def _record_predictions(case: PreparedAudit, log: AuditLog) -> None:
     """Ask what the target calls the candidates, where active signals alone were measured and none has asked it yet."""
     if log.told is None and isinstance(case.target, GivesLogits | GivesLabels):
-        log.told = answered(case.target, case.views[0][: case.layout.candidates], ())[1]
+        log.told = query_target(case.target, case.views[0][: case.layout.candidates], ())[1]
 
 
-def _accuracy(case: Case, log: Log) -> Accuracy | None:
+def _target_accuracy(case: PreparedAudit, log: AuditLog) -> Accuracy | None:
     """How often the target is right on the candidates, or on their completions; None without classes."""
     given = case.given
     if log.told is None or given.candidates.y is None:
@@ -335,17 +325,17 @@ def _accuracy(case: Case, log: Log) -> Accuracy | None:
 
 
 def _transfer(
-    case: Case, calibration: Mapping[str, Floats], measured: Measurements, level: float
+    case: PreparedAudit, calibration: Mapping[str, Floats], measured: Measurements, level: float
 ) -> TransferSummary | None:
     """Whether thresholds set on seen classes are expected to hold on the unseen ones; None without any."""
     labels, features = case.given.candidates.y, measured.features
     if not case.given.unseen_classes or labels is None or features is None:
         return None
     unseen = features[case.layout.of_candidates][np.isin(labels, case.given.unseen_classes)]
-    return shift.assess(calibration, features[case.layout.of_calibration], unseen, level, case.seed)
+    return comparability.assess_thresholds(calibration, features[case.layout.of_calibration], unseen, level, case.seed)
 
 
-def _blind(case: Case, log: Log) -> BlindBaseline | None:
+def _blind_baseline(case: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
     """What can be told without the model; None (with a warning) where there are too few records to tell."""
     inside, records = case.given.truth, case.given.candidates
     y = records.y
@@ -361,7 +351,52 @@ def _blind(case: Case, log: Log) -> BlindBaseline | None:
     return BlindBaseline(**{field.name: getattr(told, field.name) for field in fields(told)}, differences=found)
 
 
-def _unexplained(case: Case, scores: Mapping[str, Floats]) -> dict[str, Floats]:
+def _unexplained_scores(case: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
     """Scores less what the records alone explain; their rows are those of the candidates."""
     records = case.given.candidates
     return blind.adjust_scores(scores, records.x, records.y, case.seed)
+
+
+def over_shares(
+    target: Any,
+    *,
+    known: Sequence[Any],
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    pool: str | Path | None = None,
+    expect: Callable[[Forecast], object] | None = None,
+    **arguments: Any,
+) -> list[Audit]:
+    """One audit for each entry of ``known``; the report of the first shows them all, by known share.
+
+    With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
+    all use the reference models in ``pool``: what saw no candidate is trained once for all shares.
+
+    Args:
+        target: as for `divulge.audit`.
+        known: masks or words, as for `divulge.audit`; ``"share:1"`` adds the whole record to compare with.
+        out: run directory, or None.
+        overwrite: replace a finished run in ``out``.
+        pool: where finished reference models are kept and found; ``out/pool`` when None.
+        expect: called with what the first of the audits will take, before it starts.
+        arguments: every other argument of `divulge.audit`.
+
+    Raises:
+        divulge.InputError: nothing in ``known``, or what `divulge.audit` refuses.
+    """
+    if isinstance(known, str) or not len(known):
+        raise InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
+    if out is None:
+        said = [expect, *[None] * (len(known) - 1)]
+        each = zip(known, said, strict=True)
+        return [audit(target, known=mask, pool=pool, expect=first, **arguments) for mask, first in each]
+    key = store.digest("shares", *known, *run_metadata.describe_arguments(arguments))
+    with Dossier(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
+        shared = draft.home / "pool" if pool is None else pool
+        first = audit(target, known=known[0], out=draft, pool=shared, expect=expect, **arguments)
+        more = {}
+        for at, mask in enumerate(known[1:], start=1):
+            with draft.part(f"known-{at}", KIND, key) as inner:
+                more[inner.path.name] = audit(target, known=mask, out=inner, pool=shared, **arguments)
+        first.report(draft.path / "report.html", beside=more)
+    return [first, *more.values()]
