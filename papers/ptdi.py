@@ -181,7 +181,7 @@ def splits(members, others, part, seed):
 
 def model(quick):
     """Two language models, with scores a black box gives, and knockoffs scored by a white box."""
-    texts, runs = language_demo.paragraphs(0)[:640], 20 if quick else 300
+    texts, runs = language_demo.load_paragraphs(0)[:640], 20 if quick else 300
     half = len(texts) // 2
     for epochs in (1, 2) if quick else (4, 12):
         recipe = language_demo.DemoModel(epochs=epochs, longest=128)
