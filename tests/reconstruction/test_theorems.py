@@ -77,10 +77,8 @@ class TestBreakPoints:
 
     def test_at_most_one_beyond_the_records(self, exact):
         # Neurons that bend beyond the records are active on all of them, so they bend at one place.
-        outer = [
-            np.sum((find_break_points(net, 1e-6).positions < x[0] - HERE) | (find_break_points(net, 1e-6).positions > x[-1] + HERE))
-            for x, net in exact
-        ]
+        lines = [(x, find_break_points(net, 1e-6).positions) for x, net in exact]
+        outer = [np.sum((positions < x[0] - HERE) | (positions > x[-1] + HERE)) for x, positions in lines]
         assert set(outer) == {0, 1}
 
     def test_the_margin_is_crossed_at_most_six_times_per_record(self, exact):
