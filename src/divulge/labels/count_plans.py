@@ -31,7 +31,7 @@ FLOAT_ERROR = 1e-12
 
 
 def plan_counts(spec: OracleSpec) -> QueryPlan:
-    """The plan for accuracy, F1 or AUC.
+    """Return the plan for accuracy, F1 or AUC.
 
     Raises:
         divulge.InputError: noise or rounding hides single counts, or the noise is stochastic.
@@ -74,7 +74,7 @@ class CountPlan:
         return detecting_queries(self.code)
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         n = self.spec.n
         slots = self._slots()
         sizes = np.array([-self.code.weights(int(slot))[1].sum() for slot in slots], dtype=float)
@@ -107,7 +107,7 @@ class CountPlan:
         )
 
     def _refuted_answers(self, answers: Floats, labels: Ints, distance: Floats, allowed: Floats, sound: Bools) -> Bools:
-        """Answers that are no count, or no counts of the same labels."""
+        """Flag answers that are no count, or no counts of the same labels."""
         missing, slots = np.isnan(answers), self._slots()
         refuted = np.zeros(self.count, dtype=bool)
         if missing[0]:
@@ -128,7 +128,7 @@ class CountPlan:
         return int(self._possible_ones(answer, 2).sum()) == 1
 
     def _possible_ones(self, answer: float, times: int) -> Bools:
-        """Which numbers of ones the answer to query 0 admits at so many times the declared noise."""
+        """Flag the numbers of ones that the answer to query 0 admits at so many times the declared noise."""
         n = self.spec.n
         ones = np.arange(n + 1)
         exact = ones / n if self.spec.name == "accuracy" else 2 * ones / (n + ones)
@@ -173,7 +173,7 @@ class AucPlan:
         return predictions / level
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far, in order: each query's reading rests on those before it."""
+        """Read labels from the answers so far, in order: each query's reading rests on those before it."""
         n = self.spec.n
         labels = np.zeros(n, dtype=np.int64)
         is_certain = np.zeros(n, dtype=bool)
@@ -275,7 +275,7 @@ class TopRankPlan:
         return lists
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         n, last_class = self.spec.n, self.spec.classes - 1
         slots = detecting_queries(self.code)
         labels = np.full(n, last_class, dtype=np.int64)
@@ -313,7 +313,7 @@ class TopRankPlan:
 
 
 def plan_top_ranks(spec: OracleSpec) -> QueryPlan:
-    """The plan for MAP@k.
+    """Return the plan for MAP@k.
 
     Raises:
         divulge.InputError: noise or rounding hides single rows, or the noise has no bound.
