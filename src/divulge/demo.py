@@ -92,15 +92,17 @@ def run(
 def _run_both_audits(draft: Draft, seed: int, size: Size, watching: Watching) -> tuple[Audit, Audit]:
     records = fashion_mnist()
     order = seeds.generator(seed, "demo").permutation(len(records))
-    inside = records[order[: size.members]]
-    outside = records[order[size.members : 2 * size.members]]
+    members = records[order[: size.members]]
+    nonmembers = records[order[size.members : 2 * size.members]]
     population = records[order[2 * size.members : 2 * size.members + size.population]]
     training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
-    target = training.one(inside, seed=seeds.derive_seed(seed, "demo target"))
-    _write_inputs(draft.path / "inputs", target, {"members": inside, "nonmembers": outside, "population": population})
+    target = training.one(members, seed=seeds.derive_seed(seed, "demo target"))
+    _write_inputs(
+        draft.path / "inputs", target, {"members": members, "nonmembers": nonmembers, "population": population}
+    )
     shared: dict[str, Any] = {
-        "members": inside,
-        "nonmembers": outside,
+        "members": members,
+        "nonmembers": nonmembers,
         "recipes": RECIPES,
         "references": training,
         "seed": seed,
@@ -108,17 +110,19 @@ def _run_both_audits(draft: Draft, seed: int, size: Size, watching: Watching) ->
     }
     plan = _plan(size, seed)
     with watching("reference models, all classes known") as progress:
-        known = audit(target, population=population, out=draft, plan=plan, progress=progress, **shared)
-    without = population[np.asarray(population.y) != UNSEEN]
+        all_classes_audit = audit(target, population=population, out=draft, plan=plan, progress=progress, **shared)
+    without_unseen = population[np.asarray(population.y) != UNSEEN]
     plan |= {"unseen_classes": [UNSEEN], "access": {"drop_classes": [UNSEEN]}, "folder": "../inputs"}
-    shared |= {"population": without, "unseen_classes": (UNSEEN,), "plan": plan}
+    shared |= {"population": without_unseen, "unseen_classes": (UNSEEN,), "plan": plan}
     with (
         watching(f"reference models, class {UNSEEN} unseen") as progress,
-        draft.part("unseen", KIND, store.digest("demo", size, seed)) as inner,
+        draft.part("unseen", KIND, store.digest("demo", size, seed)) as part,
     ):
-        unseen = audit(target, out=inner, progress=progress, **shared)
-    known.report(draft.path / "report.html", beside={"unseen": unseen}, made=provenance.read(draft.path))
-    return known, unseen
+        unseen_class_audit = audit(target, out=part, progress=progress, **shared)
+    all_classes_audit.report(
+        draft.path / "report.html", beside={"unseen": unseen_class_audit}, made=provenance.read(draft.path)
+    )
+    return all_classes_audit, unseen_class_audit
 
 
 def _plan(size: Size, seed: int) -> dict[str, Any]:

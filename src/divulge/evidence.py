@@ -39,7 +39,7 @@ class Layout:
 
     Examples:
         >>> layout = Layout(candidates=4, calibration=2, population=3)
-        >>> layout.of_calibration, layout.of_population, layout.scored, layout.total
+        >>> layout.calibration_rows, layout.population_rows, layout.scored, layout.total
         (slice(4, 6, None), slice(6, 9, None), 6, 9)
     """
 
@@ -58,22 +58,22 @@ class Layout:
         return self.scored + self.population
 
     @property
-    def of_candidates(self) -> slice:
+    def candidate_rows(self) -> slice:
         """Rows of the candidates."""
         return slice(0, self.candidates)
 
     @property
-    def of_calibration(self) -> slice:
+    def calibration_rows(self) -> slice:
         """Rows of the calibration records."""
         return slice(self.candidates, self.scored)
 
     @property
-    def of_scored(self) -> slice:
+    def scored_rows(self) -> slice:
         """Rows of both."""
         return slice(0, self.scored)
 
     @property
-    def of_population(self) -> slice:
+    def population_rows(self) -> slice:
         """Rows of the population."""
         return slice(self.scored, self.total)
 
@@ -124,27 +124,27 @@ class Measurements:
             >>> found.evidence("s", frozenset()), found.evidence("s", frozenset({Need.POPULATION}))
             (Evidence(n=2, m=0, z=0), Evidence(n=2, m=0, z=3))
         """
-        target, scored = self.target[signal], self.layout.of_scored
+        target, scored = self.target[signal], self.layout.scored_rows
         models = next((self.models[need] for need in REFERENCES & needs if need in self.models), None)
         references = None if models is None else models.signals[signal]
         trained_on = None if models is None else models.trained_on
         features = self.features if Need.FEATURES in needs else None
         labels = self.labels if Need.LABELS in needs else None
-        beyond = self.layout.of_population if Need.POPULATION in needs else slice(0)
+        population_rows = self.layout.population_rows if Need.POPULATION in needs else slice(0)
         tokens = self._tokens(models) if Need.TOKENS in needs else None
         return Evidence(
             target=_copy_rows(target, scored),
-            population=_copy_rows(target, beyond),
+            population=_copy_rows(target, population_rows),
             references=_copy_columns(references, scored),
-            population_references=_copy_columns(references, beyond),
+            population_references=_copy_columns(references, population_rows),
             trained_on=_copy_columns(trained_on, scored),
-            population_trained_on=_copy_columns(trained_on, beyond),
+            population_trained_on=_copy_columns(trained_on, population_rows),
             features=_copy_rows(features, scored),
-            population_features=_copy_rows(features, beyond),
+            population_features=_copy_rows(features, population_rows),
             labels=_copy_rows(labels, scored),
-            population_labels=_copy_rows(labels, beyond),
+            population_labels=_copy_rows(labels, population_rows),
             tokens=_select_documents(tokens, scored),
-            population_tokens=_select_documents(tokens, beyond),
+            population_tokens=_select_documents(tokens, population_rows),
         )
 
     def _tokens(self, models: Models | None) -> TokenLogs | None:
@@ -155,21 +155,21 @@ class Measurements:
         return TokenLogs(self.tokens.offsets, self.tokens.target, references)
 
 
-def _select_documents(tokens: TokenLogs | None, at: slice) -> TokenLogs | None:
-    """The documents at ``at``; None without any."""
-    return None if tokens is None or at.stop == 0 else tokens.documents(at)
+def _select_documents(tokens: TokenLogs | None, rows: slice) -> TokenLogs | None:
+    """The documents at ``rows``; None without any."""
+    return None if tokens is None or rows.stop == 0 else tokens.documents(rows)
 
 
-def _copy_rows(array: Array | None, at: slice) -> Array | None:
-    """A copy of the records at ``at``; None without any."""
-    return None if array is None or not len(array[at]) else np.array(array[at])
+def _copy_rows(array: Array | None, rows: slice) -> Array | None:
+    """A copy of the records at ``rows``; None without any."""
+    return None if array is None or not len(array[rows]) else np.array(array[rows])
 
 
-def _copy_columns(matrix: Array | None, at: slice) -> Array | None:
+def _copy_columns(matrix: Array | None, rows: slice) -> Array | None:
     """The same of what every model says of them; arrays mapped from disk stay there, where nobody can write."""
-    if matrix is None or not matrix[:, at].shape[1]:
+    if matrix is None or not matrix[:, rows].shape[1]:
         return None
-    return matrix[:, at] if isinstance(matrix, np.memmap) else np.array(matrix[:, at], order="C")
+    return matrix[:, rows] if isinstance(matrix, np.memmap) else np.array(matrix[:, rows], order="C")
 
 
 def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence:
@@ -190,8 +190,10 @@ def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence
             return stacked.mean(axis=0)
         return np.logaddexp.reduce(stacked, axis=0) - np.log(len(stacked))
 
-    kept = [view.references for view in views if view.references is not None]
-    return replace(views[0], target=mean([view.target for view in views]), references=mean(kept) if kept else None)
+    references = [view.references for view in views if view.references is not None]
+    return replace(
+        views[0], target=mean([view.target for view in views]), references=mean(references) if references else None
+    )
 
 
 def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Floats:
@@ -233,7 +235,7 @@ def query_target(
 
 
 def signals_from_answers(
-    logits: Floats | None, told: Ints, labels: Ints | None, signals: Sequence[str], classes: int = 2
+    logits: Floats | None, predicted_labels: Ints, labels: Ints | None, signals: Sequence[str], classes: int = 2
 ) -> Floats:
     """Several classification signals of what a target answered, ``[n, len(signals)]``.
 
@@ -242,10 +244,10 @@ def signals_from_answers(
     Raises:
         divulge.InputError: as `of_logits`.
     """
-    bare = classification.decided(told, classes)
-    tables = [bare if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
-    columns = [signals_from_logits(table, labels, (name,)) for table, name in zip(tables, signals, strict=True)]
-    return np.hstack(columns) if columns else np.empty((len(told), 0))
+    label_table = classification.decided(predicted_labels, classes)
+    answers = [label_table if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
+    columns = [signals_from_logits(table, labels, (name,)) for table, name in zip(answers, signals, strict=True)]
+    return np.hstack(columns) if columns else np.empty((len(predicted_labels), 0))
 
 
 def target_signals(
@@ -264,13 +266,17 @@ def target_signals(
         >>> target_signals(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
         array([[0.88, 1.  ]])
     """
-    if inside := [name for name in signals if name in internals.SIGNALS]:
-        seen = dict(zip(inside, internals.measure(target, records, inside).T, strict=True))
-        others = [name for name in signals if name not in seen]
-        seen |= dict(zip(others, target_signals(target, records, others, classes).T, strict=True)) if others else {}
-        return np.stack([seen[name] for name in signals], axis=1)
-    logits, told = query_target(target, records, signals)
-    return signals_from_answers(logits, told, records.y, signals, classes)
+    if white_box := [name for name in signals if name in internals.SIGNALS]:
+        values = dict(zip(white_box, internals.measure(target, records, white_box).T, strict=True))
+        output_signals = [name for name in signals if name not in values]
+        values |= (
+            dict(zip(output_signals, target_signals(target, records, output_signals, classes).T, strict=True))
+            if output_signals
+            else {}
+        )
+        return np.stack([values[name] for name in signals], axis=1)
+    logits, predicted_labels = query_target(target, records, signals)
+    return signals_from_answers(logits, predicted_labels, records.y, signals, classes)
 
 
 def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
@@ -287,12 +293,12 @@ def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
     state = seeds.derive_seed(seed, "features")
     if records.x.dtype == object:
         # One-letter words count: a text of digits must have some word.
-        words = sklearn_text.TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106 - no password
+        vectorizer = sklearn_text.TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106 - no password
         try:
-            words.fit(records.x[fit_on])
+            vectorizer.fit(records.x[fit_on])
         except ValueError:  # an empty vocabulary
             raise InputError("records: the texts that a regressor may learn from have no words") from None
-        sparse = words.transform(records.x)
+        sparse = vectorizer.transform(records.x)
         width = min(MAX_FEATURES, sparse.shape[1] - 1)
         if width < 1:
             return sparse.toarray()

@@ -72,12 +72,12 @@ def run(
     """
     with Dossier(out).writing(KIND, store.digest("text demo", size, seed), overwrite=overwrite) as draft:
         texts = language_demo.load_paragraphs(seed)
-        manual, others = texts[: size.base], texts[size.base :]
+        manual, paragraphs = texts[: size.base], texts[size.base :]
         base = language_demo.train(manual, language_demo.DemoModel(epochs=size.base_epochs), seed=seed)
         sets, begin = {}, 0
         for name in SETS:
             end = begin + getattr(size, name)
-            sets[name] = Records(np.array(others[begin:end], dtype=object))
+            sets[name] = Records(np.array(paragraphs[begin:end], dtype=object))
             begin = end
         tuning = FineTune(base, size.count, size.epochs, lr=_LEARNING_RATE, bos="add", device="cpu")
         target = tuning.one(sets["members"], seed=seeds.derive_seed(seed, "text demo target"))

@@ -70,20 +70,20 @@ class Outcome:
     @property
     def auc(self) -> Estimate:
         """Area under the ROC curve, with DeLong's interval."""
-        one = self.distinct
-        return evaluation.auc(one.scores, one.members)
+        outcome = self.distinct
+        return evaluation.auc(outcome.scores, outcome.members)
 
     @property
     def advantage(self) -> Estimate:
         """Largest TPR - FPR over all thresholds."""
-        one = self.distinct
-        return evaluation.advantage(one.scores, one.members)
+        outcome = self.distinct
+        return evaluation.advantage(outcome.scores, outcome.members)
 
     @property
     def roc(self) -> ROC:
         """The ROC curve with pointwise bands."""
-        one = self.distinct
-        return evaluation.roc(one.scores, one.members)
+        outcome = self.distinct
+        return evaluation.roc(outcome.scores, outcome.members)
 
     def tpr_at_fpr(self, fpr: float) -> Estimate:
         """Share of members found where at most ``fpr`` of the non-members are taken for members.
@@ -91,13 +91,13 @@ class Outcome:
         Raises:
             divulge.InputError: fewer non-members than the level needs.
         """
-        one = self.distinct
-        return evaluation.tpr_at_fpr(one.scores, one.members, fpr)
+        outcome = self.distinct
+        return evaluation.tpr_at_fpr(outcome.scores, outcome.members, fpr)
 
     def epsilon(self, delta: float = 0.0) -> Estimate:
         """Empirical lower bound on ε at ``delta``."""
-        one = self.distinct
-        return evaluation.epsilon_lower_bound(one.scores, one.members, delta=delta)
+        outcome = self.distinct
+        return evaluation.epsilon_lower_bound(outcome.scores, outcome.members, delta=delta)
 
     def selection(
         self, *, fpr: float | None = None, fdr: float | None = None, method: Method | str = "auto"
@@ -120,13 +120,13 @@ class Outcome:
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
         """`selection` at several false-positive rates; None where the calibration records are too few for one."""
-        flaw, made = self._flaw(), dict[float, "Selection | None"]()
+        flaw, selections = self._flaw(), dict[float, "Selection | None"]()
         for level in levels:
             try:
-                made[level] = _void_if_flawed(by_fpr.decide(self.calibration, self.scores, level), flaw)
+                selections[level] = _void_if_flawed(by_fpr.decide(self.calibration, self.scores, level), flaw)
             except InputError:
-                made[level] = None
-        return made
+                selections[level] = None
+        return selections
 
     def _by_fdr(self, level: float, method: Method | str) -> Selection:
         """The decision that whoever does not know the truth would take; "auto" chooses by scores alone."""
@@ -167,17 +167,17 @@ class Outcome:
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: the realised rate."""
-        one = self.distinct
-        return realised_fpr(one.scores[~one.members], self.calibration, fpr).rate
+        outcome = self.distinct
+        return realised_fpr(outcome.scores[~outcome.members], self.calibration, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
         """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""
         labels = None if self.labels is None else self.labels[rows]
-        beside = {
+        row_values = {
             name: None if values is None else values[rows]
             for name, values in (("unexplained", self.unexplained), ("counted", self.counted))
         }
-        return replace(self, scores=self.scores[rows], members=self.members[rows], labels=labels, **beside)
+        return replace(self, scores=self.scores[rows], members=self.members[rows], labels=labels, **row_values)
 
     @property
     def unseen(self) -> Outcome:
@@ -275,10 +275,10 @@ class Findings:
         if self.adjustment is None:
             return outcome
         # Equal records of one side take part once, so that each of those that are left counts.
-        kept, unexplained = outcome.on(self.adjustment.kept), self.adjustment.unexplained.get(recipe)
+        comparable, unexplained = outcome.on(self.adjustment.kept), self.adjustment.unexplained.get(recipe)
         if unexplained is None:
-            unexplained = kept.unexplained
-        return replace(kept, scores=self.adjustment.scores[recipe], unexplained=unexplained, counted=None)
+            unexplained = comparable.unexplained
+        return replace(comparable, scores=self.adjustment.scores[recipe], unexplained=unexplained, counted=None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.scores)
@@ -348,10 +348,12 @@ def realised_fpr(nonmembers: Floats, calibration: Floats, level: float, tests: i
         divulge.InputError: too few calibration records for the level, no non-members.
     """
     threshold = by_fpr.threshold(calibration, level)
-    above, n = int(threshold.select(nonmembers).sum()), len(nonmembers)
+    n_above, n_nonmembers = int(threshold.select(nonmembers).sum()), len(nonmembers)
     # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
-    tail = _beta_binomial_pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
-    return RealisedFpr(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)
+    tail = _beta_binomial_pmf(
+        np.arange(n_above, n_nonmembers + 1), n_nonmembers, threshold.rank, threshold.calibration + 1 - threshold.rank
+    )
+    return RealisedFpr(level, intervals.proportion(n_above, n_nonmembers), min(float(tail.sum()), 1.0), tests)
 
 
 def _beta_binomial_pmf(k: Ints, n: int, a: float, b: float) -> Floats:

@@ -97,20 +97,20 @@ class WeightsExamination:
         return self._claim(n)
 
     def _claim(self, n: int) -> str:
-        sound = [one for one in self.decisions.values() if one.guarantee.standing == "holds"]
-        surest = next((one for one in sound if one.guarantee.kind == "FDR"), None)
+        valid = [decision for decision in self.decisions.values() if decision.guarantee.standing == "holds"]
+        fdr_decision = next((decision for decision in valid if decision.guarantee.kind == "FDR"), None)
         if not self.leaks:
-            why = "there is nothing to compare the candidates with"
+            reason = "there is nothing to compare the candidates with"
             if self.calibration is not None:
                 level = in_words.per_cent(_MAX_FALSE_REPORTS)
-                why = f"no candidate can be named at a false discovery rate of {level} or less"
-            return f"No leak is proven: {why}."
-        if surest is None or not surest.count:
+                reason = f"no candidate can be named at a false discovery rate of {level} or less"
+            return f"No leak is proven: {reason}."
+        if fdr_decision is None or not fdr_decision.count:
             return "Some candidates stand out from the records known not to be in the training set."
         return (
-            f"{surest.count:,} of {n:,} candidates are recognised as training records from the weights alone; on "
-            f"average at most {in_words.per_cent(surest.guarantee.level)} of such a selection is not, assuming "
-            f"{' and '.join(surest.guarantee.assumes)}."
+            f"{fdr_decision.count:,} of {n:,} candidates are recognised as training records from the weights alone; on "
+            f"average at most {in_words.per_cent(fdr_decision.guarantee.level)} of such a selection is not, assuming "
+            f"{' and '.join(fdr_decision.guarantee.assumes)}."
         )
 
     def called(self) -> Iterator[CalledRecord]:
@@ -187,24 +187,24 @@ def examine_weights(
         x = np.concatenate([x, nonmembers.x])
         y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
     sign = None if y is None else signals.signs(y, len(x))
-    best = proofs.explain(net, x, sign)
-    scores = best.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
-    outputs, known = net(x), None
+    explanation = proofs.explain(net, x, sign)
+    scores = explanation.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
+    outputs, calibration = net(x), None
     if nonmembers is not None:
         decisions[f"FPR ≤ {rules.fpr:g}"] = fpr.decide(scores[n:], scores[:n], rules.fpr)
         decisions[f"FDR ≤ {rules.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=rules.fdr)
-        known = np.stack([outputs[n:], scores[n:]])
+        calibration = np.stack([outputs[n:], scores[n:]])
     return WeightsExamination(
         ids=candidates.ids,
         outputs=outputs[:n],
         scores=scores[:n],
-        calibration=known,
-        unexplained=best.residual,
+        calibration=calibration,
+        unexplained=explanation.residual,
         margin=margin,
         decisions=decisions,
         signal=rules.signal,
         truth=candidates.member,
-        leaks=known is not None and exceeds_chance(scores[:n], scores[n:], rules.fdr),
+        leaks=calibration is not None and exceeds_chance(scores[:n], scores[n:], rules.fdr),
         accuracy=_accuracy(net, candidates, nonmembers),
     )
 
@@ -216,10 +216,10 @@ def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | N
     if nonmembers is not None:
         sets["known non-members"] = (nonmembers, np.ones(len(nonmembers.x), bool))
     shares = {}
-    for name, (rows, which) in sets.items():
-        if rows.y is not None and which.any():
-            right = net(rows.x) * signals.signs(rows.y, len(rows.x)) > 0
-            shares[name] = proportion(int(right[which].sum()), int(which.sum()))
+    for name, (rows, mask) in sets.items():
+        if rows.y is not None and mask.any():
+            is_correct = net(rows.x) * signals.signs(rows.y, len(rows.x)) > 0
+            shares[name] = proportion(int(is_correct[mask].sum()), int(mask.sum()))
     return shares
 
 
