@@ -1,4 +1,4 @@
-"""What the auditor holds: settings that remove classes, records or subgroups from a population.
+"""Data-access settings: classes, records or subgroups removed from the auditor's population.
 
 An auditor who asks about abuse imagery or a rare disease holds no records of it. A setting turns a
 population that has everything into the one such an auditor would have; reference models, quantile regressors
@@ -93,7 +93,7 @@ class DropShare:
         check_number(self.share, "DropShare.share", above=0, below=1)
 
     def dropped(self, records: Records, seed: int = 0) -> tuple[int, ...]:
-        """The classes that are removed; a larger share takes the same classes and more.
+        """Return the removed classes; a larger share removes the same classes and more.
 
         Raises:
             divulge.InputError: no labels, or fewer than two classes.

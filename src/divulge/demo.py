@@ -1,4 +1,4 @@
-"""The audit on real data that comes with the package: Fashion-MNIST, all classes known and one unseen."""
+"""Demonstration audit on Fashion-MNIST: all classes known, then one unseen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECIPES = ("loss", "calibrated", "lira", "rmia", "learned", "quantile", "transdu
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the demo is: records a set, reference models, epochs."""
+    """Size of the demo: records of each set, reference models, epochs."""
 
     members: int
     population: int
@@ -60,7 +60,7 @@ def fashion_mnist() -> Records:
 
 
 def network() -> nn.Module:
-    """The classifier of the demo: one hidden layer of 256."""
+    """Return the classifier of the demo: one hidden layer of 256."""
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 
 
@@ -126,7 +126,7 @@ def _run_both_audits(draft: Draft, seed: int, size: Size, watching: Watching) ->
 
 
 def _plan(size: Size, seed: int) -> dict[str, Any]:
-    """The first audit as `divulge audit` reads it, seen from its run directory."""
+    """Return the plan of the first audit, relative to its run directory."""
     return {
         "folder": "inputs",
         "seed": seed,
@@ -143,7 +143,7 @@ def _plan(size: Size, seed: int) -> dict[str, Any]:
 
 
 def _write_inputs(folder: Path, target: nn.Module, sets: dict[str, Records]) -> None:
-    """Write target and records to where the plans look for them."""
+    """Write target and records to the paths that the plans name."""
     store.private(folder)
     store.write_bytes(folder / "target.safetensors", tensors.save(target.state_dict()))
     for name, records in sets.items():

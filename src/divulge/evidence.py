@@ -1,4 +1,4 @@
-"""From a target, signals and reference models to the arrays an attack may read."""
+"""Signals of the target and of reference models, arranged as the arrays an attack may read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_FEATURES = 48
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which rows are whose, in every array of an audit: candidates first, then calibration, then population.
+    """Row ranges in every array of an audit: candidates first, then calibration, then population.
 
     Args:
         candidates: number n of records that are judged.
@@ -49,7 +49,7 @@ class Layout:
 
     @property
     def scored(self) -> int:
-        """Number of records that get a score: candidates and calibration, which are treated alike."""
+        """Number of scored records: candidates and calibration."""
         return self.candidates + self.calibration
 
     @property
@@ -69,7 +69,7 @@ class Layout:
 
     @property
     def scored_rows(self) -> slice:
-        """Rows of both."""
+        """Rows of candidates and calibration records."""
         return slice(0, self.scored)
 
     @property
@@ -80,7 +80,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Models:
-    """What reference models that were all trained in one way say of the records.
+    """Signals of reference models that were trained in one way.
 
     Args:
         signals: signal name → ``[m, n + k + z]``; or ``[m, n + k]``.
@@ -114,7 +114,7 @@ class Measurements:
     tokens: TokenLogs | None = None
 
     def evidence(self, signal: str, needs: frozenset[Need]) -> Evidence:
-        """What an attack on ``signal`` may read: what it needs, of what there is.
+        """Return the evidence for an attack on ``signal``: the parts it needs, as far as they exist.
 
         Every attack has arrays of its own (but for those mapped from disk, which cannot be written): one that
         writes into them changes nobody else's.
@@ -148,7 +148,7 @@ class Measurements:
         )
 
     def _tokens(self, models: Models | None) -> TokenLogs | None:
-        """Log-probabilities under the target and the models chosen."""
+        """Return token log-probabilities under the target and the chosen models."""
         if self.tokens is None:
             return None
         references = None if models is None else models.tokens
@@ -156,24 +156,24 @@ class Measurements:
 
 
 def _select_documents(tokens: TokenLogs | None, rows: slice) -> TokenLogs | None:
-    """The documents at ``rows``; None without any."""
+    """Return the documents at ``rows``; None without any."""
     return None if tokens is None or rows.stop == 0 else tokens.documents(rows)
 
 
 def _copy_rows(array: Array | None, rows: slice) -> Array | None:
-    """A copy of the records at ``rows``; None without any."""
+    """Return a copy of the records at ``rows``; None without any."""
     return None if array is None or not len(array[rows]) else np.array(array[rows])
 
 
 def _copy_columns(matrix: Array | None, rows: slice) -> Array | None:
-    """The same of what every model says of them; arrays mapped from disk stay there, where nobody can write."""
+    """Return a copy of the columns at ``rows``; memory-mapped arrays, which are read-only, are not copied."""
     if matrix is None or not matrix[:, rows].shape[1]:
         return None
     return matrix[:, rows] if isinstance(matrix, np.memmap) else np.array(matrix[:, rows], order="C")
 
 
 def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence:
-    """One signal averaged over several views of the same records (completions of their unknown values).
+    """Average one signal over several views of the same records (completions of unknown values).
 
     Args:
         views: the evidence of each view.
@@ -197,7 +197,7 @@ def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence
 
 
 def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Floats:
-    """Several classification signals at once, ``[n, len(signals)]``.
+    """Compute several classification signals from logits, ``[n, len(signals)]``.
 
     Raises:
         divulge.InputError: a signal that needs labels where there are none.
@@ -221,7 +221,7 @@ def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[s
 def query_target(
     target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]
 ) -> tuple[Floats | None, Ints]:
-    """The target's logits, if it gives any, and the class it calls each record; it is asked once.
+    """Query the target once; return its logits, if it gives any, and its predicted labels.
 
     Raises:
         divulge.InputError: a signal that reads logits of a target that gives none.
@@ -237,7 +237,7 @@ def query_target(
 def signals_from_answers(
     logits: Floats | None, predicted_labels: Ints, labels: Ints | None, signals: Sequence[str], classes: int = 2
 ) -> Floats:
-    """Several classification signals of what a target answered, ``[n, len(signals)]``.
+    """Compute several classification signals from a target's answers, ``[n, len(signals)]``.
 
     Those that need labels alone are given no more, whatever else the target said.
 
@@ -253,7 +253,7 @@ def signals_from_answers(
 def target_signals(
     target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2
 ) -> Floats:
-    """Several signals of a classifier at once, ``[n, len(signals)]``; it is asked for outputs once.
+    """Compute several signals of a classifier, ``[n, len(signals)]``; it is queried for outputs once.
 
     For signals of its inside (`divulge.signals.internals`) it is looked into.
 
@@ -280,7 +280,7 @@ def target_signals(
 
 
 def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
-    """What a quantile regressor may condition on: the records themselves, reduced where they are wide.
+    """Return the features of a quantile regressor: the records, reduced if they are wide.
 
     Args:
         records: rows, images or documents, ``n`` of them.
@@ -311,7 +311,7 @@ def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
 
 
 def concatenate_records(parts: Sequence[Records]) -> Records:
-    """All records in one, in order; labels and ids are kept where every part has them."""
+    """Concatenate records in order; labels and ids are kept if every part has them."""
     shapes = {part.x.shape[1:] for part in parts}
     if len(shapes) > 1:
         raise InputError(f"records: all must have the same shape, got {', '.join(map(str, sorted(shapes)))}")

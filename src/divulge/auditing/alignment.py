@@ -1,4 +1,4 @@
-"""Columns and classes of all records in the order that the target knows them by."""
+"""Alignment of columns and class labels with the target's own order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SETS = ("members", "nonmembers", "population")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlignedData:
-    """What an audit goes on with.
+    """Audit data in the target's order of columns and classes.
 
     Args:
         subject: all records with the same columns, encoded alike, and labels that number the target's classes.
@@ -84,7 +84,7 @@ def align_data(subject: AuditData, target: Any, unknown_classes: UnknownClasses)
 
 
 def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], list[str]]:
-    """All sets with the same columns, in the order in which the target was fitted, encoded together."""
+    """Order the columns of all sets as the target was fitted, and encode them together."""
     fitted_names = _fitted_names(target, sets["members"])
     with_columns = [name for name, records in sets.items() if records.table is not None]
     if not with_columns:
@@ -126,14 +126,14 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
 
 
 def _fitted_names(target: Any, members: Records) -> tuple[str, ...]:
-    """The columns that the target was fitted on; those that merely seem to be, where the records have just these."""
+    """Return the columns that the target was fitted on; likely ones only if they match the records."""
     if (names := tuple(getattr(target, "feature_names", ()))) or members.table is None:
         return names
     return columns.find_names(getattr(target, "likely_names", ()), members.table.columns)
 
 
 def _reorder_mask(known: Any, given_order: list[str] | None, members: Records) -> Any:
-    """A mask over columns in the order that these have now; words name them anyway."""
+    """Reorder a mask over columns to the new column order; masks given in words name their columns."""
     if known is None or isinstance(known, str) or given_order is None or members.encoder is None:
         return known
     mask = to_numpy(known, "known")
@@ -143,7 +143,7 @@ def _reorder_mask(known: Any, given_order: list[str] | None, members: Records) -
 
 
 def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, ...] | None, list[str]]:
-    """The names of the classes in the order of the target's outputs; None where labels are its numbers already."""
+    """Return the class names in the order of the target's outputs; None if labels are already numbers."""
     labelled = [records for records in sets.values() if records.y is not None]
     with_names = [records for records in labelled if records.class_names is not None]
     target_names: tuple[str, ...] | None = getattr(target, "class_names", None)
@@ -175,7 +175,7 @@ def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, .
 
 
 def _class_of_each(records: Records) -> list[str]:
-    """Name of the class of each record."""
+    """Return the class name of each record."""
     assert records.y is not None
     if records.class_names is None:
         return [str(number) for number in records.y]
@@ -189,7 +189,7 @@ def _is_integer(name: str) -> bool:
 def _number_classes(
     records: Records, class_names: Sequence[str], set_name: str, unknown_classes: UnknownClasses
 ) -> tuple[Records, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Labels as numbers of ``class_names``, and which records were kept."""
+    """Encode labels as positions in ``class_names``; also return the mask of kept records."""
     if records.y is None:
         return records, np.ones(len(records), dtype=bool)
     number_of = {class_name: number for number, class_name in enumerate(class_names)}
@@ -216,7 +216,7 @@ def _number_classes(
 
 
 def _drop_unknown(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], dict[str, Any]]:
-    """Records without those of a class that the target, which numbers its classes, was not fitted on."""
+    """Drop records of classes that the target, which numbers its classes, was not fitted on."""
     known_classes = getattr(target, "known_classes", None)
     kept_rows = {
         name: np.ones(len(records), dtype=bool)
@@ -233,7 +233,7 @@ def _drop_unknown(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, R
 
 
 def _select_rows(values: Any, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-    """A value for each candidate, without those of records left out; a single mask stays as it is."""
+    """Select the kept candidates from per-candidate values; a single mask is returned unchanged."""
     if rows.all() or values is None or isinstance(values, str):
         return values
     array = to_numpy(values, "groups, known")
@@ -241,7 +241,7 @@ def _select_rows(values: Any, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
 
 
 def _select_columns(table: Any, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-    """Columns with a value for each candidate, without those of records left out."""
+    """Select the kept candidates from every column of a table."""
     if rows.all() or table is None:
         return table
     if isinstance(table, Mapping) or hasattr(table, "columns"):
@@ -251,7 +251,7 @@ def _select_columns(table: Any, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> An
 
 
 def _class_numbers(values: Sequence[Any], class_names: tuple[str, ...] | None, argument: str) -> tuple[Any, ...]:
-    """Classes by their numbers, where they are given by name."""
+    """Convert class names to class numbers."""
     listed = as_list(values, argument)
     if class_names is None or not any(isinstance(value, str) for value in listed):
         return tuple(listed)

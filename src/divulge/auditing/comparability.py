@@ -1,4 +1,4 @@
-"""Covariates of an audit's candidates: what the user names, what texts show, and what is said of the adjustment."""
+"""Comparability of members and non-members: covariates, words and lengths of texts, transfer to unseen classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from divulge.decisions import fpr as by_fpr
 from divulge.errors import InputError
 from divulge.evaluation import covariates, transfer
 from divulge.evaluation.covariates import Adjustment, Covariates
-from divulge.report import Chart, Fold, Paragraph, Section, Table, charts, in_words
+from divulge.report import in_words
 from divulge.results import AdjustmentSummary, Carried, Plane, TextSplit, TransferSummary
 from divulge.statistics import two_samples
 from divulge.statistics.duplicate_groups import first_of_each
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings
     from divulge.auditing.prepared import PreparedAudit
-    from divulge.report.page import Block
     from divulge.results import Numbers
     from divulge.types import Array, Floats
 
@@ -35,7 +34,7 @@ _READABLE_NAMES = {"length": "document length", "year": "years named", "topic": 
 
 
 def check_covariates(value: Any, count: int) -> dict[str, Array] | None:
-    """Columns that the user names, by name; of an array they are numbered.
+    """Validate the user's covariates and return them by name; columns of an array are numbered.
 
     Args:
         value: a table or a mapping (name → ``[n]``), an array ``[n]`` or ``[n, k]``, or None.
@@ -81,7 +80,7 @@ def _check_covariate(name: str, values: Any, count: int) -> Array:
 
 
 def collect_covariates(audit: PreparedAudit) -> Covariates | None:
-    """The covariates of the candidates: of texts those that they show, and what the user named; None without any."""
+    """Collect the candidates' covariates: those measured on texts and those the user named; None if none."""
     inputs, parts = audit.inputs, []
     if inputs.candidates.x.dtype == object:
         parts.append(covariates.of_texts(list(inputs.candidates.x), seed=audit.seed))
@@ -91,7 +90,7 @@ def collect_covariates(audit: PreparedAudit) -> Covariates | None:
 
 
 def read_covariates(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
-    """Covariates that were kept with a run.
+    """Convert a stored table of covariates back to `Covariates`.
 
     Raises:
         divulge.InputError: another number of rows than candidates, values that are no numbers.
@@ -101,7 +100,7 @@ def read_covariates(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
 
 
 def covariates_to_frame(table: Covariates) -> pl.DataFrame:
-    """Covariates as a table to keep with a run; no text can be read from it."""
+    """Convert covariates to a table for the run directory; it contains no text."""
     return tables.from_arrays(dict(zip(table.names, table.values.T, strict=True)))
 
 
@@ -109,7 +108,7 @@ EXPLAINED_BY_LENGTH = "members and non-members differ in length, and nothing is 
 
 
 def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float) -> str:
-    """What another comparison shows that the adjusted one does not, in words; empty where none does.
+    """Describe evidence that the adjusted and the unadjusted comparison do not share; empty if none.
 
     Args:
         audit: the audit.
@@ -134,7 +133,7 @@ def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confiden
 
 
 def describe_confounding(adjustment: Adjustment) -> str:
-    """Why members and non-members that are alike in the covariates cannot be compared, and what to do next."""
+    """Explain why members and non-members cannot be compared, and what to do next."""
     if not adjustment.overlap:
         return (
             f"The split is confounded: hardly any members and non-members are alike in "
@@ -147,17 +146,17 @@ def describe_confounding(adjustment: Adjustment) -> str:
 
 
 def describe_covariates(adjustment: Adjustment) -> str:
-    """What was adjusted for, in words."""
+    """List the covariates that were adjusted for."""
     return format_covariates(adjustment.adjusted_for)
 
 
 def format_covariates(names: Sequence[str]) -> str:
-    """Covariates as a reader would call them, one after the other."""
+    """List covariates under readable names."""
     return in_words.listed([_READABLE_NAMES.get(name, name) for name in names])
 
 
 def describe_adjustment(adjustment: Adjustment) -> str:
-    """What was adjusted for and how many records took part, in a sentence."""
+    """Describe what was adjusted for and how many records took part."""
     n_kept, total = int(adjustment.kept.sum()), len(adjustment.kept)
     corrected = [name for name, share in adjustment.explained.items() if share > 0]
     scores = "no score depends on it enough to be corrected for it"
@@ -170,7 +169,7 @@ def describe_adjustment(adjustment: Adjustment) -> str:
 
 
 def summarise_adjustment(audit: Findings, numbers: Mapping[str, Numbers]) -> AdjustmentSummary | None:
-    """What was adjusted for, with the numbers of adjusted scores; None where nothing was."""
+    """Summarise the adjustment with the numbers of the adjusted scores; None if nothing was adjusted."""
     adjustment = audit.adjustment
     if adjustment is None:
         return None
@@ -193,7 +192,7 @@ _UNQUOTED = "their words, years or lengths (not quoted, as texts are left out)"
 
 
 def compare_texts(audit: PreparedAudit) -> TextSplit | None:
-    """How members, non-members and population compare; None where records are no texts.
+    """Compare the texts of members, non-members and population; None if the records are not texts.
 
     Of texts that stand in one set several times, the first alone is compared with the other set, where copies keep
     together. Words are quoted from the documents, so they are left out where texts are to stay out of the run
@@ -221,18 +220,18 @@ def compare_texts(audit: PreparedAudit) -> TextSplit | None:
 
 
 def find_split_signs(members: Sequence[str], nonmembers: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
-    """What gives the split away, the surest first; that it does alone, where nothing may be quoted."""
+    """Find words, years and lengths that separate the sets, strongest first; unquoted unless ``quoted``."""
     signs = tuple(map(str, evaluation.telling(members, nonmembers, false_alarm=_FALSE_ALARM, seed=seed)))
     return signs if quoted else (_UNQUOTED,) * bool(signs)
 
 
 def describe_split_signs(signs: Sequence[str]) -> list[str]:
-    """What must be said first of a split with such signs."""
+    """Return a warning for a split with such signs; empty without any."""
     return [f"members and non-members differ in more than membership: {'; '.join(signs)}"] if signs else []
 
 
 def text_warnings(split: TextSplit | None) -> list[str]:
-    """What a reader must know before the numbers."""
+    """Return warnings about the split of texts."""
     if split is None:
         return []
     messages = describe_split_signs(split.signs)
@@ -251,7 +250,7 @@ _TRANSFER_NUMBERS = ("outside", "effective", "error", "explained", "violation", 
 def assess_thresholds(
     calibration: Mapping[str, Floats], seen_features: Floats, query_features: Floats, level: float, seed: int
 ) -> TransferSummary | None:
-    """`divulge.evaluation.transfer.assess` of every recipe's threshold, in a summary.
+    """Assess for every recipe whether its threshold transfers to the unseen classes.
 
     Args:
         calibration: recipe → scores of the calibration records, ``[k]``.
@@ -290,49 +289,7 @@ def assess_thresholds(
     )
 
 
-def transfer_section(summary: TransferSummary | None) -> Section:
-    """What speaks for and against, recipe by recipe, and the plane it was read off."""
-    if summary is None:
-        return Section("Will the false-positive rate carry over to the unseen classes?", [])
-    rows = [
-        [
-            name,
-            "expected to hold" if recipe.holds else "not expected to hold",
-            f"{recipe.expected_fpr:.3f}" if recipe.effective * summary.level >= 1 else "–",
-            f"{recipe.violation:.2g} (p = {recipe.p_value:.2g})",
-        ]
-        for name, recipe in summary.recipes.items()
-    ]
-    first_recipe = next(iter(summary.recipes.values()))
-    note = (
-        f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
-        f"{first_recipe.error:.2g}, {first_recipe.explained:.0%} of its variance explained): the rate carries over to "
-        "the extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
-    )
-    columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
-    dash_note = "A dash: too few seen records resemble the unseen class to resolve a rate."
-    has_dash = any(row[2] == "–" for row in rows)
-    blocks: list[Block] = []
-    for text in dict.fromkeys(recipe.text for recipe in summary.recipes.values()):
-        names = [name for name, recipe in summary.recipes.items() if recipe.text == text]
-        blocks.append(Paragraph(text if len(names) == len(summary.recipes) else f"{', '.join(names)}: {text}"))
-    plane = {"seen records": _coordinates(summary.plane.seen), "query records": _coordinates(summary.plane.query)}
-    blocks.append(
-        Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
-    )
-    ratio = {"seen records": _coordinates(summary.ratio)}
-    blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
-    details = Fold("What speaks for and against, recipe by recipe", blocks)
-    table = Table(columns, rows, note=dash_note if has_dash else "")
-    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details])
-
-
 def _sample_points(points: Floats) -> tuple[tuple[float, float], ...]:
-    """At most 400 rows, evenly spaced, in four digits: enough for a chart."""
+    """Return at most 400 evenly spaced rows in four digits, enough for a chart."""
     rows = np.unique(np.linspace(0, len(points) - 1, min(_MAX_POINTS, len(points))).astype(int))
     return tuple((float(f"{x:.4g}"), float(f"{y:.4g}")) for x, y in points[rows])
-
-
-def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    first, second = np.asarray(points, dtype=np.float64).T
-    return first, second

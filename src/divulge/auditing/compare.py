@@ -1,4 +1,4 @@
-"""Before and after a defence, and whether a policy is kept."""
+"""Comparison of two audits of the same candidates (before and after a defence), and policy gates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXPLAINED_BY_RECORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One statistic of one recipe in two audits of the same candidates; ``change`` is second minus first."""
+    """A statistic of one recipe in two audits of the same candidates; ``change`` is second minus first."""
 
     recipe: str
     statistic: str
@@ -49,7 +49,7 @@ class Difference:
 def compare(
     before: Audit, after: Audit, recipes: Sequence[str] | None = None, *, confidence: float = CONFIDENCE
 ) -> list[Difference]:
-    """Paired differences, recipe by recipe.
+    """Return paired differences for every recipe.
 
     Args:
         before: an audit.
@@ -96,7 +96,7 @@ def compare(
 
 
 def _check_same_training(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
-    """Refuses where the difference would be one of the attack and not of the target."""
+    """Check that the reference models of both audits were trained alike, so that only the targets differ."""
     differences = {name: _training_differences(before, after, name) for name in recipes}
     if descriptions := [f"{name} ({', '.join(settings)})" for name, settings in differences.items() if settings]:
         comparable = [name for name, settings in differences.items() if not settings]
@@ -107,7 +107,7 @@ def _check_same_training(before: Audit, after: Audit, recipes: Sequence[str]) ->
 
 
 def _training_differences(before: Audit, after: Audit, name: str) -> list[str]:
-    """Settings of a recipe's reference models that differ, in words."""
+    """List the training settings in which a recipe's reference models differ."""
     before_settings, after_settings = (
         {"references": recipe.references, **(recipe.training or {})}
         for recipe in (before.about.recipes[name], after.about.recipes[name])
@@ -166,7 +166,7 @@ class Limit:
 
     @classmethod
     def parse(cls, text: str) -> Limit:
-        """From ``METRIC:LIMIT``.
+        """Parse ``METRIC:LIMIT``.
 
         Raises:
             divulge.InputError: text that is not of this form.
@@ -183,7 +183,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Whether one recipe keeps one policy.
+    """Result of holding one recipe against one policy.
 
     Args:
         recipe: name of the recipe.
@@ -206,7 +206,7 @@ class Ruling:
 
     @property
     def state(self) -> State:
-        """Kept when even the upper end of the interval is at most the limit, broken when even the lower is above it."""
+        """Kept if the upper end of the interval is at most the limit, broken if the lower end is above it."""
         if self.doubt or self.estimate is None:
             return "undecided"
         if self.estimate.low > self.limit:
@@ -215,7 +215,7 @@ class Ruling:
 
     @property
     def reason(self) -> str:
-        """Why it is undecided; empty where it is not."""
+        """Reason for an undecided ruling; empty otherwise."""
         if self.state != "undecided":
             return ""
         if self.doubt:
@@ -313,7 +313,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
 def _contrary_reason(
     audit: Audit, recipe: str, limit: Limit, measured: Estimate | None, raw: Estimate | None, confidence: float
 ) -> str:
-    """Why another comparison of the same run forbids the ruling; empty where none does."""
+    """Explain which other comparison of the same run contradicts the ruling; empty if none does."""
     if measured is None:
         return ""
     text_split = audit.about.texts
@@ -331,7 +331,7 @@ def _contrary_reason(
 
 
 def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
-    """Why a limit is not ruled broken, or kept, where the unexplained score does not say the same; empty if it does.
+    """Explain why the unexplained score contradicts the ruling; empty if it does not.
 
     ``hidden`` where the verdict finds a leak in the unexplained score alone.
     """
@@ -345,23 +345,23 @@ def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, l
 
 
 def _reversed_reason(measured: Estimate | None, limit: Limit) -> str:
-    """Why a limit on the AUC is not kept by a score that finds members when it is turned round; empty elsewhere."""
+    """Explain why a limit on the AUC is not kept by a score whose reverse finds members; empty otherwise."""
     is_kept = measured is not None and measured.high <= limit.limit
     return REVERSED if measured is not None and is_kept and _is_above(measured, limit) else ""
 
 
 def _is_above(estimate: Estimate, limit: Limit) -> bool:
-    """Whether the interval lies above the limit; of an AUC, also that of the opposite score."""
+    """Check whether the interval lies above the limit; for an AUC, also that of the reversed score."""
     return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
 
 
 def _implausible_reason(measured: Estimate | None, limit: float, doubt: str) -> str:
-    """Why a limit is not kept by a target that may be another model; empty where it is broken all the same."""
+    """Explain why an implausible target cannot keep a limit; empty if the limit is broken anyway."""
     return doubt if doubt and (measured is None or measured.low <= limit) else ""
 
 
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
-    """What the statistic lacks, in words; empty where there are records enough."""
+    """Explain what the statistic lacks; empty if there are enough records."""
     if audit.adjustment is not None and not scope.adjusted:
         names = comparability.describe_covariates(audit.adjustment)
         return f"hardly any members and non-members{scope.where} are alike in {names}"
@@ -383,13 +383,13 @@ _HEADINGS_BY_TONE: dict[Tone, str] = {
 
 
 def compare_simultaneously(before: Audit, after: Audit) -> list[Difference]:
-    """Paired differences whose intervals hold together with 95 % confidence (Bonferroni); errors as `compare`."""
+    """Return paired differences whose intervals hold simultaneously with 95 % confidence (Bonferroni)."""
     differences = compare(before, after)
     return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(differences))
 
 
 def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
-    """The answer in a sentence, and its tone.
+    """Summarise the changes in a sentence, with its tone.
 
     Args:
         changes: differences whose intervals hold together.
@@ -419,7 +419,7 @@ def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[s
 
 
 def _foremost_change(changes: Sequence[Difference]) -> Difference:
-    """The change of the strongest attack, by its AUC where that changed: the largest change would flatter a defence."""
+    """Return the change of the strongest attack, its AUC first; the largest change would flatter a defence."""
     return max(
         changes,
         key=lambda difference: (difference.statistic == "auc", max(difference.before.value, difference.after.value)),
@@ -436,7 +436,7 @@ def _describe_change(changes: Sequence[Difference]) -> str:
 
 
 def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of changes."""
+    """Return the columns and rows of the table of changes."""
     columns = ["recipe", "statistic", "before", "after", "change"]
     return columns, [
         [d.recipe, _statistic_name(d.statistic), shown(d.before), shown(d.after), shown(d.change, "+")] for d in changes
@@ -444,7 +444,7 @@ def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[st
 
 
 def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
-    """The finding, a chart of the changes for each statistic, and all of them in figures."""
+    """Build the page of a comparison: the finding, charts of the changes, and all changes in figures."""
     sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after))
     confidence = in_words.per_cent(CONFIDENCE)
     is_implausible = tone == "undecided" and any(difference.change.high < 0 for difference in changes)
@@ -468,7 +468,7 @@ def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) 
 
 
 def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
-    """The AUC of which the verdict speaks, before and after, as pairs told right."""
+    """Draw the AUC named in the verdict, before and after, as correctly ordered pairs."""
     moved = [difference for difference in changes if difference.change.high < 0 or difference.change.low > 0]
     if tone not in ("clear", "leak") or _foremost_change(moved).statistic != "auc":
         return ()

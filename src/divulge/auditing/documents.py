@@ -1,4 +1,4 @@
-"""Documents under a language model: token statistics, asked once of every model, and what is made of them."""
+"""Signals of documents under a language model and its reference models."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ ANSWERS_FILE = "answers.jsonl"  # of an endpoint, while an audit runs
 
 
 def is_language_model(target: Any) -> bool:
-    """Whether a target is a language model, asked for tokens rather than for classes."""
+    """Check whether a target is a language model, queried for tokens rather than for classes."""
     return isinstance(target, GivesTokens) and not isinstance(target, GivesLogits)
 
 
 def check_endpoint_recipes(recipes: Sequence[Recipe]) -> None:
-    """Pass if an endpoint shows all that the recipes read; known before it is asked."""
+    """Check that an endpoint returns everything that the recipes read."""
     unseen = [
         r.name for r in recipes if isinstance(r.signal, ReCaLL | str) and r.signal_name not in _LIKELIHOOD_SIGNALS
     ]
@@ -54,7 +54,7 @@ def check_endpoint_recipes(recipes: Sequence[Recipe]) -> None:
 
 
 def with_journal(target: Any, folder: Path) -> Any:
-    """The target; if it is an endpoint, its answers are kept as they come, and an interrupted audit repeats none."""
+    """Let an endpoint record its answers in ``folder``, so that an interrupted audit repeats no query."""
     return (
         replace(target, journal=folder / ANSWERS_FILE)
         if isinstance(target, Endpoint) and not target.journal
@@ -63,12 +63,12 @@ def with_journal(target: Any, folder: Path) -> Any:
 
 
 def open_references(inputs: AuditInputs, references: FineTune | None) -> Opened | None:
-    """The references with their base in memory, where a recipe reads some."""
+    """Load the base of the references into memory, if a recipe reads reference models."""
     return references.opened() if references is not None and required_references(inputs.recipes) else None
 
 
 def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
-    """Signals of every document under the target and under reference models.
+    """Compute the signals of every document under the target and under reference models.
 
     Raises:
         divulge.InputError: a document without a scored token, one the target could not take, a base that cuts
@@ -103,7 +103,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
 
 
 def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, vocabulary: bool) -> TokenStatistics:
-    """Statistics of each record, whose documents are asked about one by one."""
+    """Return token statistics of each record; documents of a record are queried one by one."""
     texts, counts = people.parts(records)
     stats = target.tokens(texts, vocabulary=vocabulary)
     log.warnings += _length_warnings(target, texts, stats)
@@ -119,7 +119,7 @@ def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, voc
 
 
 def required_references(recipes: Sequence[Recipe]) -> list[Need]:
-    """The kinds of reference models that recipes read."""
+    """Return the kinds of reference models that the recipes read."""
     all_needs = (Need.REFERENCES_BASE, *reference_models.TRAINED_REFERENCES)
     return [need for need in all_needs if any(need in recipe.needs for recipe in recipes)]
 
@@ -127,7 +127,7 @@ def required_references(recipes: Sequence[Recipe]) -> list[Need]:
 def _reference_signals(
     audit: PreparedAudit, log: AuditLog, need: Need, stats: TokenStatistics, texts: list[str]
 ) -> Models:
-    """What models of a kind say of every document."""
+    """Compute the signals of every document under reference models of one kind."""
     if need == Need.REFERENCES_BASE:
         base_log_probabilities, lengths = log.run_timed("base", partial(audit.references.asked, texts))
         _check_same_tokens(audit, lengths, stats)
@@ -184,7 +184,7 @@ def _check_all_scored(audit: PreparedAudit, stats: TokenStatistics) -> None:
 
 
 def _describe_document(audit: PreparedAudit, row: int) -> str:
-    """Which document that is, in the user's words."""
+    """Name a document by its id, or as one of the population."""
     layout, ids = audit.layout, audit.inputs.candidates.ids
     if row < layout.candidates and ids is not None:
         return f"candidate {ids[row]}"
@@ -192,7 +192,7 @@ def _describe_document(audit: PreparedAudit, row: int) -> str:
 
 
 def _check_same_tokens(audit: PreparedAudit, base_lengths: Sequence[int] | Ints, stats: TokenStatistics) -> None:
-    """Token by token, only models with one tokenizer can be compared."""
+    """Check that base and target tokenize every document alike, as tokens are compared one by one."""
     lengths = np.asarray(base_lengths)
     different_rows = np.flatnonzero(lengths != stats.lengths)
     if different_rows.size:
@@ -206,7 +206,7 @@ def _check_same_tokens(audit: PreparedAudit, base_lengths: Sequence[int] | Ints,
 
 
 def _check_same_boundaries(audit: PreparedAudit) -> None:
-    """Another tokenizer may cut a document into as many tokens, elsewhere."""
+    """Check that equally many tokens also have the same boundaries."""
     if (difference := audit.references.elsewhere(audit.target, list(audit.views[0].x))) is not None:
         row, token = difference
         raise InputError(
@@ -216,7 +216,7 @@ def _check_same_boundaries(audit: PreparedAudit) -> None:
 
 
 def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStatistics) -> list[str]:
-    """What is done about documents longer than the target takes at once."""
+    """Return a warning about documents longer than the target's context."""
     length = getattr(target, "length", None)
     if not length:
         return []
@@ -233,7 +233,7 @@ def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStat
 
 
 def _base_warnings(base: Models, audit: PreparedAudit) -> list[str]:
-    """A warning where the base finds the members likelier than the others, as one that has seen them would."""
+    """Return a warning if the base finds members likelier than non-members, as if trained on them."""
     likelihood = next(iter(base.signals.values()))[0, audit.layout.candidate_rows]
     area = evaluation.measure(likelihood, audit.inputs.truth, "auc")
     if area.low <= 0.5:

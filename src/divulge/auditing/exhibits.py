@@ -1,4 +1,4 @@
-"""The most exposed records, kept as they are so that a report can show them later."""
+"""Most exposed records and token heat, stored in the run directory for the report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_TEXT = 2000
 def choose_exhibits(
     candidates: Records, truth: Bools, scores: Mapping[str, Floats], *, texts: bool = True
 ) -> dict[int, Array | str]:
-    """Row → value of the members that any recipe ranks among its `SHOWN` highest.
+    """Map the row of each member that any recipe ranks among its `PER_RECIPE` highest to its value.
 
     Args:
         candidates: ``n`` records.
@@ -62,7 +62,7 @@ _DIGITS = 3
 def compute_heat(
     audit: PreparedAudit, measured: Measurements, exhibits: Mapping[int, Array | str]
 ) -> dict[int, HeatStrip]:
-    """Row → the values of its tokens, for each document that is shown and whose tokens have a place in its text.
+    """Map the row of each shown document to the values of its tokens.
 
     Without any model to hold the target against, there are none: likely tokens are not exposed ones.
     """

@@ -1,4 +1,4 @@
-"""What an audit will take, before it starts: models to train, time, memory."""
+"""Forecast of the models, time and memory that an audit takes, before it starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _N_TIMED_RECORDS = 10  # records that the target is asked about
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What an audit will take.
+    """Models, time and memory that an audit takes.
 
     Args:
         records: candidates, calibration and population together.
@@ -48,7 +48,7 @@ class Forecast:
 
     @property
     def text(self) -> str:
-        """One line."""
+        """The forecast in one line."""
         parts = [f"{self.records:,} records"]
         if self.models:
             parts.append(f"{self.models:,} reference models of {self.lessons:,} records on average")
@@ -60,7 +60,7 @@ class Forecast:
 
 
 def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
-    """The forecast of a checked audit; the target is asked nothing."""
+    """Forecast a checked audit without querying the target."""
     needs = [
         need
         for need in reference_models.TRAINED_REFERENCES
@@ -79,7 +79,7 @@ def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
 
 
 def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
-    """The same with the time for the target to answer, from ten records of the population.
+    """Add the time for the target's answers, measured on ten records of the population.
 
     Signals that question it themselves say at most how often, in ``queries``.
     """
@@ -103,7 +103,7 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
 
 
 def _time_call(work: Callable[[], object]) -> float:
-    """Seconds that it takes once it is warm."""
+    """Return the seconds of a second call, after a first that warms up."""
     work()
     start = time.perf_counter()
     work()
@@ -121,7 +121,7 @@ def _query(audit: PreparedAudit, records: Records) -> None:
 
 
 def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray) -> float | None:
-    """Seconds for all models, from a few batches of one; None for training that has no batches."""
+    """Estimate the seconds for training all models from a few batches; None without batches."""
     references = audit.references
     if not hasattr(references, "brief"):
         return None
@@ -138,7 +138,7 @@ def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray)
 
 
 def _epoch_seconds(audit: PreparedAudit, records: Records, count: int) -> float:
-    """Of one epoch on so many records."""
+    """Measure the seconds of one epoch on ``count`` records."""
     references, classes = audit.references.brief(), {"classes": audit.n_classes} if audit.n_classes else {}
     start = time.perf_counter()
     references.fit(records, (np.arange(len(records)) < count)[None], seed=audit.seed, **classes)
@@ -146,7 +146,7 @@ def _epoch_seconds(audit: PreparedAudit, records: Records, count: int) -> float:
 
 
 def _format_duration(seconds: float) -> str:
-    """Rounded up, as nobody minds an audit that ends early.
+    """Format a duration, rounded up.
 
     Examples:
         >>> _format_duration(0.2), _format_duration(31), _format_duration(200), _format_duration(9000)
@@ -164,7 +164,7 @@ _BYTES_PER_TOKEN = 7 * 8  # bytes per token of the target
 
 
 def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
-    """Bytes that an audit will hold at once, see `check`."""
+    """Estimate the bytes that an audit holds at once, see `check_memory_fits`."""
     view = audit.views[0]
     rows = audit.layout.total
     outputs = rows * audit.n_classes * _BYTES_PER_LOGIT
@@ -179,7 +179,7 @@ def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
 
 
 def check_memory_fits(audit: PreparedAudit, *, on_disk: bool) -> None:
-    """Raise where what an audit will hold at once is more than this machine can still give.
+    """Raise if an audit would hold more at once than this machine has free.
 
     Counted is what is made of the records: the target's outputs, the features that attacks condition on, and what
     the reference models say. What training takes depends on the engine, which chooses its stacks by itself.
@@ -203,17 +203,17 @@ def check_memory_fits(audit: PreparedAudit, *, on_disk: bool) -> None:
 
 
 def _count_models(audit: PreparedAudit) -> int:
-    """Reference models of all kinds."""
+    """Count the reference models of all kinds."""
     return 0 if audit.references is None else audit.references.count * _count_model_sets(audit)
 
 
 def _count_model_sets(audit: PreparedAudit) -> int:
-    """Of how many kinds some recipe reads models."""
+    """Count the kinds of reference models that some recipe reads."""
     return sum(any(need in recipe.needs for recipe in audit.inputs.recipes) for need in TRAINED_REFERENCES)
 
 
 def _token_bytes(audit: PreparedAudit, models: int) -> int:
-    """Bytes of token statistics, where records are documents."""
+    """Estimate the bytes of token statistics, if the records are documents."""
     if audit.n_classes:
         return 0
     characters = sum(map(len, audit.views[0].x))

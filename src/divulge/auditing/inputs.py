@@ -1,4 +1,4 @@
-"""Everything a user can get wrong, found before any work starts."""
+"""Validation of the audit's inputs, before any work starts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _N_PROBED = 64  # candidates that show what the target's outputs are
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditInputs:
-    """What an audit works on, checked.
+    """Checked inputs of an audit.
 
     Args:
         candidates: members, then non-members.
@@ -70,7 +70,7 @@ class AuditInputs:
 
     @property
     def layout(self) -> Layout:
-        """How many records of each kind there are, and where."""
+        """Number of records of each kind, and their rows."""
         return Layout(len(self.candidates), len(self.calibration), len(self.population))
 
     @property
@@ -80,7 +80,7 @@ class AuditInputs:
 
 
 def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool = False) -> AuditInputs:
-    """`Inputs` from what the user handed in; ``documents`` where the target is a language model.
+    """Check the user's data and options; ``documents`` if the target is a language model.
 
     Raises:
         divulge.InputError: see `divulge.audit`.
@@ -149,7 +149,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool =
 
 
 def check_label_recipes(recipes: Sequence[Recipe]) -> None:
-    """Pass if all recipes can do with a target that gives labels alone.
+    """Check that all recipes can use a target that gives labels alone.
 
     Raises:
         divulge.InputError: one reads logits, or trains models on them.
@@ -163,7 +163,7 @@ def check_label_recipes(recipes: Sequence[Recipe]) -> None:
 
 
 def count_classes(target: GivesLogits | GivesLabels | GivesTokens, inputs: AuditInputs) -> int:
-    """Width of the target's output, 0 for a language model; of labels alone, as far as they show.
+    """Return the width of the target's output, 0 for a language model.
 
     Every label must fit it, and outputs that are not as declared are refused here.
     """
@@ -209,13 +209,13 @@ def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, *, d
 
 
 def _resolve_recipe(requested: object, seed: int, *, documents: bool) -> Recipe:
-    """The recipe with the run's seed; one handed in as an object keeps the seed its owner gave it."""
+    """Resolve a recipe and seed it; a recipe passed as an object keeps its own seed."""
     recipe = book.resolve(requested, documents=documents)
     return book.seeded(recipe, seed) if isinstance(requested, str) else recipe
 
 
 def _check_model_type(recipes: Sequence[Recipe], references: object, *, documents: bool) -> None:
-    """Signals of classifiers are not a language model's, nor the other way round; their reference models neither."""
+    """Check that recipes and references fit the target: a classifier or a language model."""
     model_type = "a language model" if documents else "a classifier"
     if unsuitable := [r.name for r in recipes if isinstance(r.signal, str) and r.of_documents != documents]:
         raise InputError(f"recipes: {', '.join(unsuitable)} read other signals than those of {model_type}, the target")
@@ -228,7 +228,7 @@ def _check_model_type(recipes: Sequence[Recipe], references: object, *, document
 
 
 def _check_texts_trainable(recipes: Sequence[Recipe], references: object, members: Records) -> None:
-    """Networks learn from numbers; what else a user's own function trains may learn from texts."""
+    """Check that texts are not to be learned by networks, which take numbers."""
     if isinstance(references, Train) and members.x.dtype == object and any(r.needs_training for r in recipes):
         raise InputError(
             "references: Train makes networks, which learn from numbers, and the records are texts; give "
@@ -292,7 +292,7 @@ def _check_unseen_classes(
 def _unseen_class_warnings(
     classes: Sequence[int], fpr: Sequence[float], members: Records, nonmembers: Records
 ) -> list[str]:
-    """What cannot be said of the unseen classes, and what could have been seen there all the same."""
+    """Return a warning about levels for which the unseen classes have too few records."""
     if not classes or members.y is None or nonmembers.y is None:
         return []
     n_members, n_nonmembers = (int(np.isin(labels, classes).sum()) for labels in (members.y, nonmembers.y))
@@ -308,7 +308,7 @@ def _unseen_class_warnings(
 
 
 def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed: int) -> Bools | None:
-    """Which values of members, then non-members, are known; None where nothing was said of it."""
+    """Return the mask of known values of members, then non-members; None if none was given."""
     if known is None:
         if partial_recipes := [recipe.name for recipe in recipes if recipe.needs_known]:
             raise InputError(
@@ -332,7 +332,7 @@ def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records]
 
 
 def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -> Bools:
-    """Which values of the encoding are known, where the user says which columns of a table are."""
+    """Return the mask of known encoded values, from a mask over the columns of a table."""
     if text_columns := [column.name for column in encoder.columns if column.measure == "text"]:
         raise InputError(
             f"known: partial knowledge needs numbers, categories and dates; column {text_columns[0]!r} holds free text"
@@ -354,7 +354,7 @@ def _check_fpr_level(fpr: float, nonmembers: int, qualifier: str) -> None:
 
 
 def _id_warnings(sets: dict[str, Records]) -> list[str]:
-    """A warning where only one of the two sets of candidates has ids: such ids are not used."""
+    """Return a warning if only one of the two sets of candidates has ids."""
     with_ids = [name for name in ("members", "nonmembers") if sets[name].ids is not None]
     if len(with_ids) != 1:
         return []
@@ -362,7 +362,7 @@ def _id_warnings(sets: dict[str, Records]) -> list[str]:
 
 
 def _with_ids(members: Records, nonmembers: Records) -> Records:
-    """Members, then non-members, with an id each."""
+    """Return members, then non-members, with an id each."""
     candidates = concatenate_records([members, nonmembers])
     if candidates.ids is not None:
         return candidates
@@ -373,7 +373,7 @@ def _with_ids(members: Records, nonmembers: Records) -> Records:
 def _split_population(
     population: Records, share: float, seed: int, *, keep_equal_together: bool
 ) -> tuple[Array, Array]:
-    """Rows to learn from and rows to calibrate with; equal records keep together where they are to stay together.
+    """Split the population into rows to learn from and calibration rows; equal records stay together.
 
     Of equal calibration records one is used: the others are no further observations.
     """
@@ -407,7 +407,7 @@ def _split_population(
 
 
 def check_record_sets(sets: Sets, recipes: Sequence[Recipe]) -> None:
-    """Raise where members, non-members and population do not go together, or lack what the recipes read.
+    """Check that members, non-members and population fit together and have what the recipes read.
 
     Raises:
         divulge.InputError: other shapes, labels or kinds of ids; an id in two sets; labels that are missing, or one.
@@ -421,7 +421,7 @@ def check_record_sets(sets: Sets, recipes: Sequence[Recipe]) -> None:
 
 
 def check_documents(sets: Sets) -> None:
-    """Raise where records are no documents, or empty ones.
+    """Check that the records are non-empty documents.
 
     Raises:
         divulge.InputError: numbers in place of texts; a text without a visible character.
@@ -459,7 +459,7 @@ def _check_same_shape(sets: Sets) -> None:
 
 
 def _check_id_types(sets: Sets) -> None:
-    """Ids go into a Parquet file and are compared between the sets."""
+    """Check that ids are strings or integers, of one type in all sets."""
     types = {}
     for name, records in sets.items():
         if records.ids is None:
@@ -520,7 +520,7 @@ _MAX_LISTED = 3  # rows that a message shows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatedSets:
-    """The sets without what stood in several of them.
+    """Record sets without records that appear in several of them.
 
     Args:
         members: what remains of them.
@@ -543,7 +543,7 @@ class SeparatedSets:
 
 
 def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
-    """Exact duplicates across the sets make the truth untrue: refuse, drop or (knowingly) keep them.
+    """Refuse, drop or keep exact duplicates across the sets, which would make the labels wrong.
 
     Duplicates within a set are judged by how they fell. Where whole groups of equal records are in one set more often
     than a random deal of records would put them there, they belong together: they stay, and each group counts once.
@@ -624,7 +624,7 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
 
 
 def _repetition_notes(groups: Ints | None, origin: Ints) -> tuple[str, ...]:
-    """Say how many candidates are copies that do not count again."""
+    """Note how many candidates are copies that are not counted again."""
     if groups is None:
         return ()
     surplus = len(groups) - len(np.unique(np.column_stack([groups, origin[: len(groups)]]), axis=0))

@@ -1,4 +1,4 @@
-"""The audit's report: the verdict first, then what to do about it, then the evidence."""
+"""HTML report of an audit: the verdict, advice, then the evidence."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Numbers,
         PartlyKnown,
         RealisedRate,
+        TransferSummary,
     )
     from divulge.results.provenance import Provenance
     from divulge.types import Array, Estimate, Floats
@@ -74,7 +75,7 @@ def audit_page(
     related: Mapping[str, Findings],
     provenance: Provenance | None = None,
 ) -> Page:
-    """The report as data; every number in it comes from a summary or from the scores.
+    """Build the report; every number comes from a summary or from the scores.
 
     Args:
         audit: what was found.
@@ -94,7 +95,7 @@ def audit_page(
         trade_off_section(audit, strongest),
         classes_section(summary, strongest),
         decisions_section(summary, strongest),
-        comparability.transfer_section(audit.about.transfer),
+        transfer_section(audit.about.transfer),
         *([] if audit_verdict.answer == "split is confounded" else [exposed_section(audit, strongest)]),
         fairness_section(summary),
         _links_section(related),
@@ -114,7 +115,7 @@ def audit_page(
 
 
 def _largest_auc(summary: AuditSummary) -> str:
-    """The recipe with the largest AUC, where the verdict names none."""
+    """Return the recipe with the largest AUC, for a verdict that names none."""
     aucs = {name: recipe.auc for name, recipe in summary.recipes.items()}
     return max(aucs, key=lambda name: 0.0 if (auc := aucs[name]) is None else auc.value)
 
@@ -143,7 +144,7 @@ def _regulator_answers(audit: Findings, audit_verdict: Verdict, summary: AuditSu
 
 
 def _epsilon_bound(audit: Findings, recipe: str) -> float | None:
-    """Bound ε by the scores that the verdict judges, and by what the records leave unexplained of them if that is less.
+    """Return the lower bound on ε from the scores behind the verdict, or from their unexplained part if smaller.
 
     None where there are too few records.
     """
@@ -211,7 +212,7 @@ _INTERVALS_NOTE = (
 def recipe_table(
     summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
 ) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of attacks: of all candidates, of the unseen classes alone, or adjusted."""
+    """Return columns and rows of the table of recipes: all candidates, the unseen classes alone, or adjusted."""
     levels = [f"{level:g}" for level in summary.fpr]
     columns = [
         "recipe",
@@ -236,7 +237,7 @@ def recipe_table(
 
 
 def recipe_notes(summary: AuditSummary) -> list[str]:
-    """What the tables of attacks leave open: where an ε comes from, which false-positive rates were not kept."""
+    """Return notes on the table of recipes: sources of ε, and false-positive rates that were exceeded."""
     return [*_sure_nonmember_notes(summary), *_exceeded_fpr_notes(summary)]
 
 
@@ -264,7 +265,7 @@ def _exceeded_fpr_notes(summary: AuditSummary) -> list[str]:
 
 
 def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
-    """Every recipe's numbers: of all candidates, then of the unseen classes alone."""
+    """Yield every recipe's numbers on all candidates, then on the unseen classes."""
     for name, recipe in summary.recipes.items():
         yield name, "", recipe
         if recipe.unseen is not None:
@@ -272,7 +273,7 @@ def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]
 
 
 def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
-    """One recipe in full: each statistic with its interval, beside what guessing has."""
+    """Table of one recipe: each statistic with its interval, beside its value by guessing."""
     recipe = summary.recipes[name]
     scopes: dict[str, Numbers] = {"": recipe}
     if recipe.unseen:
@@ -301,13 +302,13 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
 
 
 def describe_recipe(summary: AuditSummary, name: str) -> str:
-    """What a recipe does, in a line."""
+    """Describe a recipe in one line."""
     about = summary.about.recipes[name]
     return about.summary or about.signal
 
 
 def all_recipes_fold(summary: AuditSummary) -> Fold:
-    """All recipes, on all candidates and on the unseen classes, and what was run."""
+    """Tables of all recipes, on all candidates and on the unseen classes."""
     blocks: list[Block] = []
     if summary.unseen_classes:
         listed = ", ".join(in_words.class_name(label, summary.class_names) for label in summary.unseen_classes)
@@ -329,7 +330,7 @@ _SLIDER_LEVELS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
 
 
 def trade_off_section(audit: Findings, strongest: str) -> Section:
-    """ROC curves of the scores that the verdict judges, of the unseen classes first, and the slider."""
+    """ROC curves behind the verdict, and the strongest recipe's rates by a slider."""
     blocks: list[Block] = []
     for scope in scopes(audit):
         title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
@@ -385,7 +386,7 @@ _MAX_LISTED = 300  # classes or subgroups in a table
 
 
 def classes_section(summary: AuditSummary, strongest: str) -> Section:
-    """A chart of all recipes, and the table of the strongest, by class and by subgroup."""
+    """AUC by class and by subgroup: a chart of all recipes and a table of the strongest."""
     blocks: list[Block] = []
     for grouping in ("class", "group"):
         series = {
@@ -437,7 +438,7 @@ def _group_chart(
 
 
 def _group_table(groups: Mapping[str, Group], grouping: str, name: str, level: float) -> Table:
-    """The rates of each; of very many, those with the largest AUC."""
+    """Table of rates by group; of very many groups, those with the largest AUC."""
     ordered = sorted(groups, key=lambda group: -(0.0 if (auc := groups[group].auc) is None else auc.value))
     listed, count = set(ordered[:_MAX_LISTED]), len(groups)
     cut_note = f" Of {count:,}, the {_MAX_LISTED} with the largest AUC are listed; summary.json has all."
@@ -465,7 +466,7 @@ _REALISED_NOTE = (
 
 
 def decisions_section(summary: AuditSummary, strongest: str) -> Section:
-    """Claims and realised rates of the strongest recipe; those of the others folded."""
+    """Decisions and realised rates of the strongest recipe; those of the others folded."""
     names = list(summary.recipes)
     warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
     blocks: list[Block] = [_decision_table(summary, strongest)]
@@ -544,7 +545,7 @@ _MAX_UNFOLDED = 6  # documents, or rows of a table, that are not folded
 
 
 def exposed_section(audit: Findings, strongest: str) -> Section:
-    """The members that the strongest recipe is surest of."""
+    """Members with the highest scores under the strongest recipe."""
     scores = audit.scores[strongest]
     member_rows = [
         row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits
@@ -566,7 +567,7 @@ def exposed_section(audit: Findings, strongest: str) -> Section:
 
 
 def _count_equal_nonmembers(audit: Findings, scores: Floats, member_rows: Sequence[np.intp]) -> str:
-    """How many non-members score as high as what is shown: where many do, a high score exposes nobody."""
+    """State how many non-members score as high as the members shown."""
     nonmember_scores = scores[~audit.members]
     lowest = min((scores[row] for row in member_rows[:_MAX_EXHIBITS]), default=np.inf)
     n_as_high = int((nonmember_scores >= lowest).sum())
@@ -587,7 +588,7 @@ def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
 
 
 def _as_image(value: Array) -> Array | None:
-    """``[h, w]``, ``[h, w, 3]`` or channels-first arrays, scaled to [0, 1]; None for a row of a table."""
+    """Scale ``[h, w]``, ``[h, w, 3]`` or channels-first arrays to [0, 1]; None for a row of a table."""
     if value.ndim == 3 and value.shape[0] in (1, 3):
         value = np.moveaxis(value, 0, -1)
     if value.ndim == 3 and value.shape[-1] == 1:
@@ -599,7 +600,7 @@ def _as_image(value: Array) -> Array | None:
 
 
 def fairness_section(summary: AuditSummary) -> Section:
-    """The blind baseline, copies, and how many records there are of each kind."""
+    """Blind baseline, covariates, duplicates and record counts."""
     about = summary.about
     counts = about.counts
     texts: Iterable[str] = [
@@ -642,7 +643,7 @@ def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
 
 
 def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section:
-    """The known share, the imputer behind the numbers, and, where several shares were tried, curves over them.
+    """Known share and imputer of partly known records, with curves over several shares.
 
     Args:
         audit: the audit reported.
@@ -701,7 +702,7 @@ def _known_share_chart(audits: Sequence[Findings], statistic: str, name: str, ch
 
 
 def _measure_or_none(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
-    """None where the recipe was not run, or has too few records for the statistic."""
+    """Measure a statistic; None if the recipe was not run or has too few records."""
     if recipe not in audit.scores:
         return None
     try:
@@ -735,3 +736,45 @@ def _gap_to_whole(audit: Findings, whole_audit: Findings | None, recipe: str) ->
     if outcome.counted is not None:  # copies are no further observations
         outcome, whole_outcome = outcome.on(outcome.counted), whole_outcome.on(outcome.counted)
     return shown(evaluation.paired_difference(outcome.scores, whole_outcome.scores, outcome.members, "auc"), "+")
+
+
+def transfer_section(summary: TransferSummary | None) -> Section:
+    """Report section on transfer: expected rates by recipe, and the plane and density ratio behind them."""
+    if summary is None:
+        return Section("Will the false-positive rate carry over to the unseen classes?", [])
+    rows = [
+        [
+            name,
+            "expected to hold" if recipe.holds else "not expected to hold",
+            f"{recipe.expected_fpr:.3f}" if recipe.effective * summary.level >= 1 else "–",
+            f"{recipe.violation:.2g} (p = {recipe.p_value:.2g})",
+        ]
+        for name, recipe in summary.recipes.items()
+    ]
+    first_recipe = next(iter(summary.recipes.values()))
+    note = (
+        f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
+        f"{first_recipe.error:.2g}, {first_recipe.explained:.0%} of its variance explained): the rate carries over to "
+        "the extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
+    )
+    columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
+    dash_note = "A dash: too few seen records resemble the unseen class to resolve a rate."
+    has_dash = any(row[2] == "–" for row in rows)
+    blocks: list[Block] = []
+    for text in dict.fromkeys(recipe.text for recipe in summary.recipes.values()):
+        names = [name for name, recipe in summary.recipes.items() if recipe.text == text]
+        blocks.append(Paragraph(text if len(names) == len(summary.recipes) else f"{', '.join(names)}: {text}"))
+    plane = {"seen records": _coordinates(summary.plane.seen), "query records": _coordinates(summary.plane.query)}
+    blocks.append(
+        Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
+    )
+    ratio = {"seen records": _coordinates(summary.ratio)}
+    blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
+    details = Fold("What speaks for and against, recipe by recipe", blocks)
+    table = Table(columns, rows, note=dash_note if has_dash else "")
+    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details])
+
+
+def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+    first, second = np.asarray(points, dtype=np.float64).T
+    return first, second

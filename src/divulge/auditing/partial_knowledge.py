@@ -1,4 +1,4 @@
-"""Records of which only part is known: what the adversary sees of them, and how it is completed."""
+"""Partly known records: the adversary's view of them, and their completion."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COINCIDENCE_LEVEL = 1e-4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialKnowledge:
-    """What the adversary has: parts of the candidates and of the calibration records, and completions of them.
+    """Known parts of candidates and calibration records, and completions of their unknown values.
 
     Args:
         visible: candidates, then calibration records; unknown values are gone.
@@ -51,22 +51,22 @@ class PartialKnowledge:
 
     @property
     def views(self) -> tuple[Records, ...]:
-        """All that a model is queried on: the best completion, then the draws."""
+        """Records that a model is queried on: the best completion, then the random draws."""
         return (self.best, *self.draws)
 
     def metadata(self) -> PartlyKnown:
-        """For the report."""
+        """Return the metadata for the report."""
         return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.digest(self.visible.known))
 
     def completed_by(self, recipe: Recipe) -> str:
-        """What completed the records for this recipe."""
+        """Return the name of what completed the records for this recipe."""
         if isinstance(recipe.signal, str) or not recipe.needs_known:
             return self.imputer.name
         start = getattr(recipe.signal, "start", None)
         return "the attack itself" + ("" if start is None else f", from {start}")
 
     def training_data(self, population: Records, trained_on: Bools) -> tuple[Records, Bools]:
-        """Records for reference models that see candidates, and which of them each model is trained on.
+        """Return the records for reference models that see candidates, and the mask of each model's rows.
 
         The target was trained on the true record and is queried on a completion of it. So that IN models
         are in the same position, each is trained on a completion drawn at random and asked about others.
@@ -84,7 +84,7 @@ class PartialKnowledge:
         return concatenate_records([population, *self.training_completions]), rows
 
     def trained_on_mask(self, rows: Bools) -> Bools:
-        """The inverse: bool ``[m, n + k + z]`` of candidates, calibration and population, from rows trained on."""
+        """Invert `training_data`: bool ``[m, n + k + z]`` of candidates, calibration and population."""
         n_scored, n_models = len(self.visible), len(rows)
         n_population = len(self.best) - n_scored
         completion_rows = rows[:, n_population:].reshape(n_models, -1, n_scored)
@@ -92,7 +92,7 @@ class PartialKnowledge:
 
 
 def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[AuditInputs, PartialKnowledge | None]:
-    """What remains of the inputs when unknown values are not read, and completions of the records.
+    """Replace the unknown values of the inputs by completions; also return the `PartialKnowledge`.
 
     Candidates and calibration records come back completed. Where every value is known there is nothing to
     complete: the recipes become those for whole records, with a warning.
@@ -146,7 +146,7 @@ def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[Audit
 
 
 def _whole_record_recipe(recipe: Recipe) -> Recipe:
-    """The same for whole records; a signal that completes them has nothing to do and gives way to the loss."""
+    """Return the recipe for whole records; a signal that completes records is replaced by the loss."""
     signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
     return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
 
@@ -168,12 +168,12 @@ def _sample_completions(
 
 
 def _resample_masks(masks: Bools, count: int, seed: int) -> Array:
-    """Masks for other records, drawn from those of the candidates: independent of membership, exchangeable."""
+    """Draw masks for other records from those of the candidates, independently of membership."""
     return masks[seeds.generator(seed, "masks").integers(len(masks), size=count)]
 
 
 def _check_disjoint(visible: PartialRecords, layout: Layout, population: Floats) -> None:
-    """Auxiliary records that are candidates would complete themselves.
+    """Check that the population holds no candidates, which would complete themselves.
 
     Rows of a table may agree in few known values by coincidence; how often they do shows in the calibration
     records, which are masked alike and surely not in the population.

@@ -1,4 +1,4 @@
-"""The audit itself, from target to result."""
+"""The audit from inputs to result: prepare, compute signals, score, check the split, write the run directory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def audit(
     plan: Mapping[str, Any] | None = None,
     expect: Callable[[Forecast], object] | None = None,
 ) -> Audit:
-    """How well can an adversary tell ``target``'s training records from others?
+    """Measure how well an adversary can tell ``target``'s training records from others.
 
     Args:
         target: a torch module, scikit-learn classifier, callable, anything with ``logits(records)``, or with
@@ -177,7 +177,7 @@ def audit(
 
 
 def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast:
-    """What an audit will take; everything is checked as `audit` would, and ten records are scored.
+    """Forecast an audit; everything is checked as in `audit`, and ten records are scored.
 
     Raises:
         divulge.InputError: as `audit`, before work starts.
@@ -190,7 +190,7 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
 def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, Settings]:
-    """Everything checked, and in words all that determines the run."""
+    """Check and align all inputs; also return the settings that determine the run."""
     check_choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
     aligned = align_data(subject, adapted_target, options.unknown_classes)
@@ -224,7 +224,7 @@ def _prepare_audit(
 def _run_into(
     prepared: PreparedAudit, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: Draft
 ) -> Audit:
-    """The result, with all of it written into ``draft``."""
+    """Run the audit and write everything into ``draft``."""
     target = documents.with_journal(prepared.target, draft.path)
     prepared = replace(
         prepared, target=target, pool=prepared.pool or draft.home / "pool", scratch_folder=draft.path / ".signals"
@@ -237,7 +237,7 @@ def _run_into(
 
 
 def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
-    """The model and the records that a plan names, where they are files."""
+    """Return the model and data files that a plan names, by role."""
     folder = home / str(plan.get("folder", "."))
     target = plan.get("target", {})
     file_names = {"model": None if "endpoint" in target else target.get("model")} | dict(plan.get("data", {}))
@@ -247,7 +247,7 @@ def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
 
 
 def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
-    """The order of work."""
+    """Run a prepared audit: signals, scores, checks of the split, metadata."""
     inputs, layout, log = prepared.inputs, prepared.layout, AuditLog()
     views = (
         documents.compute_document_signals(prepared, log)
@@ -323,13 +323,13 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: Settin
 
 
 def _record_predictions(prepared: PreparedAudit, log: AuditLog) -> None:
-    """Ask what the target calls the candidates, where active signals alone were measured and none has asked it yet."""
+    """Query the predicted labels of the candidates, if no signal has queried the target for them."""
     if log.predicted_labels is None and isinstance(prepared.target, GivesLogits | GivesLabels):
         log.predicted_labels = query_target(prepared.target, prepared.views[0][: prepared.layout.candidates], ())[1]
 
 
 def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
-    """How often the target is right on the candidates, or on their completions; None without classes."""
+    """Return the target's accuracy on members and non-members; None without classes."""
     inputs = prepared.inputs
     if log.predicted_labels is None or inputs.candidates.y is None:
         return None
@@ -344,7 +344,7 @@ def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
 def _transfer(
     prepared: PreparedAudit, calibration: Mapping[str, Floats], measured: Measurements, level: float
 ) -> TransferSummary | None:
-    """Whether thresholds set on seen classes are expected to hold on the unseen ones; None without any."""
+    """Assess whether thresholds from seen classes hold on unseen ones; None without unseen classes."""
     labels, features = prepared.inputs.candidates.y, measured.features
     if not prepared.inputs.unseen_classes or labels is None or features is None:
         return None
@@ -355,7 +355,7 @@ def _transfer(
 
 
 def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
-    """What can be told without the model; None (with a warning) where there are too few records to tell."""
+    """Classify members without the model; None (with a warning) if there are too few records."""
     inside, records = prepared.inputs.truth, prepared.inputs.candidates
     y = records.y
     member_labels, nonmember_labels = (None, None) if y is None else (y[inside], y[~inside])
@@ -375,7 +375,7 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
 
 
 def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Scores less what the records alone explain; their rows are those of the candidates."""
+    """Return the candidates' scores less what the records alone explain."""
     records = prepared.inputs.candidates
     return blind.adjust_scores(scores, records.x, records.y, prepared.seed)
 
@@ -390,7 +390,7 @@ def over_shares(
     expect: Callable[[Forecast], object] | None = None,
     **arguments: Any,
 ) -> list[Audit]:
-    """One audit for each entry of ``known``; the report of the first shows them all, by known share.
+    """Run one audit for each entry of ``known``; the report of the first shows all, by known share.
 
     With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
     all use the reference models in ``pool``: what saw no candidate is trained once for all shares.

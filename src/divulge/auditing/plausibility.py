@@ -1,4 +1,4 @@
-"""Whether a target knows anything of the records it is said to have been trained on.
+"""Plausibility check: whether a target fits the records it is said to have been trained on.
 
 A file of another model, columns or classes in another order, inputs that were scaled otherwise, another tokenizer: what
 is audited then leaks nothing, and that says nothing of the model that was meant.
@@ -34,7 +34,7 @@ MARGIN, MAX_MARGIN = 0.05, 0.02
 
 
 def describe_doubt(audit: Findings) -> str:
-    """Why the target may not be the model that was trained on the members; empty where it surely knows them.
+    """Explain why the target may not be the model trained on the members; empty if it surely knows them.
 
     Computed from labels and shares that any run has recorded. Where nothing is known of how well the target fits its
     records (no labels, or a run recorded before it was measured), nothing is said.
@@ -60,7 +60,7 @@ def describe_doubt(audit: Findings) -> str:
 
 
 def doubt_advice(audit: Findings) -> str:
-    """What to check where there is a `doubt`."""
+    """Advise what to check if there is a doubt about the target."""
     if audit.about.token_fit is not None:
         return (
             "So nothing shows that this is the model that was trained on them; one with another tokenizer, another "
@@ -75,7 +75,7 @@ def doubt_advice(audit: Findings) -> str:
 
 
 def measure_token_fit(audit: PreparedAudit, statistics: TokenStatistics) -> TokenFit:
-    """How likely the target finds its training documents, against token frequencies of the population.
+    """Measure how likely the target finds its training documents, against population frequencies.
 
     Where the target shows its tokens, their frequencies in the population (calibration included) are the baseline,
     each token and one unknown counted once more; elsewhere those of bytes. Both are what a model knows that reads
@@ -110,7 +110,7 @@ def measure_token_fit(audit: PreparedAudit, statistics: TokenStatistics) -> Toke
 
 
 def gives_single_answer(audit: PreparedAudit, answers: np.ndarray) -> bool:
-    """Whether the target calls all candidates the same, of which there are several that are not known to be alike."""
+    """Check whether the target predicts one class for all candidates though their labels differ or are unknown."""
     candidate_answers, labels = answers[audit.layout.candidate_rows], audit.inputs.candidates.y
     return bool((candidate_answers == candidate_answers[0]).all()) and (labels is None or len(np.unique(labels)) > 1)
 
@@ -127,7 +127,7 @@ def _describe_token_doubt(fit: TokenFit) -> str:
 
 
 def _tokenizer(target: object) -> Callable[[str], Sequence[int]]:
-    """What cuts a document into the units that are counted: the target's own tokenizer, or UTF-8."""
+    """Return the target's own tokenizer, or UTF-8 encoding if it has none."""
     encode = getattr(target, "encode", None)
     return _utf8_bytes if encode is None else lambda text: encode([text])[0]
 
@@ -137,7 +137,7 @@ def _utf8_bytes(text: str) -> Sequence[int]:
 
 
 def _mean_gain(values: Floats) -> Estimate:
-    """The mean with Student's interval, whose lower end is exceeded by chance with probability `ERROR`."""
+    """Return the mean with Student's interval at error `ERROR` on each side."""
     n, mean = len(values), float(values.mean())
     if n < 2:
         return Estimate(mean, -_UNBOUNDED, _UNBOUNDED, 1 - 2 * ERROR, "student")

@@ -1,4 +1,4 @@
-"""The reference models of an audit: a set for each way of training them, each as if it were the only one.
+"""Reference models of an audit, one set for each way of training them.
 
 Offline recipes have models that saw none of the candidates, online recipes models that saw half of them, and the
 transfer attack models that learned from the target's own answers. No kind stands in for another, so an audit of several
@@ -36,7 +36,7 @@ MAX_BYTES_IN_MEMORY = 1 << 30
 
 
 def train_reference_models(audit: PreparedAudit, log: AuditLog) -> Mapping[Need, Mapping[int, Models]]:
-    """What reference models say of the views of the records, by place, for each kind that some recipe needs.
+    """Train the reference models each recipe needs and return their signals, by need and view.
 
     Raises:
         divulge.InputError: as `answers`, where substitutes are needed; what training raises.
@@ -54,7 +54,7 @@ def train_reference_models(audit: PreparedAudit, log: AuditLog) -> Mapping[Need,
 
 
 def training_data(audit: PreparedAudit, need: Need) -> tuple[Records, Bools]:
-    """The records that models of a kind are trained on, and which model on which: bool ``[m, records]``.
+    """Return the training records for one need and the mask of each model's rows, bool ``[m, records]``.
 
     Models of the offline kind and substitutes are handed the population alone: not even by mistake do they see a
     candidate or a calibration record. Substitutes have all of it, as the target was asked about it; `answers` are their
@@ -83,7 +83,7 @@ def _duplicate_groups(records: Records) -> Ints:
 
 
 def substitute_labels(audit: PreparedAudit, log: AuditLog) -> Ints:
-    """What the target calls each record of the population, ``[z]``: it has been asked, and is not asked again.
+    """Return the target's predicted labels of the population, ``[z]``, from the answers already given.
 
     Raises:
         divulge.InputError: it calls all of them the same.
@@ -151,14 +151,14 @@ def _train_models(
 
 
 def trained_on_mask(audit: PreparedAudit, need: Need, rows: Bools) -> Bools:
-    """Which of candidates, calibration and population each finished model was trained on."""
+    """Return the mask of candidates, calibration and population that each model was trained on."""
     if need != Need.REFERENCES_IN_AND_OUT:
         return np.hstack([np.zeros((len(rows), audit.layout.scored), dtype=bool), rows])
     return rows if audit.partial_knowledge is None else audit.partial_knowledge.trained_on_mask(rows)
 
 
 def _signal_folder(audit: PreparedAudit, need: Need, columns: int) -> Path | None:
-    """Where reference signals too many for memory are mapped from disk; attacks read them in blocks."""
+    """Return the folder for reference signals that exceed memory; None if they fit."""
     exceeds_memory = audit.references.count * columns * 4 > MAX_BYTES_IN_MEMORY
     return (
         audit.scratch_folder / need.replace(" ", "-") if exceeds_memory and audit.scratch_folder is not None else None
@@ -166,7 +166,7 @@ def _signal_folder(audit: PreparedAudit, need: Need, columns: int) -> Path | Non
 
 
 def progress_of_part(progress: Progress, part: int, n_parts: int) -> Progress:
-    """Progress of one of several sets of models, told as progress of all."""
+    """Report the progress of one of several sets of models as progress of all."""
 
     def watch(done: float, total: int, note: str) -> None:
         progress(part * total + done, n_parts * total, note)
@@ -175,12 +175,12 @@ def progress_of_part(progress: Progress, part: int, n_parts: int) -> Progress:
 
 
 def white_box_names(recipes: Sequence[Recipe]) -> tuple[str, ...]:
-    """The signals of a network's inside that the recipes read, each once."""
+    """Return the white-box signals that the recipes read, each once."""
     return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.inside))
 
 
 def measure_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:
-    """`internals.measure`, with errors that say whose they are.
+    """Compute white-box signals of a reference model; prefix its errors with "references:".
 
     Raises:
         divulge.InputError: as there.

@@ -1,4 +1,4 @@
-"""An audit's findings in a run directory and out of it, and on paper."""
+"""Finished audit: reading and writing its run directory, and its report."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Audit(Findings):
     """
 
     def summary(self) -> AuditSummary:
-        """Every number of the report, and what was done; what ``summary.json`` holds."""
+        """All numbers of the report and the run metadata; the content of ``summary.json``."""
         return summarise_audit(self)
 
     @property
     def verdict(self) -> Verdict:
-        """The answer: a leak found, none found (and what would have been seen), or too little data to say."""
+        """The answer: a leak found, none found (with the smallest detectable one), or too little data to say."""
         return decide_verdict(self)
 
     def report(
@@ -77,7 +77,7 @@ class Audit(Findings):
         return Path(path)
 
     def page(self, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None) -> Page:
-        """The report as data; see `report`."""
+        """Build the report; see `report`."""
         related = self.inner() if beside is None else self._same(beside)
         audit_verdict = self.verdict
         return audit_page(
@@ -85,7 +85,7 @@ class Audit(Findings):
         )
 
     def inner(self) -> dict[str, Audit]:
-        """Finished audits in sub-directories of this one's, of the same candidates under other conditions."""
+        """Return finished audits of the same candidates in sub-directories of this one."""
         if self.path is None:
             return {}
         folders = [mark.parent for mark in sorted(self.path.glob("*/run.json"))]
@@ -130,7 +130,7 @@ class Audit(Findings):
 
 
 def load(directory: str | Path) -> Audit:
-    """The audit kept in ``directory``, without running anything again.
+    """Load a finished audit from ``directory`` without running anything again.
 
     Raises:
         divulge.InputError: no finished audit there, or a damaged file.
@@ -140,7 +140,7 @@ def load(directory: str | Path) -> Audit:
 
 
 def rerender(directory: str | Path) -> Path:
-    """Write ``report.html`` in ``directory`` anew from the audit kept there, and return its place.
+    """Rewrite ``report.html`` of the audit in ``directory`` and return its path.
 
     Raises:
         divulge.InputError: as `load`; another process is writing there.
@@ -158,7 +158,7 @@ UNEXPLAINED_PREFIX = "unexplained:"
 
 
 def read_findings(dossier: Dossier, kind: type[Found]) -> Found:
-    """The findings of the kind ``kind`` as they were saved.
+    """Read the findings of a run directory; every value is validated.
 
     Raises:
         divulge.InputError: a missing or damaged file, a value of another kind, numbers that contradict each other.
@@ -253,7 +253,7 @@ def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) 
 
 
 def _read_heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
-    """Values of tokens by row, each within the text that it belongs to."""
+    """Return token values by row, checked against the text that each belongs to."""
     for row, strip in summary.heat.items():
         if not strip.fits(summary.texts.get(row, "")):
             raise InputError(f"{dossier.path}: heat {row} does not belong to a text shown")
@@ -266,7 +266,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
-    """``frame`` for a CSV: text that a spreadsheet would run as a formula begins with an apostrophe.
+    """Prefix text that a spreadsheet would run as a formula with an apostrophe, for a CSV.
 
     Numbers stay what they are, also where a text is nothing but a number.
 
@@ -281,7 +281,7 @@ def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def records_table(audit: Findings) -> pl.DataFrame:
-    """Name, truth, class, group and every recipe's score of each candidate, and who is called a member at which FPR.
+    """Table with one row per candidate: id, membership, class, group, scores, and selections at each FPR.
 
     A level for which there are too few calibration records has no column.
     """

@@ -1,4 +1,4 @@
-"""All that determines a run, in words that are the same in every process."""
+"""Metadata of a run: settings, recipes and record counts, identical in every process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 def describe_settings(
     inputs: AuditInputs, options: AuditOptions, references: Any, target: str, partial: PartlyKnown | None
 ) -> Settings:
-    """All that determines the run: kept as its plan, and its digest names an interrupted run."""
+    """Return all settings that determine the run; their digest identifies an interrupted run."""
     return Settings(
         seed=options.seed,
         recipes=tuple(recipe.name for recipe in inputs.recipes),
@@ -58,14 +58,14 @@ def describe_settings(
 
 
 def describe_attack(recipe: Recipe) -> str:
-    """The attack in words, and the versions of the records that it asks about."""
+    """Describe a recipe's attack and the versions of the records that it queries."""
     return _repr_without_address(recipe.attack) + (
         "" if recipe.versions is None else f" on {_repr_without_address(recipe.versions)}"
     )
 
 
 def describe_target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
-    """What was audited: the kind of target, and a digest of its weights where they can be read."""
+    """Describe the target by its type and a digest of its weights, if they can be read."""
     target_type = type(target.target if isinstance(target, Own) else target).__name__
     if isinstance(target, GivesTokens):
         return f"{target_type}, {store.digest(sorted(target.key().items()))[:16]}"
@@ -77,7 +77,7 @@ def describe_target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
 
 
 def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:
-    """Arguments of an audit by name, each in words that are the same in every process."""
+    """Describe the arguments of an audit by name, identically in every process."""
     return [f"{name}={_describe_value(arguments[name])}" for name in sorted(arguments)]
 
 
@@ -94,13 +94,13 @@ _EXECUTION_SETTINGS = ("engine", "device", "workers")
 
 
 def training_settings(references: Any) -> dict[str, str]:
-    """What decides which reference models come out, setting by setting; what `compare` holds against another run."""
+    """Return the settings that determine the reference models, as compared between two runs."""
     training = {"kind": type(getattr(references, "config", references)).__name__}
     return training | {name: value for name, value in _reference_options(references) if name not in _EXECUTION_SETTINGS}
 
 
 def describe_references(references: Any) -> str:
-    """A repr that is the same in every process: functions by their name, not their address."""
+    """Return a repr that is identical in every process: functions by name, not by address."""
     if not is_dataclass(references):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
     training_type = type(getattr(references, "config", references)).__name__
@@ -137,7 +137,7 @@ def _digest_records(records: Records, *extra: object) -> str:
 def recipe_metadata(
     audit: PreparedAudit, log: AuditLog, scored: Mapping[str, Scored], fpr: Sequence[float]
 ) -> dict[str, Conducted]:
-    """Every recipe by its name: what it read, what it was given, what it asked."""
+    """Return the metadata of every recipe: signal, attack, reference models, queries."""
     names = signal_names(audit.inputs.recipes)
     return {
         recipe.name: Conducted(
@@ -157,7 +157,7 @@ def recipe_metadata(
 
 
 def count_records(audit: PreparedAudit) -> Sizes:
-    """How many records of each kind, and classes."""
+    """Count the records of each kind and the classes."""
     inputs = audit.inputs
     return Sizes(
         members=int(inputs.truth.sum()),
@@ -169,12 +169,12 @@ def count_records(audit: PreparedAudit) -> Sizes:
 
 
 def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
-    """Thresholds that the attack would set by itself, by level; none where it names none."""
+    """Return the thresholds that the attack itself sets, by level; empty if it sets none."""
     return {} if scored.nominal is None else {f"{level:g}": scored.nominal(level) for level in fpr}
 
 
 def _count_queries(audit: PreparedAudit, recipe: Recipe) -> int:
-    """Records the target is queried on for this recipe."""
+    """Count the records on which the target is queried for a recipe."""
     versions = 1 + len(audit.version_views.get(recipe.name, ()))
     n_passes = versions + internals.passes(recipe.inside)
     return recipe.imputed.random * audit.layout.scored or n_passes * audit.layout.total

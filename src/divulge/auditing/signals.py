@@ -1,4 +1,4 @@
-"""Signals of candidates, calibration and population, under the target and under reference models."""
+"""Signals of the audit's records under the target and under reference models, and the scores of recipes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ else:
 
 
 def compute_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
-    """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
+    """Compute every signal the recipes need, for each view of the records."""
     requested = [name for r in audit.inputs.recipes if isinstance(r.signal, str) for name in (r.signal, *r.beside)]
     names = tuple(dict.fromkeys(requested))
     output_signals = tuple(name for name in names if name not in internals.SIGNALS)
@@ -62,7 +62,7 @@ def compute_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
 
 
 def compute_features(audit: PreparedAudit, log: AuditLog) -> Floats | None:
-    """Features, where an attack or the assessment of unseen classes reads them; reduced as the population asks."""
+    """Compute the features for attacks or the transfer assessment; None if neither reads them."""
     if not (audit.inputs.unseen_classes or any(Need.FEATURES in recipe.needs for recipe in audit.inputs.recipes)):
         return None
     is_population = np.zeros(audit.layout.total, dtype=bool)
@@ -71,7 +71,7 @@ def compute_features(audit: PreparedAudit, log: AuditLog) -> Floats | None:
 
 
 def _target_signals(audit: PreparedAudit, view: Records, names: Sequence[str], log: AuditLog) -> dict[str, Floats]:
-    """Signals of one view, by name; what the target calls the records of the first is noted."""
+    """Compute the target's signals of one view, and record its predicted labels of the first view."""
     if not names:
         return {}
     assert isinstance(audit.target, GivesLogits | GivesLabels)
@@ -85,7 +85,7 @@ def _target_signals(audit: PreparedAudit, view: Records, names: Sequence[str], l
 
 
 def signal_names(recipes: Sequence[Recipe]) -> dict[str, str]:
-    """What the signal of each recipe is called in the tables, by recipe.
+    """Return the name of each recipe's signal in the tables.
 
     Two signals may share a name though they are configured differently; the later one is told by its recipe.
     """
@@ -98,13 +98,13 @@ def signal_names(recipes: Sequence[Recipe]) -> dict[str, str]:
 
 
 def active_signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal | PreparedSignal]:
-    """The signals that question the target themselves, each once, by what they are called in the tables."""
+    """Return the signals that query the target themselves, each once, by name."""
     names = signal_names(recipes)
     return {names[r.name]: r.signal for r in recipes if not isinstance(r.signal, str)}
 
 
 def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Floats]:
-    """Signals that themselves question the target, by name."""
+    """Compute the signals that query the target themselves, by name."""
     values: dict[str, Floats] = {}
     for name, signal in active_signals(audit.inputs.recipes).items():
         if isinstance(signal, PartialSignal):
@@ -133,7 +133,7 @@ def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Flo
 def _measure_signal(
     signal: Signal, target: GivesLogits | GivesLabels | GivesTokens, records: Records
 ) -> tuple[Floats, int]:
-    """One number per record, and the queries made."""
+    """Return one number per record, and the number of queries."""
     meter = Metered(target)
     return signal.measure(meter, records), meter.queries
 
@@ -141,7 +141,7 @@ def _measure_signal(
 def _measure_prepared(
     signal: PreparedSignal, target: GivesLogits | GivesTokens, records: Records, population: Records, seed: int
 ) -> tuple[Floats, int]:
-    """One number per document, with documents of the population at hand, and the queries made."""
+    """Return one number per document from a signal prepared on the population, and the number of queries."""
     prepared_signal = signal.prepare(list(population.x), seed)
     return prepared_signal.measure(target, records), getattr(prepared_signal, "queries", 1) * len(records)
 
@@ -155,7 +155,7 @@ def _measure_partial(
     classes: int,
     seed: int,
 ) -> tuple[Floats, int]:
-    """One number a partly known record, and the queries made.
+    """Return one number per partly known record, and the number of queries.
 
     Args:
         signal: what is measured; it learns from the population first.
@@ -175,7 +175,7 @@ def _measure_partial(
 def _train_shadow_models(
     references: Any, population: Records, count: int, classes: int, seed: int
 ) -> list[GivesLogits]:
-    """Targets trained on random halves of the population.
+    """Train models on random halves of the population.
 
     Reference models leave their outputs behind; these can still be asked, for gradients too.
     """
@@ -200,14 +200,14 @@ def _train_shadow_model(references: Any, records: Records, classes: int, seed: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionViews:
-    """Further versions of all records, each once, and where each recipe's are."""
+    """Further versions of all records, each once, and the positions of each recipe's versions."""
 
     views: tuple[Records, ...] = ()
     places: Mapping[str, range] = field(default_factory=dict)
 
 
 def make_version_views(recipes: Sequence[Recipe], records: Records, seed: int, first_place: int) -> VersionViews:
-    """What the recipes ask about; ``first_place`` is the place of the first of them.
+    """Make the further versions that the recipes query; the first gets position ``first_place``.
 
     Raises:
         divulge.InputError: records that a recipe's versions cannot be made of, versions that do not fit the records,
@@ -253,7 +253,7 @@ _N_PROBED = 2  # records that show whether a network can be looked into
 
 
 def check_white_box(target: Any, references: Any, recipes: Sequence[Recipe], records: Records) -> None:
-    """Pass if whatever the recipes look into can be; an untrained network stands in for the reference models.
+    """Check that target and reference models give the white-box signals that the recipes need.
 
     Raises:
         divulge.InputError: the target is no torch module, or its outputs are not those of its last linear layer; the
@@ -278,7 +278,7 @@ def check_white_box(target: Any, references: Any, recipes: Sequence[Recipe], rec
 def score_recipe(
     recipe: Recipe, signal: str, views: Sequence[Measurements], version_places: Sequence[int] = ()
 ) -> Scored:
-    """The recipe's scores of candidates and calibration records, and what its attack has to say about them.
+    """Return the recipe's scores of candidates and calibration records, with notes of its attack.
 
     Args:
         recipe: what is run.
@@ -300,7 +300,7 @@ def score_recipe(
 def recipe_evidence(
     recipe: Recipe, signal: str, views: Sequence[Measurements], version_places: Sequence[int] = ()
 ) -> list[Evidence]:
-    """What the recipe's attack looks at, once or several times: no more than it needs."""
+    """Collect the evidence for a recipe's attack: nothing beyond what it needs."""
     imputed = recipe.imputed
     if not imputed.random:
         evidence = views[0].evidence(signal, recipe.needs)

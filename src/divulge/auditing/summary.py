@@ -1,4 +1,4 @@
-"""Every number of the report."""
+"""Summary of an audit: every number of the report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def summarise_audit(audit: Findings, audit_verdict: Verdict | None = None) -> AuditSummary:
-    """The audit in numbers; see `divulge.auditing.Audit.summary`.
+    """Summarise an audit; see `divulge.auditing.Audit.summary`.
 
     Args:
         audit: what was found.
@@ -58,14 +58,14 @@ def summarise_audit(audit: Findings, audit_verdict: Verdict | None = None) -> Au
 
 
 def _summarise_adjusted(audit: Findings) -> AdjustmentSummary | None:
-    """The comparison that the verdict judges; None where there is nothing to adjust for."""
+    """Summarise the adjusted comparison behind the verdict; None if nothing is adjusted."""
     tests, confidence = len(audit) * len(audit.fpr) * len(scopes(audit)), simultaneous_confidence(audit)
     recipe_numbers = {name: summarise_outcome(audit.adjusted(name), audit.fpr, tests, confidence) for name in audit}
     return comparability.summarise_adjustment(audit, recipe_numbers)
 
 
 def summarise_outcome(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: float) -> Numbers:
-    """AUC, advantage, ε, TPR and realised FPR at each level; None where the records do not suffice for one.
+    """Return AUC, advantage, ε, TPR and realised FPR at each level; None where records are too few.
 
     Args:
         outcome: a recipe's scores of some candidates.
@@ -91,7 +91,7 @@ def summarise_outcome(outcome: Outcome, fpr: tuple[float, ...], tests: int, conf
 
 
 def summarise_decision(outcome: Outcome, selection: Selection, fpr: float | None, tests: int) -> DecisionSummary:
-    """A decision on a finished audit and, where ``fpr`` was asked for, whether it was kept.
+    """Summarise a decision on a finished audit; check the realised rate if ``fpr`` was requested.
 
     Args:
         outcome: a recipe's scores of the candidates.
@@ -125,7 +125,7 @@ def summarise_decision(outcome: Outcome, selection: Selection, fpr: float | None
 
 
 def _realised_rate(outcome: Outcome, level: float, tests: int) -> RealisedRate | None:
-    """The realised FPR, and how it compares with the nominal one."""
+    """Return the realised FPR compared with the nominal one; None if records are too few."""
     try:
         realised = realised_fpr(outcome.scores[~outcome.members], outcome.calibration, level, tests)
     except InputError:
@@ -157,12 +157,12 @@ def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
 
 
 def _class_of_each(audit: Findings, labels: Ints) -> Array:
-    """The class of each candidate by its name, where it has one."""
+    """Return the class name of each candidate, or its number if classes have no names."""
     return labels if audit.class_names is None else np.array(audit.class_names)[labels]
 
 
 def _summarise_selection(outcome: Outcome, level: float, selection: Selection | None) -> Called | None:
-    """Who is called a member at this level, and what is claimed; None with too few calibration records."""
+    """Summarise a selection and its guarantee; None with too few calibration records."""
     if selection is None:
         return None
     interval = by_fpr.realised_interval(len(outcome.calibration), level)
@@ -170,20 +170,20 @@ def _summarise_selection(outcome: Outcome, level: float, selection: Selection | 
 
 
 def _summarise_subgroups(outcome: Outcome, names: Array, level: float) -> Mapping[str, Group]:
-    """Each group's AUC, and its TPR and FPR at the threshold of all; None where it has one kind of record only."""
+    """Return each group's AUC, and its TPR and FPR at the common threshold."""
     rows = evaluation.subgroups(outcome.scores, outcome.members, names, level)
     return {str(row.group): Group(row.members, row.nonmembers, row.auc, row.tpr, row.fpr) for row in rows}
 
 
 def _raw_fpr(outcome: Outcome, threshold: float) -> Estimate:
-    """FPR of the threshold the regressor would set by itself."""
+    """Return the FPR of the threshold that the regressor itself sets."""
     distinct = outcome.distinct
     nonmember_scores = distinct.scores[~distinct.members]
     return evaluation.intervals.proportion(int((nonmember_scores > threshold).sum()), len(nonmember_scores))
 
 
 def _none_if_too_few(work: Callable[[], Estimate]) -> Estimate | None:
-    """An estimate; None where there are too few records for it (never zero, never a guess)."""
+    """Return an estimate, or None if there are too few records for it."""
     try:
         return work()
     except InputError:

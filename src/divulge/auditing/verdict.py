@@ -1,4 +1,4 @@
-"""The first line of a report: a leak found, none found (and what would have been seen), or too little data to say."""
+"""Verdict of an audit: a leak found, none found, too little data to say, or a confounded split."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SEVERITY: Sequence[Answer] = ("leak found", "split is confounded", "too little 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an audit says of a model.
+    """Verdict on a model.
 
     Args:
         answer: "leak found": an interval excludes what a model that leaks nothing would have; all intervals hold
@@ -69,18 +69,18 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The whole of it, ready to print."""
+        """The whole verdict, ready to print."""
         return " ".join((self.plain, *self.more))
 
     @property
     def tone(self) -> Tone:
-        """The tone of a report that begins with it."""
+        """Tone of a report that begins with the verdict."""
         return TONES[self.answer]
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Candidates that are judged together.
+    """Candidates on which one verdict is reached.
 
     Args:
         name: "unseen classes" or "all".
@@ -106,7 +106,7 @@ class Scope:
 
 
 def scopes(audit: Findings) -> tuple[Scope, ...]:
-    """The unseen classes alone where there are some, and always all candidates; adjusted for covariates.
+    """Return the unseen classes (if any) and all candidates, with adjusted scores.
 
     Unseen classes of which balancing leaves members or non-members alone are shown without adjustment, and nobody is
     accused by them.
@@ -119,7 +119,7 @@ def scopes(audit: Findings) -> tuple[Scope, ...]:
 
 
 def unadjusted_scopes(audit: Findings) -> tuple[Scope, ...]:
-    """The same without adjustment."""
+    """Return the same scopes with unadjusted scores."""
     return _make_scopes(audit, tuple(audit[name].distinct for name in audit), adjusted=False)
 
 
@@ -132,7 +132,7 @@ def _make_scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bo
 
 
 def test_statistics(scope: Scope, levels: Sequence[float], confidence: float) -> list[TestedStatistic]:
-    """AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
+    """Return AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
     tested = []
     for outcome in scope.outcomes:
         scores, truth, name = outcome.scores, outcome.members, outcome.recipe
@@ -146,7 +146,7 @@ def test_statistics(scope: Scope, levels: Sequence[float], confidence: float) ->
 
 
 def simultaneous_confidence(audit: Findings) -> float:
-    """The confidence of each interval that lets all intervals behind the verdict hold at once (Bonferroni).
+    """Return the confidence of each interval for which all intervals of the verdict hold (Bonferroni).
 
     Otherwise, among five recipes with three statistics each, one would exclude chance by luck in every other
     audit of a model that leaks nothing.
@@ -160,14 +160,14 @@ def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
 
 
 def smallest_detectable_leak(audit: Findings, scope: Scope) -> Detectable:
-    """The smallest leak the verdict would have reported; at the largest FPR at which any TPR would have been seen."""
+    """Return the smallest detectable leak, at the largest FPR at which any TPR is detectable."""
     levels, confidence = sorted(audit.fpr, reverse=True), simultaneous_confidence(audit)
     candidates = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
     return next((leak for leak in candidates if leak.tpr is not None), candidates[0])
 
 
 def decide_verdict(audit: Findings) -> Verdict:
-    """What leaks, how sure we are, under which threat model."""
+    """Decide what leaks, with what confidence and under which threat model."""
     blind = audit.about.blind_baseline
     if blind is not None and blind.confounded:
         auc = blind.auc
@@ -200,14 +200,14 @@ def decide_verdict(audit: Findings) -> Verdict:
 
 
 def _confounded_verdict(sentence: str, differences: Sequence[str] = ()) -> Verdict:
-    """The verdict, what tells the sets apart, and what to do next."""
+    """Return the verdict on a confounded split, with what separates the sets and what to do next."""
     difference_sentence = f"What tells them apart: {'; '.join(differences)}." if differences else ""
     details = ("No number below can be attributed to the model.", difference_sentence, f"{NEXT_STEPS}.")
     return Verdict("split is confounded", sentence, tuple(filter(None, details)))
 
 
 def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
-    """The verdict on adjusted scores; evidence of another comparison accuses nobody, and lets nobody be cleared."""
+    """Reach the verdict on one scope from adjusted scores; contradictory evidence leaves it undecided."""
     confidence = simultaneous_confidence(audit)
     # Where balancing leaves none to compare, there is no adjusted score, and a raw one may show what it was made for.
     comparable = scope.adjusted or audit.adjustment is None
@@ -240,7 +240,7 @@ def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
 def _check_unexplained(
     scope: Scope, levels: Sequence[float], confidence: float, leaks: Sequence[TestedStatistic]
 ) -> tuple[set[str], tuple[str, ...]]:
-    """Recipes whose evidence is also in the scores less what the records explain, and those where it is there alone.
+    """Return recipes confirmed by the unexplained scores, and recipes with evidence in these alone.
 
     Recipes without such scores are confirmed as they are.
     """
@@ -265,14 +265,14 @@ def _check_unexplained(
 
 
 def find_hidden_leaks(audit: Findings, scope: Scope) -> tuple[str, ...]:
-    """Recipes that show a leak only in the scores less what the records explain."""
+    """Return recipes that show a leak only in the unexplained scores."""
     confidence = simultaneous_confidence(audit)
     leaks = [claim for claim in test_statistics(scope, audit.fpr, confidence) if claim.leak]
     return _check_unexplained(scope, audit.fpr, confidence, leaks)[1]
 
 
 def _explained_verdict(audit: Findings, scope: Scope, leaking: Iterable[str], hidden_recipes: Sequence[str]) -> Verdict:
-    """Scores, and scores less what the records alone explain, do not say the same."""
+    """Return the verdict if scores and unexplained scores disagree."""
     names = list(leaking)
     explanation = (
         f"by {in_words.listed(names)} members can be told from non-members, but no longer once what the records alone "
@@ -305,7 +305,7 @@ def _describe_smallest_shift(blind: BlindBaseline) -> str:
 
 
 def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic) -> Verdict:
-    """What can be done, in words and as a picture; then by whom, and the figure it rests on."""
+    """Return the verdict on a leak: what can be done, by whom, and the evidence."""
     headline = make_headline(strongest, scope.where)
     evidence = (
         f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
@@ -370,7 +370,7 @@ def _too_little_verdict(scope: Scope, smallest_leak: Detectable) -> Verdict:
 
 
 def _no_overlap_verdict(audit: Findings, scope: Scope) -> Verdict:
-    """Balancing left members or non-members of the unseen classes alone."""
+    """Return the verdict if balancing left members or non-members of the unseen classes alone."""
     adjustment = audit.adjustment
     in_covariates = "" if adjustment is None else f" in {comparability.describe_covariates(adjustment)}"
     return Verdict(
@@ -381,7 +381,7 @@ def _no_overlap_verdict(audit: Findings, scope: Scope) -> Verdict:
 
 
 def format_counts(members: int, nonmembers: int) -> str:
-    """Numbers of records in words.
+    """Format the numbers of members and non-members.
 
     Examples:
         >>> format_counts(1, 2500)
@@ -392,7 +392,7 @@ def format_counts(members: int, nonmembers: int) -> str:
 
 
 def _describe_attacks(audit: Findings) -> str:
-    """Against whom nothing was found."""
+    """List the attacks that found nothing."""
     needs = {recipe.references for recipe in audit.about.recipes.values()}
     stronger = (
         "" if needs & {"out", "in and out"} else ". One who trains reference models was not tried, and may find more"
@@ -413,7 +413,7 @@ def _describe_adversary(recipe: Conducted) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TestedStatistic:
-    """One statistic of one recipe beside what a model that leaks nothing would have: for a TPR, its FPR.
+    """A statistic of one recipe and its value without a leak: for a TPR, its FPR.
 
     ``adjusted`` where the scores are adjusted for covariates.
     """
@@ -426,7 +426,7 @@ class TestedStatistic:
 
     @property
     def below(self) -> bool:
-        """Whether the AUC lies below chance: then the score turned round finds members.
+        """Whether the AUC lies below chance, so that the reversed score finds members.
 
         A TPR there says nothing: where scores tie, its threshold takes in less than the FPR asked for.
         """
@@ -434,12 +434,12 @@ class TestedStatistic:
 
     @property
     def leak(self) -> bool:
-        """Whether the interval excludes what a model that leaks nothing has."""
+        """Whether the interval excludes the value without a leak."""
         return self.below or self.estimate.low > self.chance
 
     @property
     def strength(self) -> float:
-        """Distance of the interval from chance, in units of chance; 0 for ε, named where nothing else is found."""
+        """Distance of the interval from chance, in units of chance; 0 for ε."""
         gap = self.chance - self.estimate.high if self.below else self.estimate.low - self.chance
         return gap / self.chance if self.chance else 0.0
 
@@ -455,14 +455,14 @@ class TestedStatistic:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What can be done, in words and as grids of dots."""
+    """A claim as a sentence and as grids of dots."""
 
     words: str
     pictures: tuple[Dots, ...] = ()
 
 
 def make_headline(statistic: TestedStatistic, suffix: str = "") -> Headline:
-    """A claim as whoever has never heard of it can repeat it.
+    """State a claim in a sentence that needs no statistics.
 
     Args:
         statistic: evidence of a leak.
@@ -493,7 +493,7 @@ def _tpr_headline(statistic: TestedStatistic, suffix: str) -> Headline:
 
 
 def dot_grids(rate: OutOf, fpr: float) -> tuple[Dots, ...]:
-    """Training records recognised beside others accused; none where either is of more than a thousand."""
+    """Draw recognised members beside accused non-members; empty if either is of more than a thousand."""
     accused = in_words.one_in(fpr)
     if accused is None or max(accused[1], rate.of) > MOST:
         return ()
@@ -504,7 +504,7 @@ def dot_grids(rate: OutOf, fpr: float) -> tuple[Dots, ...]:
 
 
 def _auc_headline(statistic: TestedStatistic, suffix: str) -> Headline:
-    """An AUC is the chance to be right about a pair; below one half, that of the opposite answer."""
+    """State an AUC as the chance to order a pair correctly; below one half, the reversed chance."""
     auc = statistic.estimate
     if statistic.below:
         auc = replace(auc, value=1 - auc.value, low=1 - auc.high, high=1 - auc.low)

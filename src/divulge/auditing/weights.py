@@ -1,4 +1,4 @@
-"""Which candidates a shallow ReLU network was trained on, and what its weights prove of that."""
+"""Membership inference from the weights of a shallow ReLU network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_FALSE_REPORTS = 0.05  # share of runs without a member in which a leak may 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminationRules:
-    """How members are told.
+    """Signal, margin and error levels of an examination.
 
     Args:
         margin: the margin of the training set, where it is known.
@@ -51,7 +51,7 @@ class ExaminationRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightsExamination:
-    """What the weights say of the candidates.
+    """Scores and decisions on candidates, from the weights alone.
 
     Args:
         ids: names of the candidates, ``[n]``.
@@ -86,7 +86,7 @@ class WeightsExamination:
 
     @property
     def verdict(self) -> str:
-        """What can be claimed, in a sentence that needs no statistics."""
+        """The claim in a sentence that needs no statistics."""
         n = len(self.outputs)
         if not self.decisions:
             return (
@@ -114,7 +114,7 @@ class WeightsExamination:
         )
 
     def called(self) -> Iterator[CalledRecord]:
-        """Every candidate that a rule calls a member, the highest score first."""
+        """Yield every candidate that a rule calls a member, highest score first."""
         rules = {name: chosen.selected for name, chosen in self.decisions.items()}
         chosen = np.any(list(rules.values()), axis=0) if rules else np.zeros(len(self.ids), bool)
         for i in np.flatnonzero(chosen)[np.argsort(-self.scores[chosen], kind="stable")]:
@@ -122,13 +122,13 @@ class WeightsExamination:
             yield CalledRecord(str(self.ids[i]), float(abs(self.outputs[i])), float(self.scores[i]), names)
 
     def write(self, path: Path) -> None:
-        """Write every candidate with its output, its score and what each rule says of it, as Parquet."""
+        """Write candidates with outputs, scores and selections as Parquet."""
         columns = {"id": self.ids, "output": self.outputs, "score": self.scores}
         columns |= {name: chosen.selected for name, chosen in self.decisions.items()}
         store.write_file(path, lambda out: tables.write_parquet(tables.from_arrays(columns), out))
 
     def summary(self) -> WeightsSummary:
-        """The same as a summary."""
+        """Return the examination as a summary."""
         return WeightsSummary(
             verdict=self.verdict,
             tone=self.tone,
@@ -161,7 +161,7 @@ def examine_weights(
     nonmembers: NamedRows | None = None,
     leaked: NamedRows | None = None,
 ) -> WeightsExamination:
-    """Which of the candidates the network was trained on.
+    """Decide which candidates the network was trained on.
 
     Args:
         net: one hidden ReLU layer, no output bias.
@@ -224,7 +224,7 @@ def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | N
 
 
 def _output_signal(net: ShallowReLU, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:
-    """Signals that the outputs alone tell."""
+    """Compute a signal of the network's outputs."""
     if signal == "margin-abs":
         return signals.margin_abs(net, x, y)
     if margin is None:
@@ -233,7 +233,7 @@ def _output_signal(net: ShallowReLU, x: Floats, y: Array | None, signal: str, ma
 
 
 def exceeds_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
-    """Whether some candidate is selected at a false discovery rate of ``level``, or of 5 % if that is less.
+    """Check whether any candidate is selected at an FDR of ``level``, at most 5 %.
 
     Among candidates none of which was trained on, every discovery is false: this happens in a share ``level`` of runs
     at most. A selection at a laxer level, and any number of members called at a bounded FPR, happen by chance.
