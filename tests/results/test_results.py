@@ -17,8 +17,9 @@ from divulge.dossier import Dossier
 from divulge.identification import from_tables, redecide
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
-from divulge.labels.labels_summary import summarise
-from divulge.reconstruction import reconstruction_summary, univariate
+from divulge.labels.summary import summarise
+from divulge.reconstruction import summary as reconstruction_summary
+from divulge.reconstruction import univariate
 from divulge.results import provenance
 from score_audits import scored, sizes
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from divulge import datafiles, reconstruction, results, validation
     from divulge import margin as margins
     from divulge.auditing import weights as weights_audit
-    from divulge.reconstruction import reconstruction_summary
+    from divulge.reconstruction import summary as reconstruction_summary
     from divulge.report import html, markdown, origin, weights_page
     from divulge.results import provenance
 else:
@@ -26,7 +26,7 @@ else:
     provenance = lazy.module("divulge.results.provenance")
     margins = lazy.module("divulge.margin")
     reconstruction = lazy.module("divulge.reconstruction")
-    reconstruction_summary = lazy.module("divulge.reconstruction.reconstruction_summary")
+    reconstruction_summary = lazy.module("divulge.reconstruction.summary")
     results = lazy.module("divulge.results")
     weights_audit = lazy.module("divulge.auditing.weights")
     weights_page = lazy.module("divulge.report.weights_page")
