@@ -1,4 +1,4 @@
-"""What the auditor holds: settings that remove classes, records or subgroups from a population.
+"""Data-access settings: classes, records or subgroups removed from the auditor's population.
 
 An auditor who asks about abuse imagery or a rare disease holds no records of it. A setting turns a
 population that has everything into the one such an auditor would have; reference models, quantile regressors
@@ -52,8 +52,8 @@ class DropClasses:
     classes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        given = as_list(self.classes, "DropClasses.classes")
-        labels = tuple(sorted({check_integer(label, "DropClasses.classes", least=0) for label in given}))
+        classes = as_list(self.classes, "DropClasses.classes")
+        labels = tuple(sorted({check_integer(label, "DropClasses.classes", least=0) for label in classes}))
         if not labels:
             raise InputError("DropClasses.classes: at least 1 class is needed, got none")
         object.__setattr__(self, "classes", labels)
@@ -64,10 +64,10 @@ class DropClasses:
         Raises:
             divulge.InputError: no labels, a class that no record has, or nothing left.
         """
-        y = _labels(records, "DropClasses")
+        y = _require_labels(records, "DropClasses")
         if absent := sorted(set(self.classes) - set(np.unique(y).tolist())):
             raise InputError(f"DropClasses.classes: {absent} are not among the records' classes; nothing to drop")
-        return _some(~np.isin(y, self.classes), "DropClasses")
+        return _check_some_left(~np.isin(y, self.classes), "DropClasses")
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """The records of other classes."""
@@ -93,17 +93,17 @@ class DropShare:
         check_number(self.share, "DropShare.share", above=0, below=1)
 
     def dropped(self, records: Records, seed: int = 0) -> tuple[int, ...]:
-        """The classes that are removed; a larger share takes the same classes and more.
+        """Return the removed classes; a larger share removes the same classes and more.
 
         Raises:
             divulge.InputError: no labels, or fewer than two classes.
         """
-        classes = np.unique(_labels(records, "DropShare"))
+        classes = np.unique(_require_labels(records, "DropShare"))
         if len(classes) < 2:
             raise InputError(f"DropShare: at least 2 classes are needed, got {len(classes)}")
         count = min(max(1, round(self.share * len(classes))), len(classes) - 1)
-        drawn = seeds.generator(seed, "access", "classes").permutation(classes)[:count]
-        return tuple(sorted(drawn.tolist()))
+        removed = seeds.generator(seed, "access", "classes").permutation(classes)[:count]
+        return tuple(sorted(removed.tolist()))
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for records of the classes that stay, ``[n]``."""
@@ -133,8 +133,8 @@ class KeepPerClass:
 
     def __post_init__(self) -> None:
         check_integer(self.count, "KeepPerClass.count", least=1)
-        given = as_list(self.classes, "KeepPerClass.classes")
-        labels = tuple(check_integer(label, "KeepPerClass.classes", least=0) for label in given)
+        classes = as_list(self.classes, "KeepPerClass.classes")
+        labels = tuple(check_integer(label, "KeepPerClass.classes", least=0) for label in classes)
         object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
@@ -143,15 +143,15 @@ class KeepPerClass:
         Raises:
             divulge.InputError: no labels, or a class that no record has.
         """
-        y = _labels(records, "KeepPerClass")
+        y = _require_labels(records, "KeepPerClass")
         scarce = np.unique(y) if not self.classes else np.asarray(self.classes)
-        kept = ~np.isin(y, scarce)
+        mask = ~np.isin(y, scarce)
         for label in scarce.tolist():
             rows = np.flatnonzero(y == label)
             if not rows.size:
                 raise InputError(f"KeepPerClass.classes: no record is of class {label}")
-            kept[seeds.generator(seed, "access", "scarce", label).permutation(rows)[: self.count]] = True
-        return kept
+            mask[seeds.generator(seed, "access", "scarce", label).permutation(rows)[: self.count]] = True
+        return mask
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """What is left of the scarce classes, and all of the others."""
@@ -174,10 +174,10 @@ class DropGroups:
     groups: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        given = as_list(self.groups, "DropGroups.groups")
-        if not given:
+        names = as_list(self.groups, "DropGroups.groups")
+        if not names:
             raise InputError("DropGroups.groups: at least 1 name is needed, got none")
-        object.__setattr__(self, "groups", tuple(sorted({str(name) for name in given})))
+        object.__setattr__(self, "groups", tuple(sorted({str(name) for name in names})))
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for records of other subgroups, ``[n]``.
@@ -197,20 +197,20 @@ class DropGroups:
             raise InputError(f"groups: {len(records)} names are needed (one per record), got shape {names.shape}")
         if absent := sorted(set(self.groups) - set(np.unique(names).tolist())):
             raise InputError(f"DropGroups.groups: no record is in {', '.join(absent)}; nothing to drop")
-        return _some(~np.isin(names, self.groups), "DropGroups")
+        return _check_some_left(~np.isin(names, self.groups), "DropGroups")
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """The records of other subgroups."""
         return records[self.mask(records, groups, seed)]
 
 
-def _labels(records: Records, name: str) -> Ints:
+def _require_labels(records: Records, name: str) -> Ints:
     if records.y is None:
         raise InputError(f"{name}: labelled records are needed, but there are no labels")
     return records.y
 
 
-def _some(kept: Bools, name: str) -> Bools:
-    if not kept.any():
+def _check_some_left(mask: Bools, name: str) -> Bools:
+    if not mask.any():
         raise InputError(f"{name}: no record is left; the auditor must hold at least one class to learn from")
-    return kept
+    return mask

@@ -8,9 +8,9 @@ import pytest
 from divulge import results
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Completed, Measured
-from divulge.report import sections
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Gallery, Table
+from divulge.report.sections import ADVICE_TITLE
 from divulge.results import ExtractionSummary
 from divulge.results.workflows import ExtractionRate
 from divulge.types import Estimate
@@ -86,7 +86,7 @@ def page(answer="extracted", members=None, **changes):
 def test_heading_advice_and_pictures_follow_the_answer(answer, heading):
     drawn = page(answer)
     assert drawn.heading == heading
-    assert (sections.ADVICE_TITLE in [section.title for section in drawn.sections]) == (answer == "extracted")
+    assert (ADVICE_TITLE in [section.title for section in drawn.sections]) == (answer == "extracted")
     way = {"extracted": "likely within 100 draws", "not shown": "verbatim, greedy"}.get(answer)
     assert bool(drawn.pictures) == (way is not None)
     for dots, whose in zip(drawn.pictures, ("members", "non-members"), strict=bool(way)):

@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from divulge.report import sections, weights_page
+from divulge.report import weights_page
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible
+from divulge.report.sections import ADVICE_TITLE
 from divulge.results import ReconstructionSummary, WeightsSummary
 from divulge.results.workflows import CalledRecord, RuleSummary
 
@@ -46,7 +47,7 @@ def test_heading_and_advice_stand_where_something_leaks(tone):
         (points(tone=tone), "Training points read off the weights"),
     ):
         assert drawn.heading == (heading if tone == "leak" else "")
-        assert (sections.ADVICE_TITLE in [section.title for section in drawn.sections]) == (tone == "leak")
+        assert (ADVICE_TITLE in [section.title for section in drawn.sections]) == (tone == "leak")
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from divulge.auditing import compare_page
+from divulge.auditing import compare
 from divulge.auditing.compare import Difference
-from divulge.identification import from_tables, table_results
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
-from divulge.report import charts, markdown, sections
+from divulge.identification import from_tables
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
+from divulge.report import charts, markdown
 from divulge.report.markdown import render
+from divulge.report.sections import NOT_EVALUABLE, RegulatorAnswers, regulator_section
 from divulge.types import Estimate
 from score_audits import scored, sizes
 
@@ -31,7 +32,7 @@ def changed(recipe, low, high):
     ],
 )
 def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
-    said, found = compare_page.finding([changed(*one) for one in changes])
+    said, found = compare.summarise_changes([changed(*one) for one in changes])
     assert found == tone
     assert words in said
     assert "Of 2 comparisons" in said
@@ -40,9 +41,9 @@ def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
 def test_the_changes_of_a_run_and_itself_are_none_and_their_intervals_hold_together():
     rng, members = np.random.default_rng(0), sizes(100, 100)
     audit = scored({"loss": rng.normal(size=200) + members, "lira": rng.normal(size=200)}, members)
-    changes = compare_page.at_once(audit, audit)
+    changes = compare.compare_simultaneously(audit, audit)
     assert {round(one.change.confidence, 6) for one in changes} == {round(1 - 0.05 / len(changes), 6)}
-    text = render(compare_page.page(audit, audit, changes))
+    text = render(compare.comparison_page(audit, audit, changes))
     assert "No difference could be shown" in text
     assert audit.verdict.plain in text
 
@@ -63,7 +64,7 @@ def identified(request, tmp_path_factory):
 
 def test_an_identification_shows_documents_only_where_it_may_and_scores_as_the_user_named_them(identified):
     run, loss, may = identified
-    text = markdown.render(table_results.page(run))
+    text = markdown.render(from_tables.report_page(run))
     best = int(np.argmin(loss))
     assert (f"secret number {best}" in text) is may
     assert (run / "exhibits.json").exists() is may
@@ -83,11 +84,11 @@ def test_documents_of_a_damaged_run_are_refused_by_name(identified):
 
 
 def test_what_a_run_cannot_answer_is_not_evaluable():
-    section = sections.regulator_section(sections.RegulatorAnswers(means="none."))
+    section = regulator_section(RegulatorAnswers(means="none."))
     answers = [
         row[1] for fold in section.blocks for block in fold.blocks if hasattr(block, "rows") for row in block.rows
     ]
-    assert sum(answer == sections.NOT_EVALUABLE for answer in answers) == 6
+    assert sum(answer == NOT_EVALUABLE for answer in answers) == 6
     assert not any("None" in answer for answer in answers)
 
 
@@ -112,13 +113,11 @@ def test_a_comparison_tells_of_the_strongest_attack_and_not_of_the_largest_chang
         *(Estimate(v, 0, 1, 0.95, "") for v in (0.95, 0.1)),
         Estimate(-0.85, -0.9, -0.8, 0.95, ""),
     )
-    assert "AUC of best fell from 0.900 to 0.700" in compare_page.finding([weak, best, rare])[0]
+    assert "AUC of best fell from 0.900 to 0.700" in compare.summarise_changes([weak, best, rare])[0]
 
 
 def test_a_finding_answers_a_regulator_in_a_sentence_that_stands_alone():
-    told = sections.RegulatorAnswers(
-        "asking.", extraction="Nothing was given back.", queries="The same.", epsilon="At least 3."
-    )
-    assert "this report names is. Nothing was given back. Others" in str(sections.regulator_section(told))
-    alone = sections.RegulatorAnswers("canaries.", epsilon="At least 3.")
-    assert "this report names is. On ε: At least 3. Others" in str(sections.regulator_section(alone))
+    told = RegulatorAnswers("asking.", extraction="Nothing was given back.", queries="The same.", epsilon="At least 3.")
+    assert "this report names is. Nothing was given back. Others" in str(regulator_section(told))
+    alone = RegulatorAnswers("canaries.", epsilon="At least 3.")
+    assert "this report names is. On ε: At least 3. Others" in str(regulator_section(alone))

@@ -10,8 +10,8 @@ import pytest
 
 from divulge import auditing, results
 from divulge.dossier import Dossier
-from divulge.report import sections
 from divulge.report.page import Page
+from divulge.report.sections import add_provenance
 from divulge.results import provenance
 from score_audits import scored, sizes
 
@@ -93,7 +93,7 @@ def test_an_unknown_format_is_refused_by_name(divulge, run):
 
 
 def test_a_run_that_noted_nothing_says_so():
-    page = sections.add_provenance(Page("t", "v", "plain", ()), None)
+    page = add_provenance(Page("t", "v", "plain", ()), None)
     assert "Neither date, command nor files were noted" in page.sections[-1].blocks[0].text
 
 

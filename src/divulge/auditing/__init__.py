@@ -1,10 +1,9 @@
-"""Was this record used? The only place where data, models, attacks and estimates meet."""
+"""Membership inference audits: attacks, guarantees and estimates for one trained model."""
 
 from divulge.auditing.findings import Outcome
 from divulge.auditing.forecasts import Forecast
+from divulge.auditing.pipeline import audit, forecast, over_shares
 from divulge.auditing.result import Audit, load, rerender
-from divulge.auditing.run import audit, forecast
-from divulge.auditing.shares import over_shares
 from divulge.auditing.verdict import Verdict
 
 __all__ = ["Audit", "Forecast", "Outcome", "Verdict", "audit", "forecast", "load", "over_shares", "rerender"]

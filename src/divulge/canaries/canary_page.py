@@ -9,10 +9,10 @@ import numpy as np
 
 from divulge.canaries.claim import Claim
 from divulge.evaluation import roc
-from divulge.report import DotGrid, charts, formatting, sections
+from divulge.report import DotGrid, charts, formatting
 from divulge.report.charts import Curve
 from divulge.report.page import Bullet, BulletList, Chart, Page, Paragraph, Section, Table
-from divulge.report.sections import RegulatorAnswers
+from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
 
 if TYPE_CHECKING:
     from divulge.results import CanarySummary
@@ -58,7 +58,7 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
             Section("Errors of a test on one canary", [_curve(summary, scores, included)]),
             Section("Scores", [Chart(_histogram(scores, included), note=_SPREAD)]),
             Section("What would show more", [Paragraph(text) for text in _more(summary)]),
-            sections.regulator_section(_answers(summary)),
+            regulator_section(_answers(summary)),
             *(
                 [Section("Warnings", [Paragraph(formatting.as_sentence(note)) for note in summary.warnings])]
                 if summary.warnings
@@ -91,7 +91,7 @@ def _advice(summary: CanarySummary) -> list[Section]:
             "new ones.",
         ),
     ]
-    return [Section(sections.ADVICE_TITLE, [BulletList(points)])]
+    return [Section(ADVICE_TITLE, [BulletList(points)])]
 
 
 def _pictures(summary: CanarySummary) -> tuple[DotGrid, ...]:

@@ -18,8 +18,9 @@ from divulge.canaries.scoring import scored
 from divulge.dossier import Dossier
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
-from divulge.evidence import concatenate
-from divulge.report import html, sections
+from divulge.evidence import concatenate_records
+from divulge.report import html
+from divulge.report.sections import add_provenance
 from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment, provenance, write_summary
 from divulge.targets import GivesLabels, adapt
 from divulge.types import Estimate, Records
@@ -113,7 +114,7 @@ class CanaryAudit:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(sections.add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
+        html.write(add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write scores, summary and report into a run directory.
@@ -126,7 +127,7 @@ class CanaryAudit:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
             write_summary(draft, self.summary())
             made = provenance.write_provenance(draft)
-            html.write(sections.add_provenance(self._page(), made), draft.path / "report.html")
+            html.write(add_provenance(self._page(), made), draft.path / "report.html")
 
     def _page(self) -> Page:
         return canary_page.page(self.summary(), self.scores, self.included)
@@ -269,7 +270,7 @@ def play(
     games, targets = [], []
     for i in range(count):
         planted = canaries.redrawn(seeds.derive_seed(start, "canaries", "run", i))
-        given = concatenate([data, planted.insert]) if planted.included.any() else data
+        given = concatenate_records([data, planted.insert]) if planted.included.any() else data
         targets.append(_trained(train, given, seeds.derive_seed(start, "training", i)))
         games.append((planted, scored(targets[-1], planted, recipe, population, None, outputs, device, start)))
     scores = np.concatenate([told[0] for _, told in games])

@@ -11,7 +11,7 @@ from divulge.canaries.game import KIND, CanaryAudit
 from divulge.canaries.proof import prove_again
 from divulge.dossier import Dossier
 from divulge.errors import InputError
-from divulge.report import sections
+from divulge.report.sections import add_provenance
 from divulge.results import CanarySummary, provenance
 from divulge.validation import check_mask, check_vector
 
@@ -47,7 +47,7 @@ def summary(folder: Path) -> CanarySummary:
 
 def _page(folder: Path) -> Page:
     shown = canary_page.page(*_read(folder))
-    return sections.add_provenance(shown, provenance.read_provenance(folder))
+    return add_provenance(shown, provenance.read_provenance(folder))
 
 
 def _read(folder: Path) -> tuple[CanarySummary, Floats, Bools]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.extraction.chances import draws_needed
-from divulge.report import DotGrid, charts, formatting, sections
+from divulge.report import DotGrid, charts, formatting
 from divulge.report.charts import Curve
 from divulge.report.page import Chart, Collapsible, Exhibit, Gallery, Page, Paragraph, Section, Table
-from divulge.report.sections import RegulatorAnswers
+from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, extraction_advice, regulator_section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +43,12 @@ def page(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> Pa
         more=(_adversary(told),),
         pictures=_pictures(told),
         sections=[
-            *([Section(sections.ADVICE_TITLE, sections.extraction_advice())] if told.answer == "extracted" else []),
+            *([Section(ADVICE_TITLE, extraction_advice())] if told.answer == "extracted" else []),
             Section("How many are given back", [_rates(told), Paragraph(_meaning(told))]),
             Section("How often a model must be asked", [_curve(told, members, nonmembers)]),
             Section("Members that are given back most easily", _foremost(members)),
             Section("Non-members that are given back most easily", [Collapsible(_BESIDE, _foremost(nonmembers))]),
-            sections.regulator_section(_answers(told)),
+            regulator_section(_answers(told)),
             *(
                 [Section("Warnings", [Paragraph(formatting.as_sentence(note)) for note in told.warnings])]
                 if told.warnings

@@ -12,7 +12,7 @@ from divulge.errors import InputError
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured
 from divulge.extraction.result import KIND, summarise_again
-from divulge.report import sections
+from divulge.report.sections import add_provenance
 from divulge.results import ExtractionSummary, provenance
 from divulge.validation import format_exception
 
@@ -42,7 +42,7 @@ def documents(folder: Path) -> pl.DataFrame:
 
 
 def _page(folder: Path) -> Page:
-    return sections.add_provenance(extraction_page.page(*_read(folder)), provenance.read_provenance(folder))
+    return add_provenance(extraction_page.page(*_read(folder)), provenance.read_provenance(folder))
 
 
 def _read(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:

@@ -15,7 +15,8 @@ from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured, RateOf
 from divulge.extraction.finding import Finding, finding_of
-from divulge.report import html, sections
+from divulge.report import html
+from divulge.report.sections import add_provenance
 from divulge.results import ExtractionRate, ExtractionSummary, collect_environment, provenance, write_summary
 from divulge.validation import check_path
 
@@ -128,7 +129,7 @@ class Extraction:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(sections.add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
+        html.write(add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write one row per document, the summary and the report into a run directory.
@@ -146,9 +147,7 @@ class Extraction:
         sets = [self.members.table("member"), self.nonmembers.table("non-member")]
         draft.write_table("documents", pl.concat(sets))
         write_summary(draft, self.summary())
-        html.write(
-            sections.add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html"
-        )
+        html.write(add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html")
 
     def _page(self) -> Page:
         return extraction_page.page(self.summary(), self.members, self.nonmembers)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from divulge.results.provenance import Provenance
 
 # Files of this repository that hold the measurements.
-_DEFENCES = "benchmarks/results/unseen_defences.md"
-_LANGUAGE_MODELS = "benchmarks/results/language.md"
+_DEFENCES = "papers/results/unseen_defences.md"
+_LANGUAGE_MODELS = "papers/results/language.md"
 ADVICE_TITLE = "What to do about it"
 _MEASURED_ELSEWHERE = (
     "Measured on other models than this one, so these figures say what can be gained and not what will be: "

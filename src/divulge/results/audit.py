@@ -251,7 +251,7 @@ class Digests:
 
 
 @dataclass(frozen=True, slots=True)
-class PartialKnowledge:
+class PartialKnowledgeSettings:
     """What the adversary knows of the records.
 
     Args:
@@ -299,7 +299,7 @@ class AuditSettings:
     device: str
     data: Digests
     target: str
-    partial: PartialKnowledge | None
+    partial: PartialKnowledgeSettings | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,295 @@
+"""Comparability of members and non-members: covariates, words and lengths of texts, transfer to unseen classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import evaluation, tables
+from divulge.decisions import fpr as by_fpr
+from divulge.errors import InputError
+from divulge.evaluation import covariates, transfer
+from divulge.evaluation.covariates import Adjustment, Covariates
+from divulge.report import formatting
+from divulge.results import AdjustmentSummary, ProjectedRecords, TextSplit, TransferCheck, TransferSummary
+from divulge.statistics import two_samples
+from divulge.statistics.duplicate_groups import first_of_each
+from divulge.validation import check_vector, format_value, to_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+    from divulge.auditing.findings import Findings
+    from divulge.auditing.prepared import PreparedAudit
+    from divulge.results import RecipeStatistics
+    from divulge.types import Array, Floats
+
+REDRAW_ADVICE = "Draw non-members at random from the records that training records were drawn from, and audit again"
+_READABLE_NAMES = {"length": "document length", "year": "years named", "topic": "topic"}
+
+
+def check_covariates(value: Any, count: int) -> dict[str, Array] | None:
+    """Validate the user's covariates and return them by name; columns of an array are numbered.
+
+    Args:
+        value: a table or a mapping (name → ``[n]``), an array ``[n]`` or ``[n, k]``, or None.
+        count: ``n``, members and then non-members.
+
+    Raises:
+        divulge.InputError: another number of rows, no columns, values that are missing, NaN or infinite.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Mapping) or hasattr(value, "columns"):
+        columns = {str(name): value[name] for name in (value if isinstance(value, Mapping) else value.columns)}
+    else:
+        array = to_numpy(value, "covariates")
+        if array.ndim not in (1, 2):
+            raise InputError(f"covariates: an array [n] or [n, k] is needed, got shape {array.shape}")
+        matrix = array.reshape(len(array), -1)
+        columns = {f"covariate {number + 1}": matrix[:, number] for number in range(matrix.shape[1])}
+    if not columns:
+        raise InputError("covariates: at least 1 column is needed, got none")
+    return {name: _check_covariate(name, values, count) for name, values in columns.items()}
+
+
+def _check_covariate(name: str, values: Any, count: int) -> Array:
+    column = to_numpy(values, f"covariates: {name}")
+    if column.shape != (count,):
+        raise InputError(
+            f"covariates: {name}: {count} values are needed (members, then non-members), got shape {column.shape}"
+        )
+    if column.dtype.kind == "M" and np.isnat(column).any():
+        raise InputError(f"covariates: {name}: a date is missing; fill it in or leave the records out")
+    if column.dtype == object:
+        column = np.asarray(column.tolist())
+    if column.dtype == object:
+        bad_value = next((entry for entry in column.tolist() if entry is None), column[0])
+        raise InputError(
+            f"covariates: {name}: numbers, dates or words are needed, got {format_value(bad_value)}; fill in what is "
+            "missing"
+        )
+    if column.dtype.kind in "biuf":
+        check_vector(column.astype(np.float64), f"covariates: {name}")
+    return column
+
+
+def collect_covariates(audit: PreparedAudit) -> Covariates | None:
+    """Collect the candidates' covariates: those measured on texts and those the user named; None if none."""
+    inputs, parts = audit.inputs, []
+    if inputs.candidates.x.dtype == object:
+        parts.append(covariates.of_texts(list(inputs.candidates.x), seed=audit.seed))
+    if inputs.covariates is not None:
+        parts.append(covariates.of_columns(inputs.covariates))
+    return covariates.joined(parts) if any(part.names for part in parts) else None
+
+
+def read_covariates(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
+    """Convert a stored table of covariates back to `Covariates`.
+
+    Raises:
+        divulge.InputError: another number of rows than candidates, values that are no numbers.
+    """
+    columns = [check_vector(tables.to_array(frame[name]), f"{path}: {name}", length=count) for name in frame.columns]
+    return Covariates(tuple(frame.columns), np.column_stack(columns))
+
+
+def covariates_to_frame(table: Covariates) -> pl.DataFrame:
+    """Convert covariates to a table for the run directory; it contains no text."""
+    return tables.from_arrays(dict(zip(table.names, table.values.T, strict=True)))
+
+
+EXPLAINED_BY_LENGTH = "members and non-members differ in length, and nothing is seen among documents of like length"
+
+
+def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float) -> str:
+    """Describe evidence that the adjusted and the unadjusted comparison do not share; empty if none.
+
+    Args:
+        audit: the audit.
+        recipes: those that find something in scores that are not adjusted.
+        confidence: of each interval.
+    """
+    texts, adjustment = audit.about.texts, audit.adjustment
+    if recipes and adjustment is not None:
+        return (
+            f"by {formatting.join_words(list(dict.fromkeys(recipes)))} members can be told from non-members without "
+            f"adjustment, and not when adjusted for {describe_covariates(adjustment)}, so that it cannot be said "
+            f"whether the model or a difference between the sets is behind it. {REDRAW_ADVICE}"
+        )
+    if recipes and texts is not None:
+        return f"{EXPLAINED_BY_LENGTH} by {formatting.join_words(list(dict.fromkeys(recipes)))}. {REDRAW_ADVICE}"
+    if texts is not None and (leaking := texts.seen_at_equal_length(1 - confidence)):
+        return (
+            f"by {formatting.join_words(leaking)} members can be told from non-members among documents of like length, "
+            f"and not on the whole. {REDRAW_ADVICE}"
+        )
+    return ""
+
+
+def describe_confounding(adjustment: Adjustment) -> str:
+    """Explain why members and non-members cannot be compared, and what to do next."""
+    if not adjustment.overlap:
+        return (
+            f"The split is confounded: hardly any members and non-members are alike in "
+            f"{describe_covariates(adjustment)}, so none can be compared. {REDRAW_ADVICE}."
+        )
+    return (
+        f"The split is confounded: by {describe_covariates(adjustment)} members can be told from non-members without "
+        f"the model, also where the sets were balanced in this respect (p = {adjustment.p_value:.2g}). {REDRAW_ADVICE}."
+    )
+
+
+def describe_covariates(adjustment: Adjustment) -> str:
+    """List the covariates that were adjusted for."""
+    return format_covariates(adjustment.adjusted_for)
+
+
+def format_covariates(names: Sequence[str]) -> str:
+    """List covariates under readable names."""
+    return formatting.join_words([_READABLE_NAMES.get(name, name) for name in names])
+
+
+def describe_adjustment(adjustment: Adjustment) -> str:
+    """Describe what was adjusted for and how many records took part."""
+    n_kept, total = int(adjustment.kept.sum()), len(adjustment.kept)
+    corrected = [name for name, share in adjustment.explained.items() if share > 0]
+    scores = "no score depends on it enough to be corrected for it"
+    if corrected:
+        scores = f"scores of {formatting.join_words(corrected)} are relative to what it leads one to expect"
+    return (
+        f"Adjusted for {describe_covariates(adjustment)}: members are compared with non-members that are alike in this "
+        f"respect, {n_kept:,} of {total:,} records took part, and {scores}."
+    )
+
+
+def summarise_adjustment(audit: Findings, numbers: Mapping[str, RecipeStatistics]) -> AdjustmentSummary | None:
+    """Summarise the adjustment with the numbers of the adjusted scores; None if nothing was adjusted."""
+    adjustment = audit.adjustment
+    if adjustment is None:
+        return None
+    n_members = int((adjustment.kept & audit.members).sum())
+    return AdjustmentSummary(
+        adjusted_for=adjustment.adjusted_for,
+        members=n_members,
+        nonmembers=int(adjustment.kept.sum()) - n_members,
+        explained=adjustment.explained,
+        p_before=adjustment.p_before,
+        p_value=adjustment.p_value,
+        overlap=adjustment.overlap,
+        recipes=numbers,
+        text=describe_adjustment(adjustment),
+    )
+
+
+_FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
+_UNQUOTED = "their words, years or lengths (not quoted, as texts are left out)"
+
+
+def compare_texts(audit: PreparedAudit) -> TextSplit | None:
+    """Compare the texts of members, non-members and population; None if the records are not texts.
+
+    Of texts that stand in one set several times, the first alone is compared with the other set, where copies keep
+    together. Words are quoted from the documents, so they are left out where texts are to stay out of the run
+    directory.
+    """
+    inputs = audit.inputs
+    records = inputs.candidates.x
+    if records.dtype != object:
+        return None
+    members, nonmembers = list(records[inputs.truth]), list(records[~inputs.truth])
+    groups, is_counted = inputs.duplicate_groups, np.ones(len(records), dtype=bool)
+    if groups is not None:
+        is_counted = first_of_each(groups, inputs.truth)
+    distinct = records[is_counted & inputs.truth], records[is_counted & ~inputs.truth]
+    population = [*inputs.calibration.x, *inputs.population.x]
+    shared = evaluation.near_duplicates(members, nonmembers, population)
+    (_, copies), *_ = (pair.counts for pair in shared.pairs)
+    member_lengths, nonmember_lengths = (np.array([len(text) for text in side], dtype=np.float64) for side in distinct)
+    return TextSplit(
+        signs=find_split_signs(*map(list, distinct), quoted=audit.keep_texts, seed=audit.seed),
+        shared=str(shared),
+        copies=copies,
+        length=two_samples.rank_sum(nonmember_lengths, member_lengths, seed=audit.seed),
+    )
+
+
+def find_split_signs(members: Sequence[str], nonmembers: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
+    """Find words, years and lengths that separate the sets, strongest first; unquoted unless ``quoted``."""
+    signs = tuple(map(str, evaluation.telling(members, nonmembers, false_alarm=_FALSE_ALARM, seed=seed)))
+    return signs if quoted else (_UNQUOTED,) * bool(signs)
+
+
+def describe_split_signs(signs: Sequence[str]) -> list[str]:
+    """Return a warning for a split with such signs; empty without any."""
+    return [f"members and non-members differ in more than membership: {'; '.join(signs)}"] if signs else []
+
+
+def text_warnings(split: TextSplit | None) -> list[str]:
+    """Return warnings about the split of texts."""
+    if split is None:
+        return []
+    messages = describe_split_signs(split.signs)
+    if split.copies:
+        messages.append(
+            f"at least half of the word n-grams of {formatting.format_count(split.copies, 'non-member')} stand in a "
+            "member; a model that has learnt the one knows the other, so the numbers are too low"
+        )
+    return messages
+
+
+_MAX_POINTS = 400
+_TRANSFER_NUMBERS = ("outside", "effective", "error", "explained", "violation", "p_value", "bound")
+
+
+def assess_thresholds(
+    calibration: Mapping[str, Floats], seen_features: Floats, query_features: Floats, level: float, seed: int
+) -> TransferSummary | None:
+    """Assess for every recipe whether its threshold transfers to the unseen classes.
+
+    Args:
+        calibration: recipe → scores of the calibration records, ``[k]``.
+        seen_features: features of the calibration records, ``[k, d]``.
+        query_features: features of the candidates of unseen classes, ``[n, d]``.
+        level: the nominal false-positive rate.
+        seed: of the assessment.
+
+    Returns:
+        None where there are too few records on either side, or too few for the level.
+    """
+    try:
+        transfers = {
+            name: transfer.assess(
+                seen_features, query_features, by_fpr.threshold(scores, level).select(scores), level, seed=seed
+            )
+            for name, scores in calibration.items()
+        }
+    except InputError:
+        return None
+    # The plane and the densities depend on the records alone: every recipe has the same.
+    assessment = next(iter(transfers.values()))
+    return TransferSummary(
+        level=level,
+        recipes={
+            name: TransferCheck(
+                assessed.holds,
+                str(assessed),
+                assessed.expected_fpr.value,
+                *(float(getattr(assessed, number)) for number in _TRANSFER_NUMBERS),
+            )
+            for name, assessed in transfers.items()
+        },
+        plane=ProjectedRecords(_sample_points(assessment.seen), _sample_points(assessment.query)),
+        ratio=_sample_points(np.column_stack([assessment.linear, assessment.ratio])),
+    )
+
+
+def _sample_points(points: Floats) -> tuple[tuple[float, float], ...]:
+    """Return at most 400 evenly spaced rows in four digits, enough for a chart."""
+    rows = np.unique(np.linspace(0, len(points) - 1, min(_MAX_POINTS, len(points))).astype(int))
+    return tuple((float(f"{x:.4g}"), float(f"{y:.4g}")) for x, y in points[rows])

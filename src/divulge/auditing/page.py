@@ -1,0 +1,797 @@
+"""HTML report of an audit: the verdict, advice, then the evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import evaluation, ragged
+from divulge.auditing import comparability, verdict
+from divulge.auditing.verdict import TestedStatistic, decide_verdict, format_counts, scopes, simultaneous_confidence
+from divulge.errors import InputError
+from divulge.evaluation.covariates import FALSE_ALARM
+from divulge.evaluation.epsilon import BY_NONMEMBERS
+from divulge.report import (
+    Chart,
+    Collapsible,
+    Exhibit,
+    Gallery,
+    Link,
+    Page,
+    Paragraph,
+    Section,
+    Slider,
+    SliderPosition,
+    Table,
+    charts,
+    formatting,
+    thumbnail,
+)
+from divulge.report.charts import MAX_LANES, class_lanes
+from divulge.report.exhibits import mark_tokens
+from divulge.report.formatting import format_estimate, format_percent_estimate
+from divulge.report.sections import (
+    ADVICE_TITLE,
+    RegulatorAnswers,
+    date_fact,
+    membership_advice,
+    provenance_section,
+    regulator_section,
+)
+from divulge.results import to_json_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from divulge.auditing.findings import Findings, Outcome
+    from divulge.auditing.verdict import Verdict
+    from divulge.report.page import Block
+    from divulge.results import (
+        AdjustmentSummary,
+        Answer,
+        AuditSummary,
+        BlindBaseline,
+        GroupStatistics,
+        MemberCalls,
+        PartialKnowledgeSettings,
+        RealisedRate,
+        RecipeStatistics,
+        TransferSummary,
+    )
+    from divulge.results.provenance import Provenance
+    from divulge.types import Array, Estimate, Floats
+
+__all__ = ["recipe_notes", "audit_page", "recipe_table"]
+
+_HEADINGS: Mapping[Answer, str] = {
+    "leak found": "Leak found",
+    "no leak found": "No leak found",
+    "too little data to say": "Too little data to say",
+    "split is confounded": "Nothing can be said of the model",
+}
+
+
+def audit_page(
+    audit: Findings,
+    summary: AuditSummary,
+    audit_verdict: Verdict,
+    related: Mapping[str, Findings],
+    provenance: Provenance | None = None,
+) -> Page:
+    """Build the report; every number comes from a summary or from the scores.
+
+    Args:
+        audit: what was found.
+        summary: `Audit.summary` of it.
+        audit_verdict: its verdict.
+        related: the same audit under other conditions, by name.
+        provenance: where the run comes from, where that was noted.
+    """
+    strongest = audit_verdict.recipe or _largest_auc(summary)
+    sections = [
+        _advice_section(audit, summary),
+        Section(
+            "Evidence",
+            [strongest_recipe_table(summary, strongest), all_recipes_fold(summary)],
+        ),
+        known_share_section(audit, tuple(related.values())),
+        trade_off_section(audit, strongest),
+        classes_section(summary, strongest),
+        decisions_section(summary, strongest),
+        transfer_section(audit.about.transfer),
+        *([] if audit_verdict.answer == "split is confounded" else [exposed_section(audit, strongest)]),
+        fairness_section(summary),
+        _links_section(related),
+        regulator_section(_regulator_answers(audit, audit_verdict, summary, strongest)),
+        _origin_section(summary, provenance),
+    ]
+    return Page(
+        title="Membership inference audit",
+        verdict=audit_verdict.plain,
+        tone=audit_verdict.tone,
+        sections=[section for section in sections if section.blocks],
+        facts=_facts(summary) | date_fact(provenance),
+        heading=_HEADINGS[audit_verdict.answer],
+        pictures=audit_verdict.pictures,
+        more=audit_verdict.more,
+    )
+
+
+def _largest_auc(summary: AuditSummary) -> str:
+    """Return the recipe with the largest AUC, for a verdict that names none."""
+    aucs = {name: recipe.auc for name, recipe in summary.recipes.items()}
+    return max(aucs, key=lambda name: 0.0 if (auc := aucs[name]) is None else auc.value)
+
+
+def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
+    leaks = summary.verdict.answer == "leak found"
+    return Section(ADVICE_TITLE, membership_advice(documents=audit.about.texts is not None) if leaks else [])
+
+
+def _regulator_answers(
+    audit: Findings, audit_verdict: Verdict, summary: AuditSummary, strongest: str
+) -> RegulatorAnswers:
+    is_valid = summary.verdict.answer != "split is confounded"
+    bound = _epsilon_bound(audit, strongest) if is_valid else None
+    epsilon = None
+    if bound is not None:
+        epsilon = (
+            f"Scores under one trained model bound it from below only: ε ≥ {formatting.format_lower_bound(bound)}. A "
+            "claim that training keeps an ε is tested by divulge canaries."
+        )
+    return RegulatorAnswers(
+        means=f"membership inference by {', '.join(summary.recipes)}.",
+        extraction=None,
+        queries=f"On membership alone: {audit_verdict.plain}" if is_valid else f"No. {audit_verdict.plain}",
+        epsilon=epsilon,
+        unit="One record, as it was given to the audit.",
+    )
+
+
+def _epsilon_bound(audit: Findings, recipe: str) -> float | None:
+    """Return the lower bound on ε from the scores behind the verdict, or from their unexplained part if smaller.
+
+    None where there are too few records.
+    """
+    outcome, confidence = scopes(audit)[-1].outcomes[list(audit).index(recipe)], simultaneous_confidence(audit)
+    score_arrays = [scores for scores in (outcome.scores, outcome.unexplained) if scores is not None]
+    try:
+        bounds = [
+            evaluation.epsilon_lower_bound(scores_, outcome.members, confidence=confidence) for scores_ in score_arrays
+        ]
+    except InputError:
+        return None
+    return min(bound.low for bound in bounds)
+
+
+def _links_section(related: Mapping[str, Findings]) -> Section:
+    links = [
+        Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(related_audit).plain)
+        for name, related_audit in related.items()
+    ]
+    return Section("The same audit under other conditions", links)
+
+
+def _origin_section(summary: AuditSummary, provenance: Provenance | None) -> Section:
+    about = summary.about
+    settings = about.settings
+    facts = {"seed": str(settings.seed), "target": settings.target}
+    if (accuracy := about.accuracy) is not None:
+        qualifier = "completed " if accuracy.completed else ""
+        facts |= {f"target's accuracy on {qualifier}members": format_percent_estimate(accuracy.members)}
+        facts |= {f"target's accuracy on {qualifier}non-members": format_percent_estimate(accuracy.nonmembers)}
+    if (fit := about.token_fit) is not None:
+        facts |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
+        facts |= {f"beyond {fit.unit} frequencies of the population": format_estimate(fit.gain, "+")}
+    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items()]
+    rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
+    timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
+    attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]
+    folds = [
+        Collapsible("Records and reference models", [Table(["what", "value"], rows, sortable=False)]),
+        Collapsible("Configuration of every recipe", [Table(["recipe", "configuration"], attacks)]),
+        Collapsible("Time", [Table(["step", "seconds"], timings)]),
+    ]
+    return provenance_section(provenance, facts, folds)
+
+
+def _facts(summary: AuditSummary) -> dict[str, str]:
+    counts = summary.about.counts
+    return {
+        "candidates": format_counts(counts.members, counts.nonmembers),
+        "auditor holds": f"{counts.population + counts.calibration:,} records",
+        "unseen classes": ", ".join(
+            formatting.class_name(label, summary.class_names) for label in summary.unseen_classes
+        )
+        or "none",
+        "divulge": summary.divulge,
+    }
+
+
+_INTERVALS_NOTE = (
+    "All intervals of AUC, TPR and ε hold together with 95 % confidence, here and in the verdict; that of the "
+    "advantage is as wide as each of them. TPR at FPR is conservative: the threshold's own uncertainty is in the "
+    "interval. ε is a lower bound, 0 where nothing can be claimed; it assumes independent scores, which is only "
+    "approximately true under a single trained model."
+)
+
+
+def recipe_table(
+    summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the table of recipes: all candidates, the unseen classes alone, or adjusted."""
+    levels = [f"{level:g}" for level in summary.fpr]
+    columns = [
+        "recipe",
+        "AUC",
+        *(f"TPR at FPR {formatting.format_percent(level)}" for level in summary.fpr),
+        "advantage",
+        "ε ≥",
+        "queries",
+    ]
+    rows = []
+    for name, recipe in summary.recipes.items():
+        numbers = recipe.unseen if unseen else recipe
+        if adjusted and summary.adjusted is not None:
+            numbers = summary.adjusted.recipes[name]
+        if numbers is None:
+            continue
+        epsilon = "–" if numbers.epsilon is None else formatting.format_lower_bound(numbers.epsilon.low)
+        rates = [format_percent_estimate(numbers.tpr_at_fpr[level]) for level in levels]
+        queries = str(summary.about.recipes[name].queries)
+        rows.append([name, format_estimate(numbers.auc), *rates, format_estimate(numbers.advantage), epsilon, queries])
+    return columns, rows
+
+
+def recipe_notes(summary: AuditSummary) -> list[str]:
+    """Return notes on the table of recipes: sources of ε, and false-positive rates that were exceeded."""
+    return [*_sure_nonmember_notes(summary), *_exceeded_fpr_notes(summary)]
+
+
+def _sure_nonmember_notes(summary: AuditSummary) -> list[str]:
+    bounds = [
+        f"{name}{suffix} (ε ≥ {formatting.format_lower_bound(epsilon.low)})"
+        for name, suffix, numbers in _iterate_numbers(summary)
+        if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
+    ]
+    reason = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
+    return [f"bounds that come from sure non-members, {reason}: {', '.join(bounds)}"] if bounds else []
+
+
+def _exceeded_fpr_notes(summary: AuditSummary) -> list[str]:
+    recipes_by_note: dict[str, list[str]] = {}
+    for name, suffix, numbers in _iterate_numbers(summary):
+        for level, rate in numbers.realised_fpr.items():
+            if rate and rate.broken:
+                recipes = recipes_by_note.setdefault(
+                    f"the realised FPR at nominal {formatting.format_percent(float(level))}{suffix} is TOO HIGH", []
+                )
+                recipes.append(f"{name} {format_percent_estimate(rate.rate)} (p = {rate.p_value:.2g})")
+    reason = "the luck of one calibration does not explain it"
+    return [f"{note}, {reason}: {', '.join(recipes)}" for note, recipes in recipes_by_note.items()]
+
+
+def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, RecipeStatistics]]:
+    """Yield every recipe's numbers on all candidates, then on the unseen classes."""
+    for name, recipe in summary.recipes.items():
+        yield name, "", recipe
+        if recipe.unseen is not None:
+            yield name, " on the unseen classes", recipe.unseen
+
+
+def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
+    """Table of one recipe: each statistic with its interval, beside its value by guessing."""
+    recipe = summary.recipes[name]
+    scopes: dict[str, RecipeStatistics] = {"": recipe}
+    if recipe.unseen:
+        scopes = {"unseen classes": recipe.unseen, "all candidates": recipe}
+    if summary.adjusted is not None:
+        unadjusted = {f"{scope} without adjustment".lstrip(): numbers for scope, numbers in scopes.items()}
+        scopes = {"adjusted": summary.adjusted.recipes[name], **unadjusted}
+    rows = [["AUC", *(format_estimate(numbers_of_scope.auc) for numbers_of_scope in scopes.values()), "0.5"]]
+    for level in summary.fpr:
+        rates = [
+            format_percent_estimate(numbers_of_scope.tpr_at_fpr[f"{level:g}"]) for numbers_of_scope in scopes.values()
+        ]
+        rows.append([f"TPR at FPR {formatting.format_percent(level)}", *rates, formatting.format_percent(level)])
+    rows.append(
+        ["advantage", *(format_estimate(numbers_of_scope.advantage) for numbers_of_scope in scopes.values()), "0"]
+    )
+    bounds = [
+        "–" if numbers_of_scope.epsilon is None else f"≥ {formatting.format_lower_bound(numbers_of_scope.epsilon.low)}"
+        for numbers_of_scope in scopes.values()
+    ]
+    rows.append(["ε", *bounds, "0"])
+    values = [scope or "value" for scope in scopes]
+    return Table(
+        ["statistic", *values, "by guessing"],
+        rows,
+        title=f"{name}: {describe_recipe(summary, name)}",
+        note=_INTERVALS_NOTE if summary.adjusted is None else f"{summary.adjusted.text} {_INTERVALS_NOTE}",
+        sortable=False,
+    )
+
+
+def describe_recipe(summary: AuditSummary, name: str) -> str:
+    """Describe a recipe in one line."""
+    about = summary.about.recipes[name]
+    return about.summary or about.signal
+
+
+def all_recipes_fold(summary: AuditSummary) -> Collapsible:
+    """Tables of all recipes, on all candidates and on the unseen classes."""
+    blocks: list[Block] = []
+    if summary.unseen_classes:
+        listed = ", ".join(formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
+        title = f"Unseen classes {listed}: the auditor holds no record of them"
+        blocks.append(Table(*recipe_table(summary, unseen=True), title=title))
+    if summary.adjusted is not None:
+        blocks.append(
+            Table(*recipe_table(summary, adjusted=True), title="Adjusted for covariates, as the verdict judges")
+        )
+    title = "All candidates" if summary.adjusted is None else "All candidates, without adjustment"
+    blocks.append(Table(*recipe_table(summary), title=title))
+    blocks += [Paragraph(formatting.as_sentence(text)) for text in recipe_notes(summary)]
+    descriptions = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
+    blocks.append(Table(["recipe", "signal", "attack", "reference models"], descriptions, title="What was run"))
+    return Collapsible(f"All recipes ({len(summary.recipes)})", blocks)
+
+
+_SLIDER_LEVELS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+def trade_off_section(audit: Findings, strongest: str) -> Section:
+    """ROC curves behind the verdict, and the strongest recipe's rates by a slider."""
+    blocks: list[Block] = []
+    for scope in scopes(audit):
+        title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
+        curves = {outcome.recipe: outcome for outcome in scope.outcomes}
+        blocks.append(_roc_chart(curves, f"{title}, adjusted for covariates" if scope.adjusted else title, strongest))
+    blocks += _fpr_slider(audit, strongest)
+    return Section("Trade-off", blocks)
+
+
+def _roc_chart(outcomes: Mapping[str, Outcome], title: str, strongest: str) -> Chart:
+    curves = {name: outcome.roc for name, outcome in outcomes.items()}
+    return Chart(
+        charts.roc({name: charts.Curve(c.fpr, c.tpr, c.low, c.high) for name, c in curves.items()}, focus=strongest),
+        title=title,
+        note="Both axes are logarithmic. The band is a pointwise 95 % interval of one recipe, the dashed line is "
+        "guessing.",
+    )
+
+
+def _fpr_slider(audit: Findings, strongest: str) -> list[Block]:
+    scope, confidence = scopes(audit)[-1], simultaneous_confidence(audit)
+    outcome = next(outcome_of_scope for outcome_of_scope in scope.outcomes if outcome_of_scope.recipe == strongest)
+    nonmembers = scope.nonmembers
+    levels = sorted({*_SLIDER_LEVELS, *audit.fpr})
+    levels = [level for level in levels if nonmembers >= evaluation.least_nonmembers(level)]
+    stops = [_slider_stop(outcome, level, confidence) for level in levels]
+    if not stops:
+        return []
+    start = min(range(len(levels)), key=lambda i: abs(levels[i] - min(audit.fpr)))
+    adjusted = ", adjusted for covariates" if scope.adjusted else ""
+    note = (
+        f"{strongest}, all candidates{adjusted}. Intervals are as wide as those of the verdict; those of "
+        "false-positive rates that the audit was not asked for are not among the ones that hold together."
+    )
+    return [Slider("false-positive rate", stops, start, title="How many are recognised, at which price", note=note)]
+
+
+def _slider_stop(outcome: Outcome, level: float, confidence: float) -> SliderPosition:
+    rate = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
+    label = formatting.format_percent(level)
+    if rate.low > level:
+        headline = verdict.make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
+        return SliderPosition(label, headline.words, headline.pictures)
+    rate_words, accused = formatting.natural_frequency(rate), formatting.format_others(level)
+    words = (
+        f"{rate_words.describe('training records')} are recognised while wrongly accusing at most {accused}: not "
+        "measurably more than by guessing."
+    )
+    return SliderPosition(label, words, verdict.dot_grids(rate_words, level))
+
+
+_MAX_LISTED = 300  # classes or subgroups in a table
+
+
+def classes_section(summary: AuditSummary, strongest: str) -> Section:
+    """AUC by class and by subgroup: a chart of all recipes and a table of the strongest."""
+    blocks: list[Block] = []
+    for grouping in ("class", "group"):
+        series = {
+            name: _groups_with_auc(recipe.classes if grouping == "class" else recipe.groups)
+            for name, recipe in summary.recipes.items()
+        }
+        series = {name: groups for name, groups in series.items() if any(row.auc for row in groups.values())}
+        if strongest in series:
+            blocks.append(_group_chart(summary, series, grouping, strongest))
+        groups = summary.recipes[strongest].classes if grouping == "class" else summary.recipes[strongest].groups
+        if groups:
+            blocks.append(
+                Collapsible(
+                    f"{strongest} by {grouping}, in figures",
+                    [_group_table(groups, grouping, strongest, max(summary.fpr))],
+                )
+            )
+    return Section("Classes and subgroups", blocks)
+
+
+def _groups_with_auc(groups: Mapping[str, GroupStatistics]) -> Mapping[str, GroupStatistics]:
+    return {name: row for name, row in groups.items() if row.auc is not None}
+
+
+def _group_chart(
+    summary: AuditSummary, series: Mapping[str, Mapping[str, GroupStatistics]], grouping: str, strongest: str
+) -> Chart:
+    unseen = (
+        {formatting.class_name(label, summary.class_names) for label in summary.unseen_classes}
+        if grouping == "class"
+        else set()
+    )
+    estimates = {
+        name: {
+            f"{grouping} {group}{' (unseen)' if group in unseen else ''}": row.auc
+            for group, row in groups.items()
+            if row.auc is not None
+        }
+        for name, groups in series.items()
+    }
+    count = len(estimates[strongest])
+    cut_note = f" The {MAX_LANES} with the largest AUC of {count} are shown." if count > MAX_LANES else ""
+    return Chart(
+        class_lanes(estimates, focus=strongest, quantity="AUC", reference=0.5),
+        title=f"AUC by {grouping}",
+        note=f"One dot per recipe. The whiskers are 95 % intervals of one recipe, each by itself; the dashed line is "
+        f"guessing.{cut_note}",
+    )
+
+
+def _group_table(groups: Mapping[str, GroupStatistics], grouping: str, name: str, level: float) -> Table:
+    """Table of rates by group; of very many groups, those with the largest AUC."""
+    ordered = sorted(groups, key=lambda group: -(0.0 if (auc := groups[group].auc) is None else auc.value))
+    listed, count = set(ordered[:_MAX_LISTED]), len(groups)
+    cut_note = f" Of {count:,}, the {_MAX_LISTED} with the largest AUC are listed; summary.json has all."
+    cut_note = cut_note if count > _MAX_LISTED else ""
+    columns = [grouping, "members", "non-members", "AUC", "TPR", "FPR"]
+    rows = [
+        [group, str(row.members), str(row.nonmembers), *map(format_estimate, (row.auc, row.tpr, row.fpr))]
+        for group, row in groups.items()
+        if group in listed
+    ]
+    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}.{cut_note}"
+    return Table(columns, rows, title=f"{name}: by {grouping}", note=note)
+
+
+_CLAIMS_NOTE = (
+    "A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown (95 %, Beta "
+    "distribution of the conformal rank)."
+)
+_REALISED_NOTE = (
+    "The share of true non-members called members by a conformal-rank threshold on calibration records, which nothing "
+    "was trained on, and whether its 95 % interval contains the nominal rate. A rate above nominal may be the luck of "
+    "one calibration; where it is called too high, such luck has less than 5 % probability over all rows together. "
+    "“Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
+)
+
+
+def decisions_section(summary: AuditSummary, strongest: str) -> Section:
+    """Decisions and realised rates of the strongest recipe; those of the others folded."""
+    names = list(summary.recipes)
+    warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
+    blocks: list[Block] = [_decision_table(summary, strongest)]
+    blocks.append(
+        Collapsible(
+            f"All recipes ({len(names)}), and what was realised",
+            [_claims_table(summary, names), _realised_table(summary, names)],
+        )
+    )
+    return Section(
+        "Decisions, and whether their false-positive rate holds",
+        [*blocks, *(Paragraph(formatting.as_sentence(w)) for w in sorted(warnings))],
+    )
+
+
+def _decision_table(summary: AuditSummary, name: str) -> Table:
+    recipe = summary.recipes[name]
+    rows = []
+    for level, decision in recipe.decisions.items():
+        n_called, _, claim = _format_claim(decision)
+        rate = recipe.realised_fpr[level]
+        rows.append(
+            [
+                _format_level(level),
+                n_called,
+                "–" if rate is None else format_percent_estimate(rate.rate),
+                _format_realised(rate)[1],
+                claim,
+            ]
+        )
+    columns = ["FPR asked for", "called members", "FPR of true non-members", "compared", "claim and assumptions"]
+    return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
+
+
+def _format_level(level: str) -> str:
+    return formatting.format_percent(float(level))
+
+
+def _claims_table(summary: AuditSummary, names: Sequence[str]) -> Table:
+    rows = [
+        [name, _format_level(level), *_format_claim(decision)]
+        for name in names
+        for level, decision in summary.recipes[name].decisions.items()
+    ]
+    columns = ["recipe", "nominal FPR", "called members", "one calibration's FPR", "claim and assumptions"]
+    return Table(columns, rows, note=_CLAIMS_NOTE)
+
+
+def _realised_table(summary: AuditSummary, names: Sequence[str]) -> Table:
+    rows = []
+    for name in names:
+        recipe = summary.recipes[name]
+        for level in recipe.decisions:
+            for scope, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
+                if numbers is not None:
+                    raw = format_percent_estimate(recipe.raw_fpr.get(level)) if scope == "all" else "–"
+                    rows.append(
+                        [name, scope, _format_level(level), *_format_realised(numbers.realised_fpr[level]), raw]
+                    )
+    columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
+    return Table(columns, rows, title="Realised on these non-members", note=_REALISED_NOTE)
+
+
+def _format_realised(rate: RealisedRate | None) -> tuple[str, str]:
+    return ("–", "–") if rate is None else (format_percent_estimate(rate.rate), rate.judged)
+
+
+def _format_claim(decision: MemberCalls | None) -> tuple[str, str, str]:
+    if decision is None:
+        return "–", "–", "too few calibration records for this level"
+    return str(decision.selected), format_percent_estimate(decision.one_calibration), decision.guarantee
+
+
+_MAX_EXHIBITS = 12
+_MAX_UNFOLDED = 6  # documents, or rows of a table, that are not folded
+
+
+def exposed_section(audit: Findings, strongest: str) -> Section:
+    """Members with the highest scores under the strongest recipe."""
+    scores = audit.scores[strongest]
+    member_rows = [
+        row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits
+    ]
+    exhibits = [_make_exhibit(audit, int(row), float(scores[row])) for row in member_rows[:_MAX_EXHIBITS]]
+    note = f"Members with the highest scores under {strongest}, the strongest recipe here."
+    note += _count_equal_nonmembers(audit, scores, member_rows)
+    if audit.heat:
+        baseline = next(iter(audit.heat.values())).against
+        note += f" The deeper a token is marked, the likelier the target finds it than {baseline} does."
+    # Pictures are taken in at a glance; rows and documents are long.
+    n_unfolded = _MAX_EXHIBITS if all(exhibit.png for exhibit in exhibits) else _MAX_UNFOLDED
+    folded = (
+        [Collapsible(f"{len(exhibits) - n_unfolded} more", [Gallery(exhibits[n_unfolded:])])]
+        if len(exhibits) > n_unfolded
+        else []
+    )
+    return Section("Most exposed records", [Gallery(exhibits[:n_unfolded], note=note), *folded] if exhibits else [])
+
+
+def _count_equal_nonmembers(audit: Findings, scores: Floats, member_rows: Sequence[np.intp]) -> str:
+    """State how many non-members score as high as the members shown."""
+    nonmember_scores = scores[~audit.members]
+    lowest = min((scores[row] for row in member_rows[:_MAX_EXHIBITS]), default=np.inf)
+    n_as_high = int((nonmember_scores >= lowest).sum())
+    return f" Of {len(nonmember_scores):,} non-members, {n_as_high:,} score at least as high as the last of them."
+
+
+def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
+    label = (
+        "" if audit.labels is None else f", class {formatting.class_name(int(audit.labels[row]), audit.class_names)}"
+    )
+    caption = f"{audit.ids[row]}{label}, score {score:.4g}"
+    value = audit.exhibits[row]
+    if isinstance(value, str):
+        value = value.replace(ragged.SEPARATOR, "\n")
+        return Exhibit(caption, text=value, heat=mark_tokens(value, audit.heat.get(row)))
+    image = _as_image(value)
+    if image is not None:
+        return Exhibit(caption, png=thumbnail(image))
+    return Exhibit(caption, text=", ".join(f"{number:.4g}" for number in value.ravel()[:64]))
+
+
+def _as_image(value: Array) -> Array | None:
+    """Scale ``[h, w]``, ``[h, w, 3]`` or channels-first arrays to [0, 1]; None for a row of a table."""
+    if value.ndim == 3 and value.shape[0] in (1, 3):
+        value = np.moveaxis(value, 0, -1)
+    if value.ndim == 3 and value.shape[-1] == 1:
+        value = value[..., 0]
+    if value.ndim not in (2, 3) or (value.ndim == 3 and value.shape[-1] != 3):
+        return None
+    low, high = float(value.min()), float(value.max())
+    return (value - low) / (high - low) if high > low else np.zeros(value.shape)
+
+
+def fairness_section(summary: AuditSummary) -> Section:
+    """Blind baseline, covariates, duplicates and record counts."""
+    about = summary.about
+    counts = about.counts
+    texts: Iterable[str] = [
+        _describe_blind_baseline(about.blind_baseline),
+        *([] if summary.adjusted is None else [_describe_covariate_check(summary.adjusted)]),
+        *([] if about.texts is None else [formatting.as_sentence(about.texts.shared)]),
+        f"Exact duplicates across members, non-members and population: {about.duplicates}.",
+        f"{format_counts(counts.members, counts.nonmembers)} were compared. The auditor held {counts.population:,} "
+        f"other records to learn from and {counts.calibration:,} to calibrate with.",
+        *map(formatting.as_sentence, about.warnings),
+    ]
+    return Section("Is the comparison fair?", [*map(Paragraph, texts)])
+
+
+def _describe_covariate_check(adjusted: AdjustmentSummary) -> str:
+    names = comparability.format_covariates(adjusted.adjusted_for)
+    conclusion = "no difference found among those that took part"
+    if adjusted.p_value <= FALSE_ALARM:
+        conclusion = "they can, also among those that took part: the split is confounded"
+    if not adjusted.overlap:
+        conclusion = "hardly any are alike: the split is confounded"
+    return (
+        f"Covariates: can members be told from non-members by {names}? p = {adjusted.p_before:.2g} of all candidates, "
+        f"p = {adjusted.p_value:.2g} of the {adjusted.members + adjusted.nonmembers:,} that took part: {conclusion}."
+    )
+
+
+def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
+    if baseline is None:
+        return "Blind baseline: too few records for one, so a confounded split would go undetected."
+    detectable = "" if baseline.detectable is None else (
+        " A shift of one column would have been found with about 80 % probability from an AUC of "
+        f"{baseline.detectable:.3f} on."
+    )  # fmt: skip
+    conclusion = "it can: the split is confounded" if baseline.confounded else "no difference found"
+    return (
+        "Blind baseline: can a classifier that never sees the model tell members from non-members? "
+        f"AUC {format_estimate(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): "
+        f"{conclusion}.{detectable}"
+    )
+
+
+def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section:
+    """Known share and imputer of partly known records, with curves over several shares.
+
+    Args:
+        audit: the audit reported.
+        related: the same audit under other conditions; those of partly known records are shown beside it.
+    """
+    partial = audit.about.settings.partial
+    if partial is None:
+        return Section("Known share", [])
+    blocks: list[Block] = [Paragraph(_describe_completion(partial)), _completion_table(audit)]
+    audits = sorted((a for a in (audit, *related) if a.about.settings.partial is not None), key=_known_share)
+    if len(audits) > 1:
+        statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr_label(min(audit.fpr))}
+        blocks += [_known_share_chart(audits, statistic, *label) for statistic, label in statistics.items()]
+        blocks.append(_known_share_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
+    return Section("Known share", blocks)
+
+
+def _describe_completion(partial: PartialKnowledgeSettings) -> str:
+    if partial.share == 1.0:
+        return "Every value of every record is known; nothing was completed."
+    draws = f" and {partial.draws} random draws" if partial.draws else ""
+    return (
+        f"The adversary knows {formatting.format_percent(partial.share)} of the values. The others were completed from "
+        f"the population by: {partial.imputer} (the single best completion{draws} of every record). A number made with "
+        "another imputer is another attack's."
+    )
+
+
+def _completion_table(audit: Findings) -> Table:
+    recipes = audit.about.recipes
+    rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
+    return Table(["recipe", "completed by", "queries"], rows, title="How each number was computed")
+
+
+def _tpr_label(level: float) -> tuple[str, float]:
+    return f"TPR at FPR {formatting.format_percent(level)}", level
+
+
+def _known_share(audit: Findings) -> float:
+    partial = audit.about.settings.partial
+    return 1.0 if partial is None else partial.share
+
+
+def _known_share_chart(audits: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
+    curves = {}
+    for recipe in audits[0]:
+        points = [(_known_share(audit), _measure_or_none(audit, recipe, statistic)) for audit in audits]
+        known_points = [(share, estimate) for share, estimate in points if estimate is not None]
+        if known_points:
+            shares = [share for share, _ in known_points]
+            bounds = ([getattr(estimate, bound) for _, estimate in known_points] for bound in ("value", "low", "high"))
+            curves[recipe] = charts.Curve(shares, *bounds)
+    spec = charts.lines(curves, x="known share of the record", y=name, reference=chance)
+    note = "The band is a 95 % interval. The same candidates, with more and more of each record known."
+    return Chart(spec, title=f"{name} by known share", note=note)
+
+
+def _measure_or_none(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
+    """Measure a statistic; None if the recipe was not run or has too few records."""
+    if recipe not in audit.scores:
+        return None
+    try:
+        outcome = audit[recipe].distinct
+        return evaluation.measure(outcome.scores, outcome.members, statistic)
+    except InputError:
+        return None
+
+
+def _known_share_table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
+    whole_audit = next((audit for audit in audits if _known_share(audit) == 1.0), None)
+    rows = []
+    for audit in audits:
+        for recipe in audit:
+            values = [format_estimate(_measure_or_none(audit, recipe, statistic)) for statistic in statistics]
+            queries = str(audit.about.recipes[recipe].queries)
+            rows.append(
+                [f"{_known_share(audit):.0%}", recipe, *values, _gap_to_whole(audit, whole_audit, recipe), queries]
+            )
+    columns = ["known", "recipe", *statistics.values(), "AUC minus that of the whole record", "queries"]
+    note = "The gap's interval is for paired differences, record by record."
+    if whole_audit is None:
+        note = "No gap to the whole record is shown: add the share 1 (known = [..., 'share:1'])."
+    return Table(columns, rows, title="By known share", note=note)
+
+
+def _gap_to_whole(audit: Findings, whole_audit: Findings | None, recipe: str) -> str:
+    if whole_audit is None or whole_audit is audit or recipe not in whole_audit.scores:
+        return "–"
+    outcome, whole_outcome = audit[recipe], whole_audit[recipe]
+    if outcome.counted is not None:  # copies are no further observations
+        outcome, whole_outcome = outcome.on(outcome.counted), whole_outcome.on(outcome.counted)
+    return format_estimate(
+        evaluation.paired_difference(outcome.scores, whole_outcome.scores, outcome.members, "auc"), "+"
+    )
+
+
+def transfer_section(summary: TransferSummary | None) -> Section:
+    """Report section on transfer: expected rates by recipe, and the plane and density ratio behind them."""
+    if summary is None:
+        return Section("Will the false-positive rate carry over to the unseen classes?", [])
+    rows = [
+        [
+            name,
+            "expected to hold" if recipe.holds else "not expected to hold",
+            f"{recipe.expected_fpr:.3f}" if recipe.effective * summary.level >= 1 else "–",
+            f"{recipe.violation:.2g} (p = {recipe.p_value:.2g})",
+        ]
+        for name, recipe in summary.recipes.items()
+    ]
+    first_recipe = next(iter(summary.recipes.values()))
+    note = (
+        f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
+        f"{first_recipe.error:.2g}, {first_recipe.explained:.0%} of its variance explained): the rate carries over to "
+        "the extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
+    )
+    columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
+    dash_note = "A dash: too few seen records resemble the unseen class to resolve a rate."
+    has_dash = any(row[2] == "–" for row in rows)
+    blocks: list[Block] = []
+    for text in dict.fromkeys(recipe.text for recipe in summary.recipes.values()):
+        names = [name for name, recipe in summary.recipes.items() if recipe.text == text]
+        blocks.append(Paragraph(text if len(names) == len(summary.recipes) else f"{', '.join(names)}: {text}"))
+    plane = {"seen records": _coordinates(summary.plane.seen), "query records": _coordinates(summary.plane.query)}
+    blocks.append(
+        Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
+    )
+    ratio = {"seen records": _coordinates(summary.ratio)}
+    blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
+    details = Collapsible("What speaks for and against, recipe by recipe", blocks)
+    table = Table(columns, rows, note=dash_note if has_dash else "")
+    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details])
+
+
+def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+    first, second = np.asarray(points, dtype=np.float64).T
+    return first, second

@@ -1,0 +1,429 @@
+"""The audit from inputs to result: prepare, compute signals, score, check the split, write the run directory."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from divulge import errors, evaluation, store
+from divulge.auditing import comparability, documents, exhibits, forecasts, plausibility, run_metadata, signals
+from divulge.auditing.alignment import align_data
+from divulge.auditing.inputs import check_inputs, check_label_recipes, count_classes
+from divulge.auditing.partial_knowledge import ALL_KNOWN, complete_inputs
+from divulge.auditing.prepared import AuditLog, PreparedAudit
+from divulge.auditing.result import KIND, Audit
+from divulge.auditing.signals import compute_signals, score_recipe
+from divulge.dossier import Dossier, Draft
+from divulge.errors import InputError
+from divulge.evaluation import blind
+from divulge.evaluation.covariates import adjust
+from divulge.evidence import query_target
+from divulge.references.progress import silent
+from divulge.request import AuditData, AuditOptions, Duplicates, Outputs, UnknownClasses
+from divulge.results import Accuracy, BlindBaseline, RunMetadata, collect_environment, to_json_values
+from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
+from divulge.types import Records
+from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from divulge.auditing.forecasts import Forecast
+    from divulge.evidence import Measurements
+    from divulge.references import Progress
+    from divulge.results import AuditSettings, TransferSummary
+    from divulge.types import Floats
+
+
+def audit(
+    target: Any,
+    *,
+    members: Records,
+    nonmembers: Records,
+    population: Records | None = AuditData.population,
+    recipes: Sequence[Any] = AuditOptions.recipes,
+    references: Any = AuditOptions.references,
+    unseen_classes: Sequence[int | str] = AuditData.unseen_classes,
+    fpr: Sequence[float] = AuditOptions.fpr,
+    groups: Sequence[str] | None = AuditData.groups,
+    known: Any = AuditData.known,
+    covariates: Any = AuditData.covariates,
+    imputer: Any = AuditOptions.imputer,
+    calibration: float = AuditOptions.calibration,
+    duplicates: Duplicates = AuditOptions.duplicates,
+    outputs: Outputs = AuditOptions.outputs,
+    unknown_classes: UnknownClasses = AuditOptions.unknown_classes,
+    device: str = AuditOptions.device,
+    texts: bool = AuditOptions.texts,
+    seed: int = AuditOptions.seed,
+    out: str | Path | Draft | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    pool: str | Path | None = None,
+    plan: Mapping[str, Any] | None = None,
+    expect: Callable[[Forecast], object] | None = None,
+) -> Audit:
+    """Measure how well an adversary can tell ``target``'s training records from others.
+
+    Args:
+        target: a torch module, scikit-learn classifier, callable, anything with ``logits(records)``, or with
+            ``labels(records)`` for recipes that ask for labels alone.
+        members: records the target was trained on.
+        nonmembers: records of the same kind that it was not trained on.
+        population: other data that the auditor holds, known not to be in the training set; may lack classes. A quarter
+            (``calibration``) is set aside: attacks never learn from it, its scores are the null
+            distribution of every decision.
+        recipes: names (`divulge list` shows them), `divulge.recipes.Recipe` objects or "module:Class".
+        references: how reference models are trained (`divulge.references.Train`); needed by some recipes.
+        unseen_classes: classes of which the auditor holds no records.
+        fpr: false-positive rates to report.
+        groups: a subgroup's name for each member, then for each non-member.
+        known: which values of a record the adversary knows: bool, of one record's shape or with one mask for each
+            member, then each non-member; or words such as "share:0.4" (`divulge.completion.mask`). Unknown
+            values are never read, except to refuse duplicates across the sets and to tell whether two runs are of
+            the same candidates. None: whole records.
+        covariates: what else may differ between members and non-members and move the scores, such as age, source or
+            date: a table (name → a value for each member, then each non-member) or an array. Verdict and gate judge
+            scores adjusted for it; of texts always for length, years named and topic besides.
+        imputer: completes them from the population: of `divulge.completion`, or a function; None for the
+            class-conditional Gaussian.
+        calibration: share of the population set aside.
+        duplicates: what to do about records that occur in several sets: "error", "drop" or "keep".
+        outputs: "logits" or "probabilities": what ``target`` returns, if it is a module or callable.
+        unknown_classes: what to do about records of a class that the target was not fitted on: "error" or "drop".
+        device: where a torch module runs: "auto", "cpu", "cuda", "mps".
+        texts: whether the most exposed documents are kept as they are in the run directory and shown in the report.
+        seed: of every random draw.
+        out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
+        overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
+        progress: called with (done, total, note) while reference models are trained.
+        pool: where finished reference models are kept and found; ``out/pool`` when None.
+        plan: the plan the arguments came from, to be kept in the run directory.
+        expect: called with what the audit will take (`divulge.auditing.Forecast`) before it starts, such as ``print``.
+
+    Returns:
+        An `Audit`: ``result["lira"].auc``, ``result["lira"].tpr_at_fpr(0.01)``, ``result.report(path)``.
+
+    Raises:
+        divulge.InputError: anything that does not fit, before work starts: NaN or infinity, shapes, labels
+            out of range or missing, duplicates across the sets, an unknown recipe, an unseen class that the
+            population holds or the candidates lack, too few non-members for ``fpr``, logits that are
+            probabilities, a directory in use, more than fits into memory, a mask that does not fit or knows nothing
+            of some record.
+
+    Examples:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> def records(n):
+        ...     return Records(rng.normal(size=(n, 2)), rng.integers(0, 2, n))
+        >>> honest = lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1)
+        >>> found = audit(honest, members=records(200), nonmembers=records(200), population=records(200),
+        ...               recipes=["loss"])
+        >>> found["loss"].auc.low < 0.5 < found["loss"].auc.high
+        True
+    """
+    check_bool(overwrite, "overwrite")
+    check_bool(texts, "texts")
+    check_string(device, "device")
+    out_folder = None if out is None or isinstance(out, Draft) else check_path(out, "out")
+    pool_folder = None if pool is None else check_path(pool, "pool")
+    if progress is not None:
+        require_callable(progress, "progress")
+    options = AuditOptions(
+        recipes=recipes,
+        references=references,
+        fpr=fpr,
+        imputer=imputer,
+        calibration=calibration,
+        duplicates=duplicates,
+        outputs=outputs,
+        unknown_classes=unknown_classes,
+        device=device,
+        texts=texts,
+        seed=seed,
+    )
+    subject = AuditData(
+        members=members,
+        nonmembers=nonmembers,
+        population=population,
+        unseen_classes=unseen_classes,
+        groups=groups,
+        known=known,
+        covariates=covariates,
+    )
+    if expect is not None:
+        require_callable(expect, "expect")
+    prepared, settings = _prepare_audit(target, subject, options, progress or silent, pool_folder)
+    forecasts.check_memory_fits(prepared, on_disk=out is not None)
+    if expect is not None:
+        with errors.user_code_errors("expect"):
+            expect(forecasts.make_forecast(prepared, on_disk=out is not None))
+    if isinstance(out, Draft):
+        return _run_into(prepared, tuple(fpr), settings, plan, out)
+    if out_folder is None:
+        return _run_audit(prepared, tuple(fpr), settings, None)
+    covariate_columns = (
+        []
+        if prepared.inputs.covariates is None
+        else [part for pair in prepared.inputs.covariates.items() for part in pair]
+    )
+    digest, kept_files = store.digest(settings, *covariate_columns), (documents.ANSWERS_FILE,)
+    with Dossier(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
+        return _run_into(prepared, tuple(fpr), settings, plan, draft)
+
+
+def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast:
+    """Forecast an audit; everything is checked as in `audit`, and ten records are scored.
+
+    Raises:
+        divulge.InputError: as `audit`, before work starts.
+    """
+    prepared, _ = _prepare_audit(target, subject, options, silent, None)
+    forecasts.check_memory_fits(prepared, on_disk=True)
+    return forecasts.add_scoring_time(prepared, forecasts.make_forecast(prepared, on_disk=True))
+
+
+def _prepare_audit(
+    target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
+) -> tuple[PreparedAudit, AuditSettings]:
+    """Check and align all inputs; also return the settings that determine the run."""
+    check_choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
+    adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
+    aligned = align_data(subject, adapted_target, options.unknown_classes)
+    aligned_target, subject = aligned.target, aligned.subject
+    has_documents = documents.is_language_model(aligned_target)
+    checked = check_inputs(subject, options, documents=has_documents)
+    checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
+    if not isinstance(aligned_target, GivesLogits | GivesTokens):
+        check_label_recipes(checked.recipes)
+    if isinstance(aligned_target, Endpoint):
+        documents.check_endpoint_recipes(checked.recipes)
+    inputs, partial_knowledge = complete_inputs(checked, options.imputer, options.seed)
+    references = documents.open_references(inputs, options.references) if has_documents else options.references
+    views = (inputs.everything,) if partial_knowledge is None else partial_knowledge.views
+    versions = signals.make_version_views(inputs.recipes, views[0], options.seed, len(views))
+    views = (*views, *versions.views)
+    n_classes = count_classes(aligned_target, inputs)
+    signals.check_white_box(aligned_target, references, inputs.recipes, inputs.candidates)
+    prepared = PreparedAudit(
+        inputs, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
+        keep_texts=options.texts, version_views=versions.places,
+    )  # fmt: skip
+    partial_metadata = (
+        None if subject.known is None else ALL_KNOWN if partial_knowledge is None else partial_knowledge.metadata()
+    )
+    return prepared, run_metadata.describe_settings(
+        checked, options, references, run_metadata.describe_target(adapted_target), partial_metadata
+    )
+
+
+def _run_into(
+    prepared: PreparedAudit,
+    fpr: tuple[float, ...],
+    settings: AuditSettings,
+    plan: Mapping[str, Any] | None,
+    draft: Draft,
+) -> Audit:
+    """Run the audit and write everything into ``draft``."""
+    target = documents.with_journal(prepared.target, draft.path)
+    prepared = replace(
+        prepared, target=target, pool=prepared.pool or draft.home / "pool", scratch_folder=draft.path / ".signals"
+    )
+    result = _run_audit(prepared, fpr, settings, draft.home)
+    (draft.path / documents.ANSWERS_FILE).unlink(missing_ok=True)
+    draft.write_plan(plan or to_json_values(settings))
+    result.save(draft, {} if plan is None else plan_files(plan, draft.path))
+    return result
+
+
+def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
+    """Return the model and data files that a plan names, by role."""
+    folder = home / str(plan.get("folder", "."))
+    target = plan.get("target", {})
+    file_names = {"model": None if "endpoint" in target else target.get("model")} | dict(plan.get("data", {}))
+    return {
+        role: [folder / name] for role, name in file_names.items() if isinstance(name, str) and (folder / name).exists()
+    }
+
+
+def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditSettings, path: Path | None) -> Audit:
+    """Run a prepared audit: signals, scores, checks of the split, metadata."""
+    inputs, layout, log = prepared.inputs, prepared.layout, AuditLog()
+    views = (
+        documents.compute_document_signals(prepared, log)
+        if documents.is_language_model(prepared.target)
+        else compute_signals(prepared, log)
+    )
+    if not documents.is_language_model(prepared.target):
+        _record_predictions(prepared, log)
+    names = signals.signal_names(inputs.recipes)
+    scoring = {
+        r.name: partial(score_recipe, r, names[r.name], views, prepared.version_views.get(r.name, ()))
+        for r in inputs.recipes
+    }
+    results = {name: log.run_timed(f"attack {name}", work) for name, work in scoring.items()}
+    log.warnings += [f"{name}: {note}" for name, scored in results.items() for note in scored.notes]
+    scores = {name: scored.scores[layout.candidate_rows] for name, scored in results.items()}
+    calibration = {name: scored.scores[layout.calibration_rows] for name, scored in results.items()}
+    blind_baseline = log.run_timed("blind baseline", lambda: _blind_baseline(prepared, log))
+    text_split = log.run_timed("comparison of texts", partial(comparability.compare_texts, prepared))
+    covariates = log.run_timed("covariates", partial(comparability.collect_covariates, prepared))
+    explain = partial(log.run_timed, "scores less what records explain", partial(_unexplained_scores, prepared, scores))
+    # Of texts the covariates already hold what their words, years and lengths explain.
+    has_texts, adjustment = inputs.candidates.x.dtype == object, None
+    unexplained = {} if has_texts else explain()
+    if covariates is not None:
+        groups = inputs.duplicate_groups
+        work = partial(
+            adjust, scores, inputs.truth, covariates, seed=prepared.seed, groups=groups, unexplained=unexplained
+        )
+        adjustment = log.run_timed("covariates", work)
+    if has_texts and adjustment is None:
+        unexplained = explain()
+    transfer = log.run_timed("transfer", lambda: _transfer(prepared, calibration, views[0], max(fpr)))
+    shown_values = exhibits.choose_exhibits(inputs.candidates, inputs.truth, scores, texts=prepared.keep_texts)
+    about = RunMetadata(
+        settings=settings,
+        recipes=run_metadata.recipe_metadata(prepared, log, results, fpr),
+        counts=run_metadata.count_records(prepared),
+        duplicates=inputs.duplicates,
+        blind_baseline=blind_baseline,
+        texts=text_split,
+        transfer=transfer,
+        warnings=(*comparability.text_warnings(text_split), *inputs.warnings, *log.warnings),
+        environment=collect_environment(),
+        timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
+        engine="; ".join(dict.fromkeys(log.engines)),
+        accuracy=_target_accuracy(prepared, log),
+        token_fit=log.token_fit,
+        single_answer=log.predicted_labels is not None
+        and plausibility.gives_single_answer(prepared, log.predicted_labels),
+    )
+    return Audit(
+        scores=scores,
+        calibration=calibration,
+        signals={name: values[layout.candidate_rows] for name, values in views[0].target.items()},
+        ids=np.asarray(inputs.candidates.ids),
+        members=inputs.truth,
+        labels=inputs.candidates.y,
+        calibration_labels=inputs.calibration.y,
+        unseen_classes=inputs.unseen_classes,
+        fpr=fpr,
+        about=about,
+        exhibits=shown_values,
+        heat=exhibits.compute_heat(prepared, views[0], shown_values),
+        groups=inputs.groups,
+        covariates=covariates,
+        adjustment=adjustment,
+        path=path,
+        class_names=inputs.candidates.class_names,
+        unexplained_scores=unexplained,
+        duplicate_groups=inputs.duplicate_groups,
+    )
+
+
+def _record_predictions(prepared: PreparedAudit, log: AuditLog) -> None:
+    """Query the predicted labels of the candidates, if no signal has queried the target for them."""
+    if log.predicted_labels is None and isinstance(prepared.target, GivesLogits | GivesLabels):
+        log.predicted_labels = query_target(prepared.target, prepared.views[0][: prepared.layout.candidates], ())[1]
+
+
+def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
+    """Return the target's accuracy on members and non-members; None without classes."""
+    inputs = prepared.inputs
+    if log.predicted_labels is None or inputs.candidates.y is None:
+        return None
+    is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.y
+    shares = [
+        evaluation.intervals.proportion(int(is_correct[rows].sum()), int(rows.sum()))
+        for rows in (inputs.truth, ~inputs.truth)
+    ]
+    return Accuracy(*shares, completed=prepared.partial_knowledge is not None)
+
+
+def _transfer(
+    prepared: PreparedAudit, calibration: Mapping[str, Floats], measured: Measurements, level: float
+) -> TransferSummary | None:
+    """Assess whether thresholds from seen classes hold on unseen ones; None without unseen classes."""
+    labels, features = prepared.inputs.candidates.y, measured.features
+    if not prepared.inputs.unseen_classes or labels is None or features is None:
+        return None
+    unseen = features[prepared.layout.candidate_rows][np.isin(labels, prepared.inputs.unseen_classes)]
+    return comparability.assess_thresholds(
+        calibration, features[prepared.layout.calibration_rows], unseen, level, prepared.seed
+    )
+
+
+def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
+    """Classify members without the model; None (with a warning) if there are too few records."""
+    inside, records = prepared.inputs.truth, prepared.inputs.candidates
+    y = records.y
+    member_labels, nonmember_labels = (None, None) if y is None else (y[inside], y[~inside])
+    try:
+        baseline = blind.baseline(
+            records.x[inside], records.x[~inside], prepared.seed, y_members=member_labels, y_nonmembers=nonmember_labels
+        )
+    except InputError as error:
+        log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
+        return None
+    differences: tuple[str, ...] = ()
+    if baseline.confounded and (records.x.dtype != object or y is not None):
+        differences = evaluation.differences(records.x, inside, y)
+    return BlindBaseline(
+        **{field.name: getattr(baseline, field.name) for field in fields(baseline)}, differences=differences
+    )
+
+
+def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the candidates' scores less what the records alone explain."""
+    records = prepared.inputs.candidates
+    return blind.adjust_scores(scores, records.x, records.y, prepared.seed)
+
+
+def over_shares(
+    target: Any,
+    *,
+    known: Sequence[Any],
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    pool: str | Path | None = None,
+    expect: Callable[[Forecast], object] | None = None,
+    **arguments: Any,
+) -> list[Audit]:
+    """Run one audit for each entry of ``known``; the report of the first shows all, by known share.
+
+    With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
+    all use the reference models in ``pool``: what saw no candidate is trained once for all shares.
+
+    Args:
+        target: as for `divulge.audit`.
+        known: masks or words, as for `divulge.audit`; ``"share:1"`` adds the whole record to compare with.
+        out: run directory, or None.
+        overwrite: replace a finished run in ``out``.
+        pool: where finished reference models are kept and found; ``out/pool`` when None.
+        expect: called with what the first of the audits will take, before it starts.
+        arguments: every other argument of `divulge.audit`.
+
+    Raises:
+        divulge.InputError: nothing in ``known``, or what `divulge.audit` refuses.
+    """
+    if isinstance(known, str) or not len(known):
+        raise InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
+    if out is None:
+        callbacks = [expect, *[None] * (len(known) - 1)]
+        pairs = zip(known, callbacks, strict=True)
+        return [audit(target, known=mask, pool=pool, expect=first_audit, **arguments) for mask, first_audit in pairs]
+    key = store.digest("shares", *known, *run_metadata.describe_arguments(arguments))
+    with Dossier(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
+        shared_pool = draft.home / "pool" if pool is None else pool
+        first_audit = audit(target, known=known[0], out=draft, pool=shared_pool, expect=expect, **arguments)
+        other_audits = {}
+        for number, mask in enumerate(known[1:], start=1):
+            with draft.part(f"known-{number}", KIND, key) as part:
+                other_audits[part.path.name] = audit(target, known=mask, out=part, pool=shared_pool, **arguments)
+        first_audit.report(draft.path / "report.html", beside=other_audits)
+    return [first_audit, *other_audits.values()]
