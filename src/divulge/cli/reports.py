@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from divulge import auditing, dossier, identification, results, store, tables, validation
     from divulge.auditing import records_table
-    from divulge.canaries import kept as canaries_kept
     from divulge.extraction import kept as extraction_kept
     from divulge.identification import finished_run, from_tables
     from divulge.report import html, markdown, pdf
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from divulge.results import provenance
 else:
     validation = lazy.module("divulge.validation")
-    canaries_kept = lazy.module("divulge.canaries.kept")
+    canary_audit = lazy.module("divulge.canaries.canary_audit")
     extraction_kept = lazy.module("divulge.extraction.kept")
     auditing = lazy.module("divulge.auditing")
     dossier = lazy.module("divulge.dossier")
@@ -98,7 +97,7 @@ def _page(run: Path) -> Page:
     pages: dict[str, Callable[[Path], Page]] = {
         "identification": lambda run: from_tables.report_page(run),
         "extraction": lambda run: extraction_kept.page(run),
-        "canary-audit": lambda run: canaries_kept.page(run),
+        "canary-audit": lambda run: canary_audit.report_page(run),
     }
     return pages.get(dossier.Dossier(run).kind(), lambda run: auditing.load(run).page())(run)
 
@@ -116,7 +115,7 @@ def _results(run: Path) -> dict[str, Any]:
     summaries: dict[str, Callable[[], Any]] = {
         "identification": lambda: finished_run.load_summary(run),
         "extraction": lambda: extraction_kept.summary(run),
-        "canary-audit": lambda: canaries_kept.summary(run),
+        "canary-audit": lambda: canary_audit.load_summary(run),
     }
     summary = summaries.get(dossier.Dossier(run).kind(), lambda: auditing.load(run).summary())()
     return {

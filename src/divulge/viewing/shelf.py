@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from divulge import auditing, store
 from divulge.auditing.result import KIND as AUDIT
-from divulge.canaries import kept as canaries_kept
-from divulge.canaries.game import KIND as CANARIES
+from divulge.canaries import canary_audit as canaries_kept
+from divulge.canaries.canary_audit import RUN_TYPE as CANARIES
 from divulge.dossier import ReplacedError, mark
 from divulge.errors import InputError
 from divulge.extraction import kept as extraction_kept
@@ -38,7 +38,7 @@ _PAGES: dict[str, Callable[[Path], Page]] = {
     AUDIT: lambda path: auditing.load(path).page(),
     IDENTIFICATION: lambda path: from_tables.report_page(path),
     EXTRACTION: lambda path: extraction_kept.page(path),
-    CANARIES: lambda path: canaries_kept.page(path),
+    CANARIES: lambda path: canaries_kept.report_page(path),
 }
 
 
@@ -207,7 +207,7 @@ def _verdict(place: Place) -> tuple[Tone, str]:
             given = extraction_kept.summary(place.path)
             return given.tone, given.verdict
         if place.kind == CANARIES:
-            proved = canaries_kept.summary(place.path)
+            proved = canaries_kept.load_summary(place.path)
             return proved.tone, proved.verdict
     except ReplacedError:
         raise
