@@ -6,7 +6,7 @@ import pytest
 
 from divulge.auditing import compare_page
 from divulge.auditing.compare import Difference
-from divulge.identification import from_tables
+from divulge.identification import finished_run, from_tables
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
 from divulge.report import charts, markdown, regulators
