@@ -78,9 +78,9 @@ def _adversary(summary: ExtractionSummary) -> str:
     """Describe who can do this; draws are computed, so nobody has to make them."""
     position = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}[summary.place]
     return (
-        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model to go "
-        "on. What is likely within so many draws was computed from the model's probabilities; the adversary would draw, and "
-        "need not see them."
+        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
+        "to go on. What is likely within so many draws was computed from the model's probabilities; the adversary "
+        "would draw, and need not see them."
     )
 
 
