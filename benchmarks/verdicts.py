@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from divulge.auditing.compare import gate
-from divulge.auditing.nominal import realised
+from divulge.auditing.findings import realised_fpr
 from null_models import ANSWERS, INFORMED, audited
 from score_audits import KINDS, null, scored, sizes
 
@@ -48,7 +48,7 @@ def wrong(runs: int) -> None:
                 audit = null(rng, kind, m, n, 8)
                 broken += any(ruling.state == "broken" for ruling in gate(audit, POLICIES))
                 outcomes = [audit[name] for name in audit]
-                nulls = [realised(one.scores[~one.members], one.calibration, 0.1, tests=8) for one in outcomes]
+                nulls = [realised_fpr(one.scores[~one.members], one.calibration, 0.1, tests=8) for one in outcomes]
                 alarms += any(one.broken for one in nulls)
                 answers.append(audit.verdict.answer)
             cells = [f"{broken / runs:.3f}", *shares(answers), f"{alarms / runs:.3f}"]

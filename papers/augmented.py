@@ -18,7 +18,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.attacks import RMIA, Averaged, LiRA, MajorityRMIA
-from divulge.evidence import of_logits
+from divulge.evidence import signals_from_logits
 from divulge.references import splits
 from divulge.signals.versions import ImageVersions, NoisyVersions
 from divulge.targets import TorchTarget
@@ -92,7 +92,7 @@ def evidences(load, make, n, epochs, versions, seed, *, moved):
     told = []
     for model, part in enumerate(parts):
         target = trained(make, x[part], y[part], classes, 1000 * seed + model, epochs, moved=moved)
-        told.append([of_logits(target.logits(version), y, SIGNALS) for version in asked])
+        told.append([signals_from_logits(target.logits(version), y, SIGNALS) for version in asked])
         if not model:
             right = (target.logits(everything).argmax(axis=1) == y).astype(float)
             print(f"accuracy: members {right[:n].mean():.3f}, others {right[n : 2 * n].mean():.3f}", flush=True)

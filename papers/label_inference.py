@@ -21,7 +21,7 @@ import tracemalloc
 import numpy as np
 
 from divulge import labels
-from divulge.labels.oracles import score
+from divulge.labels.oracles import compute_score
 from label_data import data
 
 METHODS = ("theorem3", "theorem14", "positional", "weighing", "auto")
@@ -62,7 +62,7 @@ GAUSSIAN = [(1e-4, None, 256), (1e-3, None, 480), (1e-2, 1000, 1000), (0.1, 1760
 def seeds_right(spec: labels.OracleSpec, y: np.ndarray, plan: labels.QueryPlan, seeds: int) -> tuple[int, int, float]:
     """Seeds with every label right, labels ever certain and wrong, mean wrong labels; seeds shuffle the rows."""
     orders = [np.random.default_rng(seed).permutation(y) if seed else y for seed in range(seeds)]
-    exact = np.array([[score(spec, truth, query) for truth in orders] for query in plan.queries]).T
+    exact = np.array([[compute_score(spec, truth, query) for truth in orders] for query in plan.queries]).T
     right = bad = 0
     wrong = 0.0
     for seed, (truth, answers) in enumerate(zip(orders, exact, strict=True)):
@@ -198,7 +198,7 @@ def speed() -> None:
 def decoding(method: str, block: int | None, bound: str) -> None:
     """Time and peak memory from integer sums to labels, and from answers to labels with their certainty."""
     plan = labels.design(labels.OracleSpec(n=1_000_000, noise=1e-9), method, block=block)
-    part = plan.inner.questions[0]
+    part = plan.inner.digit_plans[0]
     rng = np.random.default_rng(0)
     sums, truth = [], []
     for shape, repeats in zip(part.code.shapes, part.code.repeats, strict=True):

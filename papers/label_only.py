@@ -18,7 +18,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.attacks import Residual, Threshold
-from divulge.evidence import of_logits
+from divulge.evidence import signals_from_logits
 from divulge.references import Train
 from divulge.signals import BoundaryDistance, NoiseRobustness
 from divulge.signals.boundary import _Plane, _rounds, _Search, _starts
@@ -99,7 +99,12 @@ def main() -> None:
                 rows.setdefault(f"{what}, residual", []).append((dv.evaluation.auc(left, member).value, 0, 0))
 
             logits = target.logits(records)
-            add("LOSS (not label-only)", of_logits(logits, records.y, ("negative-loss",))[:, 0], len(records), 0.0)
+            add(
+                "LOSS (not label-only)",
+                signals_from_logits(logits, records.y, ("negative-loss",))[:, 0],
+                len(records),
+                0.0,
+            )
             add("right or wrong", (logits.argmax(axis=1) == records.y).astype(float), len(records), 0.0)
             for budget in BUDGETS:
                 for signal in (BoundaryDistance(queries=budget), NoiseRobustness(queries=budget)):

@@ -19,7 +19,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.attacks import RMIA, BaVarIA, Learned, LiRA, Threshold
-from divulge.evidence import of_logits
+from divulge.evidence import signals_from_logits
 from divulge.signals import classification
 from membership import SIZES, Case
 from membership_tables import TITLES
@@ -76,7 +76,7 @@ def scores(case: Case, number: int) -> dict[str, np.ndarray]:
     told, logits = case.target.logits(case.records), hidden(net, case.data.x) @ weights(net).T
     found = {}
     for name, (signal, attack) in ATTACKS.items():
-        ours, theirs = (of_logits(z, case.data.y, (signal,))[:, 0] for z in (told, logits))
+        ours, theirs = (signals_from_logits(z, case.data.y, (signal,))[:, 0] for z in (told, logits))
         evidence = dv.Evidence(
             ours[asked], theirs[None, asked], None, ours[free], theirs[None, free],
             population_trained_on=np.isin(free, own)[None],

@@ -22,7 +22,7 @@ import divulge as dv
 from divulge import completion, signals, store
 from divulge.attacks import Learned, LiRA, LogRatio
 from divulge.evaluation import auc, tpr_at_fpr
-from divulge.evidence import of_logits
+from divulge.evidence import signals_from_logits
 from divulge.targets import TorchTarget
 from partial_cases import AUXILIARY, CASES, DRAWS, NAMES, Case, Cell, N
 
@@ -33,7 +33,7 @@ EDITION = {"offline": 2, "online": 3, "imputers": 1, "descent": 1, "matching": 1
 
 def both(logits, labels):
     """What is kept of a reference model's answer."""
-    return of_logits(logits, labels, NAMES)
+    return signals_from_logits(logits, labels, NAMES)
 
 
 def offline(cell: Cell, places, pool) -> dict:

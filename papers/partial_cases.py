@@ -13,7 +13,7 @@ from torch import nn
 import divulge as dv
 from divulge import completion
 from divulge.demo import fashion_mnist
-from divulge.evidence import of_logits
+from divulge.evidence import signals_from_logits
 from divulge.targets import TorchTarget
 
 N, AUXILIARY, DRAWS = 800, 4000, 8
@@ -208,4 +208,4 @@ class Cell:
     def signals(self, x) -> np.ndarray:
         """Both signals of the target, ``[2, n]``."""
         records = dv.Records(np.asarray(x, dtype=np.float32), self.pool.y)
-        return of_logits(self.target.logits(records), records.y, NAMES).T
+        return signals_from_logits(self.target.logits(records), records.y, NAMES).T

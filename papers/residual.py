@@ -16,7 +16,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.attacks import LiRA, Residual
-from divulge.evidence import of_logits
+from divulge.evidence import signals_from_logits
 from divulge.references import Train
 from divulge.targets import TorchTarget
 from partial_cases import adult, fashion
@@ -41,7 +41,7 @@ def answers(name, seed):
     rng, told = np.random.default_rng(100 + seed), []
     for model, part in enumerate((order[:N], *(rng.choice(beyond, N, replace=False) for _ in range(REFERENCES + 1)))):
         target = TorchTarget(train.one(dv.Records(x[part], y[part]), seed=model, classes=classes), device="cpu")
-        told.append(of_logits(target.logits(everything), y[rows], ("scaled-logit",))[:, 0])
+        told.append(signals_from_logits(target.logits(everything), y[rows], ("scaled-logit",))[:, 0])
     return np.array(told[:-1]), told[-1], x[rows], y[rows]
 
 

@@ -23,7 +23,7 @@ from scipy import stats
 import divulge as dv
 from divulge import references, store
 from divulge.attacks import Auto, Learned
-from divulge.evidence import features, of_logits
+from divulge.evidence import regression_features, signals_from_logits
 from divulge.signals import internals
 from membership import MODELS, SIZES, Case
 from membership_tables import TITLES, averaged, clipped, over_seeds, short, signed
@@ -62,7 +62,7 @@ Scores = dict[str, np.ndarray]
 def of_outputs(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
     """What is asked of outputs, ``[n, 3]``."""
     own = logits[np.arange(len(y)), y] - logits.mean(axis=1)
-    return np.column_stack([of_logits(logits, y, OUTPUTS), own])
+    return np.column_stack([signals_from_logits(logits, y, OUTPUTS), own])
 
 
 def evidences(case: Case) -> tuple[dict[str, dv.Evidence], dict[str, np.ndarray]]:
@@ -79,7 +79,7 @@ def evidences(case: Case) -> tuple[dict[str, dv.Evidence], dict[str, np.ndarray]
         signal=of_outputs, inside=look,
     )  # fmt: skip
     told = np.hstack([of_outputs(case.target.logits(some), labels), look(case.target, some)])
-    seen = features(dv.Records(case.data.raw[rows], labels), np.arange(len(rows)) >= len(asked), case.seed)
+    seen = regression_features(dv.Records(case.data.raw[rows], labels), np.arange(len(rows)) >= len(asked), case.seed)
     made = {}
     for at, name in enumerate((*OUTPUTS, CENTRED, *INSIDE)):
         values, others = told[:, at], fitted.outputs[0][:, :, at]

@@ -19,7 +19,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.attacks import LiRA, at_risk
-from divulge.evidence import of_logits
+from divulge.evidence import signals_from_logits
 from divulge.targets import TorchTarget
 from partial_cases import adult, fashion, location
 
@@ -43,7 +43,7 @@ def trained(x, y, classes, seed, everything, labels):
             traces.append(nn.functional.cross_entropy(model(x), y, reduction="none").numpy())
         if epoch in STOPS:
             logits = TorchTarget(model, device="cpu").logits(dv.Records(everything))
-            told[epoch] = of_logits(logits, labels, ("scaled-logit", "negative-loss"))
+            told[epoch] = signals_from_logits(logits, labels, ("scaled-logit", "negative-loss"))
     return np.array(traces), told
 
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge.auditing.compare import gate
-from divulge.auditing.nominal import realised
+from divulge.auditing.findings import realised_fpr
 from null_models import ANSWERS, INFORMED, audited
 from score_audits import KINDS, null, scored, sizes
 
@@ -108,5 +108,5 @@ def test_a_false_positive_rate_that_is_kept_is_seldom_called_too_high(kind):
     for _ in range(100):
         audit = null(rng, kind, 10, 400, 4)
         outcomes = [audit[name] for name in audit]
-        alarms += any(realised(one.scores[~one.members], one.calibration, 0.1, tests=4).broken for one in outcomes)
+        alarms += any(realised_fpr(one.scores[~one.members], one.calibration, 0.1, tests=4).broken for one in outcomes)
     assert alarms <= most(100)

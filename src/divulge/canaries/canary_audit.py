@@ -18,7 +18,7 @@ from divulge.canaries.proof import Claim, Proof, check_both_sides, prove, prove_
 from divulge.dossier import Dossier
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
-from divulge.evidence import concatenate, of_target
+from divulge.evidence import concatenate_records, target_signals
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.report import html, origin
 from divulge.results import CanarySummary, LeastEpsilon, environment, provenance
@@ -287,7 +287,7 @@ def play(
     games, targets = [], []
     for i in range(n_runs):
         planted = canaries.redrawn(seeds.derive_seed(start, "canaries", "run", i))
-        training = concatenate([data, planted.insert]) if planted.included.any() else data
+        training = concatenate_records([data, planted.insert]) if planted.included.any() else data
         targets.append(_train(train, training, seeds.derive_seed(start, "training", i)))
         games.append((planted, _score(targets[-1], planted, recipe, population, None, outputs, device, start)))
     scores = np.concatenate([scored[0] for _, scored in games])
@@ -406,7 +406,9 @@ def _score_by_outputs(target: GivesLogits, canaries: Canaries, recipe: Recipe) -
     learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
     if learns or isinstance(signal, PartialSignal | PreparedSignal):
         raise InputError(f"population: {recipe.name!r} learns from other records, and none are given")
-    values = of_target(target, records, (signal,))[:, 0] if isinstance(signal, str) else signal.measure(target, records)
+    values = (
+        target_signals(target, records, (signal,))[:, 0] if isinstance(signal, str) else signal.measure(target, records)
+    )
     scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.y))
     return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)
 

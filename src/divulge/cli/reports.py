@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from divulge import auditing, dossier, identification, results, store, tables, validation
-    from divulge.auditing import records_table
+    from divulge.auditing import result as audit_result
+    from divulge.canaries import canary_audit
+    from divulge.extraction import result as extraction_result
     from divulge.identification import finished_run, from_tables
     from divulge.report import html, markdown, pdf
     from divulge.report.page import Page
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 else:
     validation = lazy.module("divulge.validation")
     canary_audit = lazy.module("divulge.canaries.canary_audit")
-    result = lazy.module("divulge.extraction.result")
+    extraction_result = lazy.module("divulge.extraction.result")
     auditing = lazy.module("divulge.auditing")
     dossier = lazy.module("divulge.dossier")
     html = lazy.module("divulge.report.html")
@@ -32,7 +34,7 @@ else:
     markdown = lazy.module("divulge.report.markdown")
     pdf = lazy.module("divulge.report.pdf")
     provenance = lazy.module("divulge.results.provenance")
-    records_table = lazy.module("divulge.auditing.records_table")
+    audit_result = lazy.module("divulge.auditing.result")
     results = lazy.module("divulge.results")
     store = lazy.module("divulge.store")
     tables = lazy.module("divulge.tables")
@@ -95,7 +97,7 @@ def _written(run: Path, name: str, path: Path) -> Path:
 def _page(run: Path) -> Page:
     pages: dict[str, Callable[[Path], Page]] = {
         "identification": lambda run: from_tables.report_page(run),
-        "extraction": lambda run: result.report_page(run),
+        "extraction": lambda run: extraction_result.report_page(run),
         "canary-audit": lambda run: canary_audit.report_page(run),
     }
     return pages.get(dossier.Dossier(run).kind(), lambda run: auditing.load(run).page())(run)
@@ -113,7 +115,7 @@ def _results(run: Path) -> dict[str, Any]:
     made = provenance.read(run)
     summaries: dict[str, Callable[[], Any]] = {
         "identification": lambda: finished_run.load_summary(run),
-        "extraction": lambda: result.load_summary(run),
+        "extraction": lambda: extraction_result.load_summary(run),
         "canary-audit": lambda: canary_audit.load_summary(run),
     }
     summary = summaries.get(dossier.Dossier(run).kind(), lambda: auditing.load(run).summary())()
@@ -129,8 +131,10 @@ def _records(run: Path, path: Path, kind: str) -> None:
         raise InputError("--format: selection.parquet in the run directory has one row per document already")
     if ran == "canary-audit":
         raise InputError("--format: scores.npz in the run directory has the score of every canary already")
-    frame = result.load_documents(run) if ran == "extraction" else records_table.table(auditing.load(run))
+    frame = (
+        extraction_result.load_documents(run) if ran == "extraction" else audit_result.records_table(auditing.load(run))
+    )
     if kind == "csv":
-        store.write_file(path, lambda out: tables.write_csv(records_table.for_spreadsheets(frame), out))
+        store.write_file(path, lambda out: tables.write_csv(audit_result.escape_formulas(frame), out))
     else:
         store.write_file(path, lambda out: tables.write_parquet(frame, out))

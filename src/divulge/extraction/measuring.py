@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import store
-from divulge.auditing import text_split
+from divulge.auditing import comparability
 from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation import blind
@@ -128,7 +128,7 @@ def measure(
         completer = Completer(model, reference_model, decoding, texts, report_progress, total, cache)
         measured = [completer.complete(*each) for each in zip(documents, cuts, passages, strict=True)]
         passage_texts = [[model.decode(passage.tokens) for passage in each] for each in passages]
-        signs = text_split.signs(*passage_texts, quoted=texts, seed=seed)
+        signs = comparability.find_split_signs(*passage_texts, quoted=texts, seed=seed)
         result = Extraction(
             members=measured[0],
             nonmembers=measured[1],
@@ -141,7 +141,7 @@ def measure(
             signs=signs,
             model=str(model.key().get("model", type(target).__name__)),
             seed=seed,
-            warnings=(*text_split.given_away(signs), *_describe_left_out(*measured), *warnings),
+            warnings=(*comparability.describe_split_signs(signs), *_describe_left_out(*measured), *warnings),
         )
         if draft is not None:
             result.write_to(draft)

@@ -1,4 +1,4 @@
-"""How far a network is from a KKT point, and the multipliers its weights betray."""
+"""KKT residuals of a network, and the multipliers that its weights reveal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from divulge.errors import InputError
-from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.margin.shallow_relu import ShallowReLU, as_records, as_signs, augment, require_both_classes
 from divulge.validation import check_bool, check_instance, check_number
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stationarity:
-    """How well a network satisfies the KKT conditions for a training set.
+    """KKT residual and multipliers of a network for a training set.
 
     Args:
         residual: ‖θ - Σ λ_i·y_i·∇Φ(x_i)‖/‖θ‖ at the best λ ≥ 0 and the best Clarke subgradients.
@@ -42,7 +42,7 @@ class Stationarity:
 def kkt(
     net: ShallowReLU, x: object, y: object, *, clarke: bool = True, tolerance: float = 1e-6, band: float = 0.1
 ) -> Stationarity:
-    """The KKT residual of ``net`` for the training set ``(x, y)``.
+    """Compute the KKT residual of ``net`` for the training set ``(x, y)``.
 
     At a KKT point kinks sit *on* records, so the derivative of the ReLU there is any number in [0, 1] (Clarke).
     Fixing it at 0 or 1 reports residuals of 0.1 to 1 for exact KKT points. Networks trained by gradient descent
@@ -68,9 +68,9 @@ def kkt(
     """
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     check_bool(clarke, "clarke")
-    data = inputs(x, "x", net.dimension)
-    sign = signs(y, "y", len(data))
-    both_classes(sign, "y")
+    data = as_records(x, "x", net.dimension)
+    sign = as_signs(y, "y", len(data))
+    require_both_classes(sign, "y")
     check_number(tolerance, "tolerance", above=0.0, below=1.0)
     check_number(band, "band", above=0.0)
     outputs = net(data)
@@ -81,25 +81,25 @@ def kkt(
             f"x: {wrong.size} records are misclassified (first: record {wrong[0]}, y·Φ = {margins[wrong[0]]:.3g}), "
             "so they have no margin and cannot be the whole training set of a network at a KKT point"
         )
-    least = float(margins.min())
-    on_margin = margins <= (1.0 + band) * least
-    best = fit(net, data[on_margin], sign[on_margin], tolerance if clarke else 0.0)
+    smallest_margin = float(margins.min())
+    on_margin = margins <= (1.0 + band) * smallest_margin
+    best = fit_multipliers(net, data[on_margin], sign[on_margin], tolerance if clarke else 0.0)
     multipliers = np.zeros(len(sign))
     multipliers[on_margin] = best.multipliers
     total = float(np.sum(multipliers))
     return Stationarity(
         residual=best.residual,
         multipliers=multipliers,
-        margin=least,
+        margin=smallest_margin,
         on_margin=on_margin,
         outputs=outputs,
-        slackness=float(multipliers @ (margins / least - 1.0)) / total if total else 0.0,
+        slackness=float(multipliers @ (margins / smallest_margin - 1.0)) / total if total else 0.0,
         kinks=len(best.kinks),
     )
 
 
 def multipliers(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Floats:
-    """White-box membership score: the λ ≥ 0 with which the pool's gradients best rebuild the weights.
+    """Return the white-box membership score: the λ ≥ 0 with which the pool's gradients best rebuild the weights.
 
     Minimises ‖θ - Σ λ_i·y_i·∇Φ(x_i)‖ over λ ≥ 0 on the whole pool (the idea of Haim et al. 2022 and
     Golbari et al. 2025, solved exactly as one non-negative least-squares problem, with Clarke subgradients at
@@ -137,7 +137,7 @@ class Fit:
 
 
 def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Fit:
-    """How far the records of ``pool`` rebuild the weights: `multipliers`, with the residual they leave.
+    """Return the `multipliers` with which the records of ``pool`` rebuild the weights, and the residual they leave.
 
     A residual of 0 says that the pool holds a training set for which the network is at a KKT point.
 
@@ -151,14 +151,14 @@ def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: floa
         divulge.InputError: as `multipliers`.
     """
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
-    data = inputs(pool, "pool", net.dimension)
-    sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else signs(y, "y", len(data))
+    data = as_records(pool, "pool", net.dimension)
+    sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else as_signs(y, "y", len(data))
     check_number(tolerance, "tolerance", above=0.0, below=1.0)
-    return fit(net, data, sign, tolerance)
+    return fit_multipliers(net, data, sign, tolerance)
 
 
-def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
-    """Least squares over λ ≥ 0 and the free derivatives σ'_ij ∈ [0, 1] at kinks.
+def fit_multipliers(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
+    """Fit λ ≥ 0 and the free derivatives σ'_ij ∈ [0, 1] at kinks by least squares.
 
     With κ_ij = λ_i·σ'_ij the problem is linear in (λ, κ) under 0 ≤ κ_ij ≤ λ_i.
     """
@@ -174,9 +174,9 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
     slope = (before > 0).astype(np.float64)
     slope[kinks[:, 0], kinks[:, 1]] = 0.0
 
-    gram = _gram(net, points, sign, hidden, slope, kinks)
-    moment = _moment(net, before, sign, hidden, slope, kinks)
-    solution = weigh(gram, moment, kinks[:, 0])
+    gram = _gram_matrix(net, points, sign, hidden, slope, kinks)
+    moment = _moment_vector(net, before, sign, hidden, slope, kinks)
+    solution = solve_multipliers(gram, moment, kinks[:, 0])
     multipliers = solution[: len(sign)]
     pull = multipliers * sign
     spread = slope * pull[:, None]
@@ -188,8 +188,8 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
     return Fit(multipliers, kinks, float(residual))
 
 
-def _gram(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
-    """Inner products of all columns: one per record (λ), then one per kink (κ)."""
+def _gram_matrix(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
+    """Return the inner products of all columns: one per record (λ), then one per kink (κ)."""
     inner = points @ points.T
     weighted = slope * net.v**2
     records = (weighted @ slope.T * inner + hidden @ hidden.T) * np.outer(sign, sign)
@@ -197,18 +197,22 @@ def _gram(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope:
         return records
     row, neuron = kinks.T
     cross = weighted[:, neuron] * inner[:, row] * np.outer(sign, sign[row])
-    own = (neuron[:, None] == neuron) * net.v[neuron] ** 2 * inner[np.ix_(row, row)] * np.outer(sign[row], sign[row])
-    return np.block([[records, cross], [cross.T, own]])
+    kink_products = (
+        (neuron[:, None] == neuron) * net.v[neuron] ** 2 * inner[np.ix_(row, row)] * np.outer(sign[row], sign[row])
+    )
+    return np.block([[records, cross], [cross.T, kink_products]])
 
 
-def _moment(net: ShallowReLU, before: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
-    """Inner products of all columns with θ; 2·y_i·Φ(x_i) for a record."""
+def _moment_vector(
+    net: ShallowReLU, before: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints
+) -> Floats:
+    """Return the inner products of all columns with θ; 2·y_i·Φ(x_i) for a record."""
     records = sign * ((slope * before + hidden) @ net.v)
     row, neuron = kinks.T
     return np.concatenate([records, sign[row] * net.v[neuron] * before[row, neuron]])
 
 
-def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
+def solve_multipliers(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
     """Minimise zᵀGz - 2cᵀz over z = (λ, κ) ≥ 0 with κ_j ≤ λ_owner(j).
 
     The upper bounds become equalities with slacks, λ - κ - s = 0, held by a penalty: exact where a solution of
@@ -220,7 +224,7 @@ def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
         owner: for each κ the index of its λ, ``[p]``; every z is a λ when None.
 
     Examples:
-        >>> weigh(np.eye(2), np.array([3.0, -1.0]))
+        >>> solve_multipliers(np.eye(2), np.array([3.0, -1.0]))
         array([3., 0.])
     """
     owner = np.zeros(0, dtype=np.int64) if owner is None else owner

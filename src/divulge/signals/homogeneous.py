@@ -15,7 +15,7 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError
-from divulge.margin.stationarity import weigh
+from divulge.margin.stationarity import solve_multipliers
 from divulge.signals.margin import signs
 from divulge.types import Guarantee
 from divulge.validation import check_array, check_nonempty
@@ -63,7 +63,7 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
     sign = np.where(told < 0, -1.0, 1.0) if y is None else signs(y, len(told))
     table = np.array(rows) * sign[:, None]
     # Euler: θ·∇Φ = L·Φ for a network that is homogeneous of degree L.
-    return weigh(table @ table.T, order * sign * told)
+    return solve_multipliers(table @ table.T, order * sign * told)
 
 
 def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
