@@ -129,16 +129,13 @@ def _check_size(spec: OracleSpec) -> None:
 
 def _plan_stochastic(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
     """Plan with integer codes whose half step is many standard deviations; with signs where no step fits."""
-    if queries is None and _one_step_fits(stochastic.bounded_equivalent(spec)):
-        plan = plan_linear(stochastic.bounded_equivalent(spec), method, options)
+    bounded = stochastic.bounded_equivalent(spec)
+    if queries is None and bounded.loss().span > 2 * bounded.rows_per_answer * bounded.tolerance * (1 + 1e-6):
+        plan = plan_linear(bounded, method, options)
         if isinstance(plan.inner, LinearPlan):
             inner = LinearPlan(spec, plan.inner.digit_plans, plan.inner.radix)
             return QueryPlan(spec, plan.method, inner, linear_plans.certify_digit_plans(spec, inner.digit_plans))
     return stochastic.plan_signs(spec, queries)
-
-
-def _one_step_fits(spec: OracleSpec) -> bool:
-    return spec.loss().span > 2 * spec.rows_per_answer * spec.tolerance * (1 + 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +241,7 @@ def _plan_digit(
         return linear_plans.plan_on_logits(spec, loss, digits)
     # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
     sizes = sorted({0, min(2, max_bits), max_bits})
-    if _is_float64_mse(spec):
+    if spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _MAX_GRID_ROWS:
         digit_plan = linear_plans.plan_squares(spec, loss, digits, sizes=sizes, guard=options.guard)
         return _shortest([digit_plan, _plan_unbounded(spec, loss, digits, dense, max_bits, options)])
     if not math.isfinite(loss.span):
@@ -305,10 +302,6 @@ def _is_noiseless(spec: OracleSpec) -> bool:
     plain = spec.tolerance == 0 and spec.noise_kind == "bounded" and spec.class_weight is None
     probability_rows = spec.name == "log_loss" and spec.submission == "rows" and spec.float_dtype == "float64"
     return plain and probability_rows and spec.n <= _MAX_GRID_ROWS
-
-
-def _is_float64_mse(spec: OracleSpec) -> bool:
-    return spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _MAX_GRID_ROWS
 
 
 def _plan_unbounded(
