@@ -185,7 +185,9 @@ def smallest_blocks(n: int, base: int, bound: int, dense: bool, max_bits: int) -
         >>> smallest_blocks(2201, 2, 81, False, 11)
         (0, 2048, 207)
     """
-    largest = 1 << max(k for k in range(max_bits + 1) if k == 0 or _fits_int64(k, base, bound))
+    # Every intermediate value of the decoder must stay inside int64.
+    free_bits = _SAFE_BITS - bound.bit_length() - (base - 1).bit_length() - 2
+    largest = 1 << max(k for k in range(max_bits + 1) if k == 0 or 2 * k <= free_bits)
     sizes = _set_sizes(base, bound, dense, largest.bit_length())
     rows_per_block = _rows_read(largest, sizes)
     n_full, remaining_rows = divmod(n, rows_per_block)
@@ -196,11 +198,6 @@ def smallest_blocks(n: int, base: int, bound: int, dense: bool, max_bits: int) -
     if remaining_rows == 0:
         high = 0
     return (n_full + 1, largest, 0) if high == largest else (n_full, largest, high)
-
-
-def _fits_int64(k: int, base: int, bound: int) -> bool:
-    # Every intermediate value of the decoder must stay inside int64.
-    return bound.bit_length() + 2 * k + (base - 1).bit_length() + 2 <= _SAFE_BITS
 
 
 def count_queries(n: int, base: int, bound: int, dense: bool, max_bits: int) -> int:
@@ -447,13 +444,10 @@ class Block:
             sound &= valid.all(axis=1)
             digits.append(level.reshape(len(sums), -1))
             if s:
-                self._subtract(remaining, level, s)
+                cell_totals = level @ self.spread[s].T
+                for index, cells in enumerate(self.cells[s]):
+                    remaining -= cell_totals[:, index, cells]
         return digits[0] if len(digits) == 1 else np.concatenate(digits[::-1], axis=1), sound
-
-    def _subtract(self, sums: Ints, level: Ints, s: int) -> None:
-        cell_totals = level @ self.spread[s].T
-        for index, cells in enumerate(self.cells[s]):
-            sums -= cell_totals[:, index, cells]
 
 
 def subset_sums(values: Ints) -> Ints:

@@ -149,13 +149,11 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed
         _query_cap(spec, accuracy),
         math.log(accuracy * (spec.classes - 1) / (1 - accuracy)),
         _FORMULAS,
-        tuple(_add_ranking_cost(spec, remedy, seed) for remedy in _list_remedies(spec, queries, accuracy)),
+        tuple(
+            replace(remedy, cost=rank_correlation(spec, defended_scores(remedy.spec, flip=remedy.flip), seed=seed))
+            for remedy in _list_remedies(spec, queries, accuracy)
+        ),
     )
-
-
-def _add_ranking_cost(spec: OracleSpec, remedy: Remedy, seed: int) -> Remedy:
-    shown_scores = defended_scores(remedy.spec, flip=remedy.flip)
-    return replace(remedy, cost=rank_correlation(spec, shown_scores, seed=seed))
 
 
 def _normal_quantile(spec: OracleSpec, accuracy: float) -> float:
@@ -473,11 +471,11 @@ def rank_correlation(
         rng = seeds.generator(seed, "labels", "ranking", number)
         y = rng.integers(0, spec.classes, spec.n)
         evidence = draw_evidence(y, spec.classes, teams, rng)
-        exact = np.array([_quality(spec, y, team) for team in evidence])
+        scores = np.array([team_score(spec, y, team) for team in evidence])
+        exact = scores if is_larger_better(spec) else -scores
         correlation = float(stats.kendalltau(exact, show_scores(spec, y, evidence, rng)).statistic)
-        correlations.append(
-            0.0 if math.isnan(correlation) else correlation
-        )  # a ranking in which all are tied orders nobody
+        # A ranking in which all teams are tied orders nobody.
+        correlations.append(0.0 if math.isnan(correlation) else correlation)
     mean, spread = float(np.mean(correlations)), float(np.std(correlations, ddof=1)) / math.sqrt(competitions)
     half = spread * float(stats.t.ppf((1 + _CONFIDENCE) / 2, competitions - 1))
     method = f"Student's t over {competitions} simulated competitions of {teams} teams"
@@ -563,8 +561,3 @@ def defended_scores(defended: OracleSpec, flip: float = 0.0, share: float = 1.0,
         return values if is_larger_better(defended) else -values
 
     return show_scores
-
-
-def _quality(spec: OracleSpec, y: Ints, evidence: Floats) -> float:
-    value = team_score(spec, y, evidence)
-    return value if is_larger_better(spec) else -value

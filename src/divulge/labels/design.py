@@ -129,16 +129,13 @@ def _check_size(spec: OracleSpec) -> None:
 
 def _plan_stochastic(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
     """Plan with integer codes whose half step is many standard deviations; with signs where no step fits."""
-    if queries is None and _one_step_fits(stochastic.bounded_equivalent(spec)):
-        plan = plan_linear(stochastic.bounded_equivalent(spec), method, options)
+    bounded = stochastic.bounded_equivalent(spec)
+    if queries is None and bounded.loss().span > 2 * bounded.rows_per_answer * bounded.tolerance * (1 + 1e-6):
+        plan = plan_linear(bounded, method, options)
         if isinstance(plan.inner, LinearPlan):
             inner = LinearPlan(spec, plan.inner.digit_plans, plan.inner.radix)
             return QueryPlan(spec, plan.method, inner, linear_plans.certify_digit_plans(spec, inner.digit_plans))
     return stochastic.plan_signs(spec, queries)
-
-
-def _one_step_fits(spec: OracleSpec) -> bool:
-    return spec.loss().span > 2 * spec.rows_per_answer * spec.tolerance * (1 + 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,31 +153,26 @@ def plan_linear(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
             f"clip: {spec.epsilon:g} leaves no probabilities of {spec.classes} classes that add up to one inside the "
             "clip; labels may leak all the same, but no code is known here"
         )
-    max_bits = options.max_bits
+    max_bits = 0 if method == "positional" else options.max_bits
     dense = method in ("auto", "dense") and loss.has_bounded_base
-    max_bits = 0 if method == "positional" else max_bits
-    splits = sorted(
-        _radix_splits(spec.classes, dense), key=lambda split: _estimate_queries(spec, loss, split, dense, max_bits)
-    )
-    candidates = [
-        digit_plans
-        for split in splits[:2]
-        if (digit_plans := _plan_digits(spec, loss, split, dense, max_bits, options))
-    ]
+
+    def plan_splits(splits: Iterable[tuple[int, ...]]) -> list[list[DigitPlan]]:
+        plans = (_plan_digits(spec, loss, split, dense, max_bits, options) for split in splits)
+        return [digit_plans for digit_plans in plans if digit_plans]
+
+    splits = _radix_splits(spec.classes, dense)
+    splits.sort(key=lambda split: _estimate_queries(spec, loss, split, dense, max_bits))
+    candidates = plan_splits(splits[:2])
     if not candidates and not dense:
-        binary = (2,) * math.ceil(math.log2(spec.classes))
-        candidates = [
-            digit_plans for digit_plans in [_plan_digits(spec, loss, binary, dense, max_bits, options)] if digit_plans
-        ]
+        candidates = plan_splits([(2,) * math.ceil(math.log2(spec.classes))])
     if not candidates:
         raise _no_leak_error(spec, loss)
     best = tuple(min(candidates, key=lambda digit_plans: sum(part.count for part in digit_plans)))
     inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(part.digits)[0]) for part in best))
     code_types = {part.code.method for part in best}
     name = next(code_type for code_type in ("dense", "weighing", "positional") if code_type in code_types)
-    return QueryPlan(
-        spec, name if method == "auto" else method, inner, linear_plans.certify_digit_plans(spec, inner.digit_plans)
-    )
+    certificate = linear_plans.certify_digit_plans(spec, inner.digit_plans)
+    return QueryPlan(spec, name if method == "auto" else method, inner, certificate)
 
 
 def _radix_splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
@@ -244,7 +236,7 @@ def _plan_digit(
         return linear_plans.plan_on_logits(spec, loss, digits)
     # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
     sizes = sorted({0, min(2, max_bits), max_bits})
-    if _is_float64_mse(spec):
+    if spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _MAX_GRID_ROWS:
         digit_plan = linear_plans.plan_squares(spec, loss, digits, sizes=sizes, guard=options.guard)
         return _shortest([digit_plan, _plan_unbounded(spec, loss, digits, dense, max_bits, options)])
     if not math.isfinite(loss.span):
@@ -307,16 +299,12 @@ def _is_noiseless(spec: OracleSpec) -> bool:
     return plain and probability_rows and spec.n <= _MAX_GRID_ROWS
 
 
-def _is_float64_mse(spec: OracleSpec) -> bool:
-    return spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _MAX_GRID_ROWS
-
-
 def _plan_unbounded(
     spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
 ) -> DigitPlan | None:
     """Plan for an unbounded loss: a larger span has more steps until its own float error eats them."""
     best = None
-    # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
+    # n losses must not overflow the oracle's floats; a loss without a bounded base grows like the gap's square.
     largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.has_bounded_base else 2)
     centre, width = min(24.0, largest), 8.0
     while width >= 1:

@@ -255,16 +255,14 @@ def find_contradiction(plan: QueryPlan, answers: Floats, reading: Reading) -> Co
     if has_more_decimals.any():
         declared = f"more than the {plan.spec.decimals} decimals declared"
         reason = f"{int(has_more_decimals.sum())} of {int(is_answered.sum())} answers have {declared}"
-        return Contradiction(
-            reason, _describe_decimals(answers[is_answered], _MAX_TESTED_DECIMALS), _query_numbers(has_more_decimals)
-        )
+        given_answers = answers[is_answered]
+        fewest = next((d for d in range(_MAX_TESTED_DECIMALS + 1) if has_decimals(given_answers, d).all()), None)
+        looks = "unrounded" if fewest is None else f"rounded to {fewest} decimals"
+        return Contradiction(reason, looks, _query_numbers(has_more_decimals))
     if reading.refuted.any():
         reason = f"{int(reading.refuted.sum())} of {int(is_answered.sum())} answers fit no labels"
-        return Contradiction(
-            reason,
-            describe_pattern(answers, plan.spec) or find_metric_mistake(plan, answers),
-            _query_numbers(reading.refuted),
-        )
+        looks = describe_pattern(answers, plan.spec) or find_metric_mistake(plan, answers)
+        return Contradiction(reason, looks, _query_numbers(reading.refuted))
     return None
 
 
@@ -315,27 +313,17 @@ def round_single_precision(answers: Floats, decimals: int | None) -> Floats:
 def describe_pattern(answers: Floats, spec: OracleSpec) -> str:
     """Describe a pattern in the answers themselves: constant, rounded or repeated; "" when there is none."""
     given_answers = answers[~np.isnan(answers)]
-    return (
-        _describe_constant(given_answers)
-        or _describe_rounding(given_answers, spec)
-        or _describe_repeats(given_answers, spec.decimals)
-    )
+    if len(given_answers) > 2 and np.ptp(given_answers) == 0:
+        return f"constant (every answer is {given_answers[0]:g})"
+    return _describe_rounding(given_answers, spec) or _describe_repeats(given_answers, spec.decimals)
 
 
 def find_metric_mistake(plan: QueryPlan, answers: Floats) -> str:
     """Describe a usual mistake about the metric that would explain the answers; "" when none does."""
-    return next(
-        (
-            description
-            for description, change in _metric_mistakes(plan.spec)
-            if _explains_answers(plan, change(answers))
-        ),
-        "",
-    )
-
-
-def _describe_constant(answers: Floats) -> str:
-    return f"constant (every answer is {answers[0]:g})" if len(answers) > 2 and np.ptp(answers) == 0 else ""
+    for description, correct in _metric_mistakes(plan.spec):
+        if not plan.inner.read(correct(answers)).refuted.any():
+            return description
+    return ""
 
 
 def _describe_repeats(answers: Floats, decimals: int | None) -> str:
@@ -364,11 +352,6 @@ def _describe_rounding(answers: Floats, spec: OracleSpec) -> str:
     return ""
 
 
-def _describe_decimals(answers: Floats, max_decimals: int) -> str:
-    fewest = next((d for d in range(max_decimals + 1) if has_decimals(answers, d).all()), None)
-    return "unrounded" if fewest is None else f"rounded to {fewest} decimals"
-
-
 def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Floats]]]:
     """List usual mistakes about a metric, each with the function that would correct the answers."""
     n = spec.rows_per_answer if spec.reduction == "mean" else float(spec.n)
@@ -395,10 +378,6 @@ def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Flo
         slips.append(("like the root of the mean squared error", lambda a: a**2))
         slips.append(("like a sum over both classes (twice the square)", lambda a: a / 2))
     return slips
-
-
-def _explains_answers(plan: QueryPlan, answers: Floats) -> bool:
-    return not plan.inner.read(answers).refuted.any()
 
 
 def explain_contradiction(

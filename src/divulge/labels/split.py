@@ -104,8 +104,8 @@ class SplitPlan:
         possible = self._possible_readings(differences, fixed + 2 * self.spec.noise)
         possible_at_double_noise = self._possible_readings(differences, fixed + 4 * self.spec.noise)
         best = min(
-            possible or possible_at_double_noise or [self._read_candidate(self._max_scored(), differences, fixed)],
-            key=_largest_residual,
+            possible or possible_at_double_noise or [self._read_candidate(self.spec.most_scored, differences, fixed)],
+            key=lambda candidate: float(np.nanmax(candidate.residual, initial=0.0)),
         )
         labels = np.where(best.digits == 0, -1, (best.digits + 1) // 2)
         residual = np.repeat(best.residual / 2, 2)
@@ -115,13 +115,10 @@ class SplitPlan:
             labels, _agreed_rows(possible_at_double_noise, best), _agreed_rows(possible, best), residual, refuted
         )
 
-    def _max_scored(self) -> int:
-        return self.spec.n if isinstance(self.spec.scored, str) else self.spec.scored
-
     def _possible_readings(self, differences: Array, allowed: Floats) -> list[Candidate] | None:
         """Read the answers for every number of scored rows that this noise admits; None when they are too many."""
         is_known = not isinstance(self.spec.scored, str) or self.spec.reduction == "sum"
-        scored_numbers = np.array([self._max_scored()]) if is_known else np.arange(1, self.spec.n + 1)
+        scored_numbers = np.array([self.spec.most_scored]) if is_known else np.arange(1, self.spec.n + 1)
         for pair in np.flatnonzero(~np.isnan(differences[: self.code.count])):
             scale = self._scale(scored_numbers)
             steps = differences[pair] * scale / np.longdouble(self.unit)
@@ -164,10 +161,6 @@ class SplitPlan:
             if off > allowed[pair] * scale + self.error[pair] + 1e-15 * abs(implied):
                 return False
         return True
-
-
-def _largest_residual(candidate: Candidate) -> float:
-    return float(np.nanmax(candidate.residual, initial=0.0))
 
 
 def _agreed_rows(candidates: list[Candidate] | None, best: Candidate) -> Bools:
@@ -215,7 +208,7 @@ def _candidate_spans(spec: OracleSpec, loss: Loss) -> list[float]:
         # One column is coarse near 1, where a less confident prediction is closer to what it should be.
         one_column = spec.submission == "positive" and spec.name == "log_loss"
         return [part * span for part in ((1.0, 0.9, 0.8, 0.65, 0.5) if one_column else (1.0,))]
-    # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
+    # n losses must not overflow the oracle's floats; a loss without a bounded base grows like the gap's square.
     largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.has_bounded_base else 2)
     max_exponent = min(largest, 90 if spec.float_dtype == "float64" else 50)
     return [2.0**exponent for exponent in range(0, max(math.ceil(max_exponent), 1), 2)]

@@ -176,12 +176,6 @@ def _solve_by_cutting_planes(
     return best / (1.0 + max(violation, 0.0)), cones
 
 
-def _multiplier_scale(points: Floats, sign: Floats, cones: list[_Cone]) -> float:
-    """Return a size of λ for which the constraints are of order one."""
-    longest = max(float(np.linalg.norm(_best_direction(points, sign, cone))) for cone in cones)
-    return 1.0 / max(longest, 1e-12)
-
-
 def _cutting_plane(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> Floats:
     """Return the linear function of λ that the best direction of a cone gives."""
     best = _best_direction(points, pull, cone)
@@ -193,7 +187,9 @@ def _cutting_plane(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> F
 
 def _solve_quadratic(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, precision: float) -> Floats:
     """Maximise Σλ, λ ≥ 0, over the constraints that are near tight, to the last digits, by quadratic programming."""
-    near_tight, scale = cones, np.full(len(sign), _multiplier_scale(points, sign, cones))
+    # Multipliers of this size make the constraints of order one.
+    longest = max(float(np.linalg.norm(_best_direction(points, sign, cone))) for cone in cones)
+    near_tight, scale = cones, np.full(len(sign), 1.0 / max(longest, 1e-12))
     if start.any():
         near_tight = [
             cone for cone in cones if np.linalg.norm(_best_direction(points, start * sign, cone)) > 1.0 - _NEAR_TIGHT

@@ -155,7 +155,11 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
         )
     margin = check_number(margin, "margin", above=0.0, below=np.inf)
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
-    _check_one_input(net)
+    if net.dimension != 1:
+        raise InputError(
+            f"net: reconstruction is proven for one input, the network takes {net.dimension}; "
+            "with candidates at hand use margin.multipliers instead"
+        )
     if not isinstance(algorithm, str | int) or algorithm not in _ALGORITHM_RULES:
         raise InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {format_value(algorithm)}")
     return _reconstruct(_MarginLine.from_network(net, float(margin)), _ALGORITHM_RULES[algorithm])
@@ -305,14 +309,6 @@ def _prove_candidates(
     # The end of a stretch on the margin may stand for a point within it.
     proven[nearest[np.isin(places, margin_piece_ends(line.break_points, line.flat)) & (nearest >= 0)]] = False
     return proven_windows, proven
-
-
-def _check_one_input(net: ShallowReLU) -> None:
-    if net.dimension != 1:
-        raise InputError(
-            f"net: reconstruction is proven for one input, the network takes {net.dimension}; "
-            "with candidates at hand use margin.multipliers instead"
-        )
 
 
 def _data_width(net: ShallowReLU, margin: float) -> float:
