@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 PROVENANCE_FILE = "provenance.json"
 _HEADER_OPTION = "--header"
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "torch", "transformers", "polars", "ray")
-_COMMAND: ContextVar[tuple[str, ...]] = ContextVar("command", default=())
+COMMAND: ContextVar[tuple[str, ...]] = ContextVar("command", default=())
+"""Command line that is running; empty where Divulge is used from Python."""
 _INPUT_FILES: ContextVar[Mapping[str, Sequence[Path]]] = ContextVar("input_files", default=MappingProxyType({}))
 
 
@@ -84,11 +85,11 @@ class Provenance:
 @contextmanager
 def record_command(command: Sequence[str]) -> Generator[None]:
     """Record ``command`` as the origin of everything that is written within this context."""
-    tokens = _COMMAND.set(tuple(command)), _INPUT_FILES.set({})
+    tokens = COMMAND.set(tuple(command)), _INPUT_FILES.set({})
     try:
         yield
     finally:
-        _COMMAND.reset(tokens[0])
+        COMMAND.reset(tokens[0])
         _INPUT_FILES.reset(tokens[1])
 
 
@@ -105,7 +106,7 @@ def collect_provenance(files: Mapping[str, Sequence[Path]] | None = None) -> Pro
     """
     inputs = _INPUT_FILES.get() if files is None else files
     sources = tuple(describe_source(role, path) for role, paths in inputs.items() for path in paths if path.exists())
-    command = escape_name(shlex.join(_hide_headers(_COMMAND.get())))
+    command = escape_name(shlex.join(_hide_headers(COMMAND.get())))
     return Provenance(current_time(), command, sources, collect_environment())
 
 
