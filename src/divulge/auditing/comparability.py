@@ -83,9 +83,9 @@ def collect_covariates(audit: PreparedAudit) -> Covariates | None:
     """Collect the candidates' covariates: those measured on texts and those the user named; None if none."""
     inputs, parts = audit.inputs, []
     if inputs.candidates.x.dtype == object:
-        parts.append(covariates.of_texts(list(inputs.candidates.x), seed=audit.seed))
+        parts.append(covariates.text_covariates(list(inputs.candidates.x), seed=audit.seed))
     if inputs.covariates is not None:
-        parts.append(covariates.of_columns(inputs.covariates))
+        parts.append(covariates.column_covariates(inputs.covariates))
     return covariates.joined(parts) if any(part.names for part in parts) else None
 
 

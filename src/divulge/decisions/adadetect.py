@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def scores(candidates: object, calibration: object, *others: object, seed: int = 0) -> tuple[Floats, ...]:
-    """A learned score for the candidates, and for the half of the calibration kept apart to judge them.
+    """Return a learned score for the candidates, and for the half of the calibration kept apart to judge them.
 
     A logistic regression on standardised signals and their squares tells one half of the calibration
     from the pool of the other half and the candidates. The pool enters in sorted order and equal rows are

@@ -221,7 +221,7 @@ def _compare_attack(
 
 
 def _like_record_groups(blind: Floats) -> Floats:
-    """The group of about ten records of like blind score that each belongs to; equal ones share one."""
+    """Return the group of about ten records of like blind score that each belongs to; equal ones share one."""
     return np.floor((stats.rankdata(blind) - 0.5) / _GROUP_SIZE)
 
 

@@ -286,7 +286,7 @@ def _check_labels(y_members: object, y_nonmembers: object, m: int, n: int) -> In
 
 
 def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
-    """The true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
+    """Return the true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
 
     Which of several copies of a record is a member means nothing, so true and random memberships are told in the one
     way that does not depend on the order in which the copies came.
@@ -317,7 +317,7 @@ def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[In
 
 
 def _aucs(guesses: Floats, memberships: Bools) -> Floats:
-    """The AUC of each column, by mid-ranks."""
+    """Return the AUC of each column, by mid-ranks."""
     ranks = stats.rankdata(guesses, axis=0)
     m = memberships.sum(0)
     return ((ranks * memberships).sum(0) - m * (m + 1) / 2) / (m * (len(guesses) - m))

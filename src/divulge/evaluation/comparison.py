@@ -29,7 +29,7 @@ DISCORDANT = "clopper-pearson on discordant members, threshold by order statisti
 def measure(
     scores: object, members: object, statistic: str, confidence: float = 0.95, *, baseline: object = None
 ) -> Estimate:
-    """A statistic by its name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
+    """Return a statistic by its name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
 
     Args:
         scores: ``[n]``; larger means more like a member.
@@ -65,7 +65,7 @@ def measure(
 
 
 def asked_fpr(statistic: str) -> float:
-    """The level in "tpr@fpr=0.01".
+    """Return the level in "tpr@fpr=0.01".
 
     Examples:
         >>> asked_fpr("tpr@fpr=0.01")
@@ -84,7 +84,7 @@ def asked_fpr(statistic: str) -> float:
 def paired_difference(
     scores_a: object, scores_b: object, members: object, statistic: str = "auc", confidence: float = 0.95
 ) -> Estimate:
-    """How much more run A leaks than run B, on the same records: statistic(A) - statistic(B).
+    """Return how much more run A leaks than run B, on the same records: statistic(A) - statistic(B).
 
     Runs on the same records are correlated, so two separate intervals that overlap prove nothing.
 

@@ -48,7 +48,7 @@ class ROC:
 
 
 def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
-    """The ROC curve: one point a distinct score, so records that tie enter together.
+    """Return the ROC curve: one point a distinct score, so records that tie enter together.
 
     Steps are the honest reading: between two points no threshold exists, and drawing the chord claims a
     power that only coin-tossing among ties would give. The band has the meaning, and the method, of
@@ -82,7 +82,7 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
 
 
 def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 0.95) -> Estimate:
-    """The share of members found when at most a share ``fpr`` of non-members is.
+    """Return the share of members found when at most a share ``fpr`` of non-members is.
 
     The value is conservative: the TPR at the lowest threshold whose empirical FPR is ≤ ``fpr``, never
     interpolated. The interval covers the true TPR at the true threshold, whose place is known only from
@@ -145,7 +145,7 @@ def tnr_at_fnr(scores: object, members: object, fnr: float, confidence: float = 
 
 
 def advantage(scores: object, members: object, confidence: float = 0.95) -> Estimate:
-    """The largest TPR - FPR over all thresholds (Yeom et al. 2018), with an interval that knows it is a maximum.
+    """Return the largest TPR - FPR over all thresholds (Yeom et al. 2018), with an interval that knows it is a maximum.
 
     The maximum of a noisy curve is biased upwards, so the interval of a share at the best threshold
     would not hold. The maximum moves by no more than the two empirical distribution functions do, and

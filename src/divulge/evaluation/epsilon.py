@@ -42,7 +42,7 @@ def epsilon_lower_bound(
     seed: int = 0,
     family: Families | str | None = None,
 ) -> Estimate:
-    """An ε that the target exceeds with the stated confidence; 0 when nothing can be said.
+    """Return an ε that the target exceeds with the stated confidence; 0 when nothing can be said.
 
     - "bonferroni" tries the ranks 1, 2, 4, … of the non-members from the top and of the members from the
       bottom, and divides the error among them. An order statistic's own rate is Beta distributed
@@ -113,7 +113,7 @@ class _Rates:
     fpr: Floats
 
     @classmethod
-    def of(cls, fn: Floats, m: int, fp: Floats, n: int, error: float) -> _Rates:
+    def from_counts(cls, fn: Floats, m: int, fp: Floats, n: int, error: float) -> _Rates:
         """From ``fn`` of ``m`` missed and ``fp`` of ``n`` selected; each bound takes half of the error."""
         return cls(intervals.upper(fn, m, error / 2), intervals.upper(fp, n, error / 2))
 
@@ -144,7 +144,7 @@ def _bonferroni(values: Floats, truth: Bools, error: float) -> _Rates:
     # of its own kind beyond it; where ties leave fewer, that number would be a choice made by the data.
     fp = np.r_[up - 1.0, above(outside, np.nextafter(inside[down - 1], -np.inf))]
     fn = np.r_[m - above(inside, outside[-up]), down - 1.0]
-    return _Rates.of(fn, m, fp, n, error / len(fp))
+    return _Rates.from_counts(fn, m, fp, n, error / len(fp))
 
 
 def _split(values: Floats, truth: Bools, delta: float, error: float, seed: int) -> _Rates:
@@ -159,10 +159,10 @@ def _split(values: Floats, truth: Bools, delta: float, error: float, seed: int) 
 
 
 def _at(halves: tuple[Floats, Floats], cuts: Floats, error: float) -> _Rates:
-    """The rates of the rule "score > cut", at each cut."""
+    """Return the rates of the rule "score > cut", at each cut."""
     inside, outside = halves
     m, n = len(inside), len(outside)
-    return _Rates.of(m - above(inside, cuts), m, above(outside, cuts), n, error)
+    return _Rates.from_counts(m - above(inside, cuts), m, above(outside, cuts), n, error)
 
 
 def _deal(ordered: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

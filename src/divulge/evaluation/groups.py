@@ -100,7 +100,7 @@ def subgroups(
     *,
     simultaneous: bool = False,
 ) -> tuple[Subgroup, ...]:
-    """A table by class, or by any grouping the user brings.
+    """Return a table by class, or by any grouping the user brings.
 
     TPR and FPR are at one threshold for all groups, the one `tpr_at_fpr` reads off all non-members: what
     an attacker who does not know the group would do. A group whose FPR is far from ``fpr`` shows that
@@ -161,7 +161,7 @@ class Exposure:
 def most_exposed(
     scores: object, members: object, ids: object = None, k: int = 10, confidence: float = 0.95
 ) -> tuple[Exposure, ...]:
-    """The ``k`` members with the highest scores, most exposed first; ties are in the order of their ids.
+    """Return the ``k`` members with the highest scores, most exposed first; ties are in the order of their ids.
 
     Args:
         scores: ``[n]``; larger means more like a member.

@@ -50,7 +50,7 @@ _MAX_RECORDS = 10**7  # records; with more, every leak is seen
 def smallest_detectable(
     n_members: int, n_nonmembers: int, fpr: float = 0.01, confidence: float = 0.95, power: float = 0.8
 ) -> Detectable:
-    """The smallest AUC and TPR at ``fpr`` that this many records reveal, with probability ``power``.
+    """Return the smallest AUC and TPR at ``fpr`` that this many records reveal, with probability ``power``.
 
     Scores are modelled as two normal distributions of equal spread that lie d apart (AUC = Φ(d/√2),
     TPR = Φ(d - z)); the two answers are those d at which the interval of `auc` excludes ½, and that of
@@ -120,7 +120,7 @@ def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> 
 
 
 def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
-    """How many non-members it takes before any TPR at ``fpr``, however large, can be told from chance.
+    """Return how many non-members it takes before any TPR at ``fpr``, however large, can be told from chance.
 
     With fewer, `tpr_at_fpr` cannot say where the threshold lies, and the lower end of its interval is 0.
 
@@ -142,7 +142,7 @@ def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
 
 
 def _smallest_distance(power_at: Callable[[float], float], target_power: float) -> float | None:
-    """The smallest distance d ≤ 8 that is seen with the wanted probability; None when there is none."""
+    """Return the smallest distance d ≤ 8 that is seen with the wanted probability; None when there is none."""
     grid = np.linspace(0.0, 8.0, 81)
     first_reached = next((i for i, d in enumerate(grid) if power_at(d) >= target_power), None)
     if first_reached is None:

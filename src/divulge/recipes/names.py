@@ -23,7 +23,7 @@ def everything() -> tuple[Recipe, ...]:
 
 
 def resolve(wanted: object, *, documents: bool = False) -> Recipe:
-    """The recipe that ``wanted`` means.
+    """Return the recipe that ``wanted`` means.
 
     Args:
         wanted: a recipe, the name of one, or a third party's ``"module:Class"`` (a `Recipe`, or a callable
@@ -48,7 +48,7 @@ def resolve(wanted: object, *, documents: bool = False) -> Recipe:
 
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
-    """The recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
+    """Return the recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
     return dataclasses.replace(recipe, attack=attacks.seeded(recipe.attack, seed))
 
 

@@ -49,7 +49,7 @@ class PreparedSignal(Protocol):
         ...
 
     def prepare(self, population: Sequence[str], seed: int = 0) -> Signal:
-        """The signal that asks with them."""
+        """Return the signal that asks with them."""
         ...
 
 
