@@ -39,7 +39,7 @@ def network():
     return nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
-class Watched(private.Ghost):
+class Watched(private.GhostClipping):
     """Divulge's own DP-SGD with gradient canaries."""
 
     planted: canaries.GradientCanaries
@@ -58,10 +58,10 @@ def by_divulge(x, y, noise, gradients):
     config = Hyperparameters(network, lr=LR, momentum=0.0, batch_size=size, privacy=Private(noise, CLIP))
     torch.manual_seed(0)
     module = network()
-    kind = private.Ghost if gradients is None else Watched
-    step = kind(config, module, mlp.layers(module), 0)
+    kind = private.GhostClipping if gradients is None else Watched
+    step = kind(config, module, mlp.mlp_layers(module), 0)
     step.planted = gradients
-    for batch in private.poisson(np.arange(len(y)), 0, 0, STEPS, size):
+    for batch in private.poisson_batches(np.arange(len(y)), 0, 0, STEPS, size):
         step(x[batch], y[batch], LR)
     return module
 

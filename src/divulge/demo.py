@@ -14,7 +14,7 @@ from divulge.auditing import audit
 from divulge.auditing.result import KIND
 from divulge.dossier import Dossier
 from divulge.references import Train
-from divulge.references.progress import Watching, unwatched
+from divulge.references.progress import ProgressContext, no_progress
 from divulge.results import provenance
 from divulge.types import Records
 
@@ -70,7 +70,7 @@ def run(
     seed: int = 0,
     size: Size = FULL,
     overwrite: bool = False,
-    watching: Watching = unwatched,
+    watching: ProgressContext = no_progress,
 ) -> tuple[Audit, Audit]:
     """Train a target, then audit it twice: all classes known to the auditor, and class 3 (dresses) unseen.
 
@@ -89,7 +89,7 @@ def run(
         return _both(draft, seed, size, watching)
 
 
-def _both(draft: Draft, seed: int, size: Size, watching: Watching) -> tuple[Audit, Audit]:
+def _both(draft: Draft, seed: int, size: Size, watching: ProgressContext) -> tuple[Audit, Audit]:
     records = fashion_mnist()
     order = seeds.generator(seed, "demo").permutation(len(records))
     inside = records[order[: size.members]]

@@ -240,7 +240,7 @@ def of_answers(
     Raises:
         divulge.InputError: as `of_logits`.
     """
-    bare = classification.decided(told, classes)
+    bare = classification.one_hot_logits(told, classes)
     tables = [bare if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
     columns = [of_logits(table, labels, (name,)) for table, name in zip(tables, signals, strict=True)]
     return np.hstack(columns) if columns else np.empty((len(told), 0))

@@ -18,7 +18,7 @@ from divulge.auditing.result import KIND
 from divulge.dossier import Dossier
 from divulge.identification import language_demo
 from divulge.references import FineTune
-from divulge.references.progress import Watching, unwatched
+from divulge.references.progress import ProgressContext, no_progress
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ QUICK = TextSize(base=200, members=60, nonmembers=100, population=160, count=3, 
 
 
 def run(
-    out: Path, *, seed: int = 0, size: TextSize = FULL, overwrite: bool = False, watching: Watching = unwatched
+    out: Path, *, seed: int = 0, size: TextSize = FULL, overwrite: bool = False, watching: ProgressContext = no_progress
 ) -> Audit:
     """Train a base, fine-tune it on the members, audit the fine-tune.
 
@@ -99,7 +99,7 @@ def _keep(draft: Draft, models: Mapping[str, CausalLM], sets: Mapping[str, Recor
     """Write models and documents to where the plan looks for them."""
     folder = draft.path / "inputs"
     store.private(folder)
-    with pretrained.quiet():
+    with pretrained.hide_progress_bars():
         for name, model in models.items():
             model.model.save_pretrained(folder / name)
             model.tokenizer.save_pretrained(folder / name)

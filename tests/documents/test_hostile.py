@@ -218,7 +218,7 @@ def test_adapters_on_shared_weights(modules, tied, monkeypatch):
         with torch.inference_mode():
             trained.append(model.eval()(input_ids=ids).logits)
 
-    monkeypatch.setattr(finetuning, "_train", watched)
+    monkeypatch.setattr(finetuning, "_train_epochs", watched)
     tuning = FineTune(base, count=1, epochs=2, lr=5e-3, lora=LoRA(rank=2, modules=modules), device="cpu")
     tuned = tuning.one(small.records(1, 10), seed=0)
     with torch.inference_mode():

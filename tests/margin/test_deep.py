@@ -24,7 +24,7 @@ def layers(*sizes, bias=False):
 def test_the_degree_is_the_number_of_layers(depth):
     net = layers(6, *[5] * (depth - 1), 1)
     x = np.random.default_rng(0).normal(size=(8, 6))
-    assert homogeneous.degree(net, x) == pytest.approx(depth, abs=1e-3)
+    assert homogeneous.homogeneity_degree(net, x) == pytest.approx(depth, abs=1e-3)
 
 
 def test_a_network_with_biases_is_refused():

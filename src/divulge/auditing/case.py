@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from divulge.references.progress import silent
+from divulge.references.progress import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ class Case:
     seed: int
     views: tuple[Records, ...]
     partial: Partial | None = None
-    progress: Progress = silent
+    progress: Progress = ignore_progress
     pool: Path | None = None
     scratch: Path | None = None
     texts: bool = True

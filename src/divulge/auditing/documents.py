@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from divulge.auditing.inputs import Inputs
     from divulge.recipes import Recipe
     from divulge.references import FineTune
-    from divulge.references.finetuning import Opened
+    from divulge.references.finetuning import LoadedFineTune
     from divulge.types import Bools, Floats, Ints
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
@@ -56,7 +56,7 @@ def noting(target: Any, folder: Path) -> Any:
     return replace(target, journal=folder / ANSWERS) if isinstance(target, Endpoint) and not target.journal else target
 
 
-def opened(given: Inputs, references: FineTune | None) -> Opened | None:
+def opened(given: Inputs, references: FineTune | None) -> LoadedFineTune | None:
     """The references with their base in memory, where a recipe reads some."""
     return references.opened() if references is not None and kinds(given.recipes) else None
 
@@ -84,7 +84,7 @@ def measure(case: Case, log: Log) -> list[Measurements]:
         log.warnings += _seen_before(models[Need.REFERENCES_BASE], case)
     return [
         Measurements(
-            target={name: tokens.signal(name)(stats) for name in names} | active.measured(case, log),
+            target={name: tokens.get_signal(name)(stats) for name in names} | active.measured(case, log),
             layout=case.layout,
             labels=view.y,
             features=conditions(case, log),
@@ -126,7 +126,7 @@ def _models(case: Case, log: Log, kind: Need, stats: TokenStatistics, texts: lis
         logs, held = _fine_tuned(case, log, kind, stats)
     reading = [recipe.signal_name for recipe in case.given.recipes if kind in recipe.needs]
     each = [TokenStatistics(stats.offsets, stats.zlib_bytes, logp=row.astype(np.float64)) for row in logs]
-    signals = {name: np.stack([tokens.signal(name)(one) for one in each]) for name in dict.fromkeys(reading)}
+    signals = {name: np.stack([tokens.get_signal(name)(one) for one in each]) for name in dict.fromkeys(reading)}
     return Models(signals, held, np.minimum(logs, 0.0))
 
 

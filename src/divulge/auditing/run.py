@@ -38,7 +38,7 @@ from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
 from divulge.evidence import answered
-from divulge.references.progress import silent
+from divulge.references.progress import ignore_progress
 from divulge.request import Duplicates, Options, Outputs, Subject, UnknownClasses
 from divulge.results import About, Accuracy, BlindBaseline, environment, to_json_values
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
@@ -173,7 +173,7 @@ def audit(
     )
     if expect is not None:
         require_callable(expect, "expect")
-    case, settings = _prepared(target, subject, options, progress or silent, models)
+    case, settings = _prepared(target, subject, options, progress or ignore_progress, models)
     memory.check(case, on_disk=out is not None)
     if expect is not None:
         with errors.user_code_errors("expect"):
@@ -194,7 +194,7 @@ def forecast(target: Any, subject: Subject, options: Options) -> Forecast:
     Raises:
         divulge.InputError: as `audit`, before work starts.
     """
-    case, _ = _prepared(target, subject, options, silent, None)
+    case, _ = _prepared(target, subject, options, ignore_progress, None)
     memory.check(case, on_disk=True)
     return forecasts.asked(case, forecasts.foresee(case, on_disk=True))
 

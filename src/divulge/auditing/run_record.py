@@ -56,5 +56,5 @@ def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
 def _queries(case: Case, recipe: Recipe) -> int:
     """Records the target is queried on for this recipe."""
     versions = 1 + len(case.further.get(recipe.name, ()))
-    asked = versions + internals.passes(recipe.inside)
+    asked = versions + internals.count_passes(recipe.inside)
     return recipe.imputed.random * case.layout.scored or asked * case.layout.total

@@ -12,7 +12,7 @@ from divulge import store
 from divulge.errors import InputError
 from divulge.results import Digests, Settings
 from divulge.targets import GivesTokens, GivesWeights
-from divulge.targets.rights import Own
+from divulge.targets.rights import UserTarget
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def attack(recipe: Recipe) -> str:
 
 def target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
     """What was audited: the kind of target, and a digest of its weights where they can be read."""
-    kind = type(target.target if isinstance(target, Own) else target).__name__
+    kind = type(target.target if isinstance(target, UserTarget) else target).__name__
     if isinstance(target, GivesTokens):
         return f"{kind}, {store.digest(sorted(target.key().items()))[:16]}"
     if not isinstance(target, GivesWeights):

@@ -185,7 +185,7 @@ def examine(
         # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
         x = np.concatenate([x, nonmembers.x])
         y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
-    sign = None if y is None else signals.signs(y, len(x))
+    sign = None if y is None else signals.labels_to_signs(y, len(x))
     best = proofs.explain(net, x, sign)
     scores = best.multipliers if rules.signal == "kkt-nnls" else _outputs_only(net, x, y, rules.signal, margin)
     outputs, known = net(x), None
@@ -217,7 +217,7 @@ def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | N
     shares = {}
     for name, (rows, which) in sets.items():
         if rows.y is not None and which.any():
-            right = net(rows.x) * signals.signs(rows.y, len(rows.x)) > 0
+            right = net(rows.x) * signals.labels_to_signs(rows.y, len(rows.x)) > 0
             shares[name] = proportion(int(right[which].sum()), int(which.sum()))
     return shares
 

@@ -72,9 +72,9 @@ def extract(
     provenance.reading(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
     inside, outside = (datafiles.read(path, layout).records for path in (members, nonmembers))
     chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}
-    target = folders.load(model, base=base, **chosen)
+    target = folders.load_folder(model, base=base, **chosen)
     with options.naming("--reference"):
-        other = None if reference is None else folders.load(reference, **chosen)
+        other = None if reference is None else folders.load_folder(reference, **chosen)
     with _interruptible(out), printing.bar("asking the model") as progress:
         result = extraction.measure(
             target,

@@ -39,7 +39,7 @@ class RecordColumns:
             ([[1, 2, 3]], [False, False, False, False, True])
         """
         zero_or_one = np.array([bool(((column == 0) | (column == 1)).all()) for column in x.T])
-        groups = tuple(_groups(x, zero_or_one))
+        groups = tuple(_one_hot_groups(x, zero_or_one))
         binary = zero_or_one.copy()
         for group in groups:
             binary[group] = False
@@ -69,14 +69,14 @@ class RecordColumns:
         """
         settled = np.where(known, filled, np.clip(filled, self.low, self.high))
         for group in self.groups:
-            settled[:, group] = _one_hot(settled[:, group], known[:, group], rng)
+            settled[:, group] = _settle_one_hot(settled[:, group], known[:, group], rng)
         if rng is not None and self.binary.any():
             drawn = rng.random((len(settled), int(self.binary.sum()))) < settled[:, self.binary]
             settled[:, self.binary] = np.where(known[:, self.binary], settled[:, self.binary], drawn)
         return np.where(known, settled, np.round(settled)) if self.whole else settled
 
 
-def _groups(x: Array, zero_or_one: Bools) -> list[Ints]:
+def _one_hot_groups(x: Array, zero_or_one: Bools) -> list[Ints]:
     """Runs of neighbouring 0/1 columns of which every record has exactly one set."""
     groups, start, d = [], 0, x.shape[1]
     while start < d:
@@ -93,7 +93,7 @@ def _groups(x: Array, zero_or_one: Bools) -> list[Ints]:
     return groups
 
 
-def _one_hot(weights: Floats, known: Bools, rng: np.random.Generator | None) -> Floats:
+def _settle_one_hot(weights: Floats, known: Bools, rng: np.random.Generator | None) -> Floats:
     taken = (np.where(known, weights, 0.0) >= 0.5).any(axis=1, keepdims=True)
     rivals = np.where(known, 0.0, np.maximum(weights, 1e-9))
     if rng is None:

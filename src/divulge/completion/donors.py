@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.completion.imputers import FittedImputer, Generators, flat
-from divulge.completion.perceptron import standard
+from divulge.completion.imputers import FittedImputer, Generators, flatten_records
+from divulge.completion.perceptron import mean_and_scale
 from divulge.validation import check_bool, check_integer
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Mean:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         by_class = self.per_class and auxiliary.y is not None
-        return _fitted("class mean" if by_class else "mean", auxiliary, self.per_class, None, together=False)
+        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, together=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class KNN:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"{self.neighbours} nearest neighbours"
-        return _fitted(name, auxiliary, self.per_class, self.neighbours, together=False)
+        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, together=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,17 @@ class HotDeck:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"hot deck ({self.donors} donors)"
-        return _fitted(name, auxiliary, self.per_class, self.donors, together=True)
+        return _fit_donors(name, auxiliary, self.per_class, self.donors, together=True)
 
 
-def _fitted(name: str, auxiliary: Records, per_class: bool, count: int | None, *, together: bool) -> FittedImputer:
-    x, columns = flat(auxiliary)
-    donors = _Donors(x, auxiliary.y if per_class else None, standard(x)[1], count, together)
+def _fit_donors(name: str, auxiliary: Records, per_class: bool, count: int | None, *, together: bool) -> FittedImputer:
+    x, columns = flatten_records(auxiliary)
+    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, together)
     return FittedImputer(name, columns, auxiliary.x, donors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Donors:
+class _DonorFiller:
     """Takes values from donors: all auxiliary records of the class (count None), or the nearest of them."""
 
     x: Floats
@@ -109,7 +109,7 @@ class _Donors:
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         filled = np.empty((len(rngs or [None]), *x.shape))
-        for rows, pool in pools(self.labels, labels, len(x), len(self.x)):
+        for rows, pool in group_by_class(self.labels, labels, len(x), len(self.x)):
             for at in range(0, len(rows), _CHUNK):
                 part = rows[at : at + _CHUNK]
                 donors = self._donors(x[part], known[part], pool)
@@ -137,7 +137,7 @@ class _Donors:
         return self.x[donors[np.arange(n)[:, None], picked], np.arange(d)]
 
 
-def pools(own: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[Ints, Ints]]:
+def group_by_class(own: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[Ints, Ints]]:
     """Rows to complete beside the auxiliary rows to complete them from: the class's, or all for an unseen class.
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 from sklearn import covariance
 
-from divulge.completion.imputers import FittedImputer, Generators, flat
+from divulge.completion.imputers import FittedImputer, Generators, flatten_records
 from divulge.errors import InputError
 from divulge.validation import check_bool, check_choice, check_number
 
@@ -67,7 +67,7 @@ class ConditionalGaussian:
         Raises:
             divulge.InputError: fewer than 2 records, records that are not numbers.
         """
-        x, columns = flat(auxiliary)
+        x, columns = flatten_records(auxiliary)
         scale = np.where(columns.varying, x.std(axis=0), 0.0)
         standard = (x - x.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
         labels = auxiliary.y if self.per_class else None

@@ -22,7 +22,7 @@ from divulge.validation import check_array, check_instance, check_integer, check
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints, Records
 
-Function: TypeAlias = Callable[..., object]
+ImputerFunction: TypeAlias = Callable[..., object]
 
 Generators: TypeAlias = Sequence[np.random.Generator] | None
 """One for each draw, so that a draw is the same however many others there are; None for the best guess."""
@@ -126,7 +126,7 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
     return agrees
 
 
-def flat(auxiliary: Records) -> tuple[Floats, RecordColumns]:
+def flatten_records(auxiliary: Records) -> tuple[Floats, RecordColumns]:
     """Auxiliary records as float64 ``[z, d]``, and what they say about their columns.
 
     Raises:
@@ -153,7 +153,7 @@ class CustomImputer:
         divulge.InputError: not a function.
     """
 
-    function: Function
+    function: ImputerFunction
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -161,19 +161,19 @@ class CustomImputer:
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
-        x, columns = flat(auxiliary)
+        x, columns = flatten_records(auxiliary)
         name = getattr(self.function, "__name__", type(self.function).__name__)
-        return FittedImputer(name, columns, auxiliary.x, _Own(self.function, x))
+        return FittedImputer(name, columns, auxiliary.x, _FunctionFiller(self.function, x))
 
 
-def imputer(given: Imputer | Function) -> Imputer:
+def imputer(given: Imputer | ImputerFunction) -> Imputer:
     """An imputer as it is, a function as `CustomImputer`."""
     return given if isinstance(given, Imputer) else CustomImputer(given)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Own:
-    function: Function
+class _FunctionFiller:
+    function: ImputerFunction
     x: Floats
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:

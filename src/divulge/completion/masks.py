@@ -53,13 +53,13 @@ def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), see
     check_memory(math.prod(shape), "shape", "smaller records need less")
     check_choice(kind, "known", ("columns", "share", "block"))
     if kind == "columns":
-        return _columns(rest, shape, names)
+        return _mask_columns(rest, shape, names)
     if kind == "share":
-        return _share(rest, shape, seed)
-    return _block(rest, shape)
+        return _mask_share(rest, shape, seed)
+    return _mask_block(rest, shape)
 
 
-def _columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
+def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
     if len(shape) != 1:
         raise InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
     known = np.zeros(shape, dtype=bool)
@@ -75,8 +75,8 @@ def _columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bool
     return known
 
 
-def _share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
-    share, cells = _number(text), _image(shape)
+def _mask_share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
+    share, cells = _parse_share(text), _image_size(shape)
     spatial = shape if cells is None else cells
     count = int(np.prod(spatial))
     drawn = np.zeros(count, dtype=bool)
@@ -84,10 +84,10 @@ def _share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
     return _over_channels(drawn.reshape(spatial), shape)
 
 
-def _block(text: str, shape: tuple[int, ...]) -> Bools:
+def _mask_block(text: str, shape: tuple[int, ...]) -> Bools:
     where, _, size = text.partition(":")
     check_choice(where, "known: block", CORNERS)
-    share, cells = _number(size), _image(shape)
+    share, cells = _parse_share(size), _image_size(shape)
     if cells is None:
         raise InputError(f"known: 'block' is for images, the records have the shape {shape}")
     sides = [max(1, round(length * np.sqrt(share))) for length in cells]
@@ -100,7 +100,7 @@ def _block(text: str, shape: tuple[int, ...]) -> Bools:
     return _over_channels(block, shape)
 
 
-def _image(shape: tuple[int, ...]) -> tuple[int, int] | None:
+def _image_size(shape: tuple[int, ...]) -> tuple[int, int] | None:
     """Height and width, if records of this shape are images."""
     if len(shape) == 2:
         return shape[0], shape[1]
@@ -119,7 +119,7 @@ def _over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
     return np.broadcast_to(cells, shape).copy()
 
 
-def _number(text: str) -> float:
+def _parse_share(text: str) -> float:
     try:
         share = float(text)
     except ValueError:

@@ -45,11 +45,11 @@ class Perceptron:
         return hidden
 
 
-def standard(x: Floats) -> tuple[Floats, Floats]:
+def mean_and_scale(x: Floats) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each column of ``x[n, d]``; 1 for the deviation of a constant.
 
     Examples:
-        >>> standard(np.array([[1.0, 5.0], [3.0, 5.0]]))
+        >>> mean_and_scale(np.array([[1.0, 5.0], [3.0, 5.0]]))
         (array([2., 5.]), array([1., 1.]))
     """
     deviation = x.std(axis=0)

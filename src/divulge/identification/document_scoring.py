@@ -255,7 +255,7 @@ def _objects(values: Sequence[Any]) -> Array:
 
 def _ends(target: GivesTokens, text: str, count: int) -> list[int] | None:
     """Where each scored token ends in its text; None where the target does not show it."""
-    ends = token_spans.ends(target, text)
+    ends = token_spans.token_ends(target, text)
     return ends if ends is not None and len(ends) == count else None
 
 
@@ -279,4 +279,4 @@ def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:
         raise InputError("--model: a folder, hf:NAME, or with --endpoint a name there, is needed")
     if endpoint:
         return Endpoint(endpoint, name, length=options.get("length"))
-    return require_callable(folders.load(name, **options), "--model: a language model", "tokens")
+    return require_callable(folders.load_folder(name, **options), "--model: a language model", "tokens")

@@ -21,7 +21,7 @@ from divulge.references import FineTune, LoRA, Train
 from divulge.request import Options, Subject
 from divulge.targets import GivesLogits, GivesTokens, SklearnTarget
 from divulge.targets import files as models
-from divulge.targets.estimators import fitted_library
+from divulge.targets.estimators import fitted_frame_library
 from divulge.types import Records
 from divulge.untrusted import read_untrusted
 from divulge.validation import check_choice, check_path
@@ -234,7 +234,7 @@ def _frames(
     is_plain = records.encoder is None or records.encoder.is_plain
     if wanted != "auto" or (is_plain and not target.feature_names):
         return wanted
-    return fitted_library(target.estimator) or ("pandas" if has_pandas() else "polars")
+    return fitted_frame_library(target.estimator) or ("pandas" if has_pandas() else "polars")
 
 
 def _base(name: str, folder: Path) -> str:

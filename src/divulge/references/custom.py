@@ -13,9 +13,9 @@ from divulge import errors, store, targets
 from divulge.errors import InputError
 from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
-from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, by_outputs, kept_outputs
-from divulge.references.label_sets import label_set
-from divulge.references.predictions import Inside, Predict, Signal, Trained
+from divulge.references.jobs import LocalEngine, Job, Task, Tick, TrainedModel, output_only_model, stored_outputs
+from divulge.references.label_sets import count_classes
+from divulge.references.predictions import InternalSignal, Predict, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Floats, Ints, Records
@@ -73,15 +73,15 @@ class Custom:
         pool: Path | str | None = None,
         out: Path | str | None = None,
         progress: Progress | None = None,
-        inside: Inside | None = None,
+        inside: InternalSignal | None = None,
     ) -> Trained:
         """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`)."""
-        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
-        return fitting.fit(_Targets(self), work, self.count, seed, Placement(self.engine, self.workers))
+        work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
+        return fitting.fit_references(_CustomLearner(self), work, self.count, seed, Placement(self.engine, self.workers))
 
 
 @dataclass(frozen=True, slots=True)
-class _Targets:
+class _CustomLearner:
     """Targets made by ``config.train``: how they are named, made, questioned and brought back from the pool."""
 
     config: Custom
@@ -97,21 +97,21 @@ class _Targets:
 
     def width(self, records: Records, classes: int | None) -> int:
         """Of the whole label set."""
-        return label_set(records, classes)
+        return count_classes(records, classes)
 
     def check(self, task: Task) -> None:
         """Nothing can be known before the user's function has run."""
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
         """One after the other in each process."""
         return "serial", 0.0, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Digest of the function, its version, data, subset, seed, and of what is kept (observed records, signal)."""
-        observed = [keys.data(records) for records in task.observe]
-        how = keys.function(self.config.train), self.config.version, self.config.outputs
-        kept = [keys.function(task.signal), *([] if task.inside is None else [keys.function(task.inside)])]
-        return store.digest(keys.ARITHMETIC, how, task.data, rows, seed, observed, *kept)[:32]
+        observed = [keys.digest_records(records) for records in task.observe]
+        how = keys.digest_function(self.config.train), self.config.version, self.config.outputs
+        kept = [keys.digest_function(task.signal), *([] if task.inside is None else [keys.digest_function(task.inside)])]
+        return store.digest(keys.ARITHMETIC_VERSION, how, task.data, rows, seed, observed, *kept)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """The user's function on the records of a job."""
@@ -120,8 +120,8 @@ class _Targets:
             with errors.user_code_errors("train"):
                 target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
-            known = adapted(target, task.classes, self.config.outputs)
-            return by_outputs(asking(known, task.classes), known)
+            known = adapt_trained_model(target, task.classes, self.config.outputs)
+            return output_only_model(checked_predictor(known, task.classes), known)
 
         return learn
 
@@ -133,10 +133,10 @@ class _Targets:
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """The outputs the pool kept."""
-        return kept_outputs(task, arrays)
+        return stored_outputs(task, arrays)
 
 
-def adapted(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
+def adapt_trained_model(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
     """What the user made, as a target.
 
     Raises:
@@ -147,7 +147,7 @@ def adapted(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
     return targets.SklearnTarget(target, classes=classes) if seen else targets.adapt(target, outputs=outputs)
 
 
-def asking(known: targets.GivesLogits, classes: int) -> Predict:
+def checked_predictor(known: targets.GivesLogits, classes: int) -> Predict:
     """How to get logits ``[b, classes]`` from a target, which raises for outputs of another width."""
 
     def predict(records: Records) -> Floats:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from divulge.references.jobs import Done, Job, Task, finish
+from divulge.references.jobs import JobResult, Job, Task, finish_job
 from divulge.validation import check_choice, check_integer
 
 EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
 ENGINES = ("auto", "serial", "stacked", "processes", "ray")
 
 Watch: TypeAlias = Callable[[Job, float], None]
-Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[Done]]
+Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[JobResult]]
 """Trains jobs in any order and yields each the moment it is finished and stored."""
 
 
@@ -35,24 +35,24 @@ class Placement:
             check_integer(self.workers, "workers", least=1)
 
 
-def serial(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
+def train_serially(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
     """One model after the other."""
     learn = task.how.learner(task)
     for job in jobs:
         try:
-            yield finish(task, job, learn(job, partial(watch, job)))
+            yield finish_job(task, job, learn(job, partial(watch, job)))
         except ArithmeticError:
-            yield Done(job, None)
+            yield JobResult(job, None)
 
 
-def stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
+def train_stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
     """Many networks at once.
 
     Raises:
         divulge.InputError: models that cannot be stacked, with the reason.
     """
     for job, learned in task.how.stack(task, jobs, watch):
-        yield Done(job, None) if learned is None else finish(task, job, learned)
+        yield JobResult(job, None) if learned is None else finish_job(task, job, learned)
 
 
-INNER: dict[str, Engine] = {"serial": serial, "stacked": stacked}
+LOCAL_ENGINES: dict[str, Engine] = {"serial": train_serially, "stacked": train_stacked}

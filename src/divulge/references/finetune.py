@@ -11,7 +11,7 @@ from divulge import lazy
 from divulge.references.predictions import Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
-from divulge.references.tuning import Tuning
+from divulge.references.tuning import FineTuneSettings
 from divulge.types import Array, Bools, Records
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class FineTune(Tuning):
+class FineTune(FineTuneSettings):
     """Fine-tune ``count`` copies of a base model on documents, with next-token cross-entropy.
 
     As the target was made, so should these be: the same base, epochs, learning rate and kind of fine-tuning. The
@@ -57,13 +57,13 @@ class FineTune(Tuning):
         5e-05
     """
 
-    def opened(self) -> finetuning.Opened:
+    def opened(self) -> finetuning.LoadedFineTune:
         """The base in memory, once for everything that is asked of it.
 
         Raises:
             divulge.InputError: a base that cannot be loaded, or is no language model.
         """
-        return finetuning.Opened(self)
+        return finetuning.LoadedFineTune(self)
 
     def fit(
         self,

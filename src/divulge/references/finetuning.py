@@ -18,10 +18,10 @@ from divulge import errors, lazy, networks, people, seeds, store
 from divulge.errors import InputError
 from divulge.references import fitting, keys, next_token
 from divulge.references.engines import Placement
-from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, by_outputs, kept_outputs
+from divulge.references.jobs import LocalEngine, Job, Task, Tick, TrainedModel, output_only_model, stored_outputs
 from divulge.references.loop import DivergedError
 from divulge.targets import adapters, text, token_spans
-from divulge.targets.pretrained import fingerprint, tokenizer_digest
+from divulge.targets.pretrained import weights_digest, tokenizer_digest
 from divulge.targets.text import CausalLM
 from divulge.types import Array, Floats, Ints, Records
 from divulge.validation import check_instance
@@ -32,37 +32,37 @@ if TYPE_CHECKING:
     from divulge.references.predictions import Trained
     from divulge.references.progress import Progress
     from divulge.references.splits import Splits
-    from divulge.references.tuning import Tuning
+    from divulge.references.tuning import FineTuneSettings
     from divulge.types import Bools
 else:
     peft = lazy.module("peft")
 
-_NORM = 1.0  # gradients are clipped to it, as the usual trainers do
+_MAX_GRADIENT_NORM = 1.0  # gradients are clipped to it, as the usual trainers do
 _EXECUTION = ("base", "count", "engine", "device", "workers")
-_TRIED = 3  # batches that a trial times, the first of them to warm up
+_TRIAL_BATCHES = 3  # batches that a trial times, the first of them to warm up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opened:
+class LoadedFineTune:
     """A `FineTune` whose base is in memory.
 
     Args:
         config: what was asked for.
     """
 
-    config: Tuning
+    config: FineTuneSettings
     base: CausalLM = field(init=False)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self._hold(_loaded(self.config))
+        self._hold(_load_base(self.config))
 
     def _hold(self, base: CausalLM) -> None:
-        longest = text.context(base.model)
+        longest = text.context_length(base.model)
         if self.config.length is not None and self.config.length > longest:
             raise InputError(f"length: the base takes at most {longest} tokens, got {self.config.length}")
         object.__setattr__(self, "base", base)
-        object.__setattr__(self, "digest", fingerprint(base.model))
+        object.__setattr__(self, "digest", weights_digest(base.model))
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: a base that lies in a folder is read there anew, not sent."""
@@ -70,7 +70,7 @@ class Opened:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         object.__setattr__(self, "config", state["config"])
-        self._hold(_loaded(self.config))
+        self._hold(_load_base(self.config))
         if self.digest != state["digest"]:
             raise InputError(f"base: {self.config.base} was changed while models were trained from it")
 
@@ -79,9 +79,9 @@ class Opened:
         """Number of reference models."""
         return self.config.count
 
-    def brief(self) -> Opened:
+    def brief(self) -> LoadedFineTune:
         """One model for one epoch, in this process: what a forecast of the time is made from."""
-        return _with(self, replace(self.config, count=1, epochs=1, engine="serial"))
+        return _with_settings(self, replace(self.config, count=1, epochs=1, engine="serial"))
 
     def fit(
         self,
@@ -98,12 +98,12 @@ class Opened:
         config = self.config
         if not config.count:
             raise InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
-        work = fitting.Work(records, splits, tuple(observe), None, 0, pool, out, progress)
-        return fitting.fit(Documents(self), work, config.count, seed, Placement(config.engine, config.workers))
+        work = fitting.TrainingRequest(records, splits, tuple(observe), None, 0, pool, out, progress)
+        return fitting.fit_references(DocumentLearner(self), work, config.count, seed, Placement(config.engine, config.workers))
 
     def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
         """See `FineTune.one`."""
-        task = _texts(records)
+        task = _require_texts(records)
 
         def tick(share: float) -> None:
             if progress is not None:
@@ -138,7 +138,7 @@ class Opened:
         if own is None or tokenizer_digest(own) == tokenizer_digest(self.base.tokenizer):
             return None
         for row, record in enumerate(records):
-            pair = [token_spans.ends(model, record) for model in (target, self.base)]
+            pair = [token_spans.token_ends(model, record) for model in (target, self.base)]
             if None not in pair and pair[0] != pair[1]:
                 return row, next((at for at, (one, other) in enumerate(zip(*pair, strict=False)) if one != other), 0)
         return None
@@ -147,7 +147,7 @@ class Opened:
         """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""
         longest = self.config.length or int(self.base.length or 0)
         return [
-            [part for ids in self.base.encoded(people.documents(record)) for part in next_token.stretches(ids, longest)]
+            [part for ids in self.base.encoded(people.documents(record)) for part in next_token.split_stretches(ids, longest)]
             for record in records
         ]
 
@@ -162,9 +162,9 @@ class Opened:
         where = self.base.model.device
         with networks.randomness(seeds.derive_seed(seed, "fine-tune"), where), networks.one_thread():
             model = self._copy()
-            _train(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
+            _train_epochs(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
         if self.config.lora is not None:
-            model = adapters.merged(model)
+            model = adapters.merge_adapter(model)
         return replace(self.base, model=model.to(self.base.model.dtype).eval(), name=f"{self.base.name}, fine-tuned")
 
     def _copy(self) -> Any:
@@ -190,10 +190,10 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
+class DocumentLearner:
     """The learner behind `FineTune`: documents in, log-probabilities of tokens out."""
 
-    opened: Opened
+    opened: LoadedFineTune
 
     def settings(self) -> dict[str, str]:
         """The configuration, field by field, and the base."""
@@ -211,14 +211,14 @@ class Documents:
         Raises:
             divulge.InputError: no text, or a model without a single document that has two tokens.
         """
-        _texts(task.records)
+        _require_texts(task.records)
 
     @property
     def timed_by_doing(self) -> bool:
         """A few steps tell."""
         return False
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
         """How long the jobs take one after the other: a few steps are timed."""
         if alone or self.opened.base.model.device.type != "cpu":
             return "serial", 0.0, ""
@@ -226,17 +226,17 @@ class Documents:
         steps = sum(
             config.epochs * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size) for job in jobs
         )
-        few = [documents[row] for row in jobs[0].rows[: _TRIED * config.batch_size]]
+        few = [documents[row] for row in jobs[0].rows[: _TRIAL_BATCHES * config.batch_size]]
         began = time.perf_counter()
         self.opened.brief().tuned(few, 0, lambda share: None)
-        return "serial", steps * (time.perf_counter() - began) / _TRIED, ""
+        return "serial", steps * (time.perf_counter() - began) / _TRIAL_BATCHES, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Digest of base, tokenizer, settings, documents, subset, seed and what is observed."""
         base = self.opened.base
-        observed = [keys.data(records, labelled=False) for records in task.observe]
+        observed = [keys.digest_records(records, labelled=False) for records in task.observe]
         asked = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
-        parts = (keys.ARITHMETIC, torch.__version__, self.opened.digest, sorted(map(str, asked.items())))
+        parts = (keys.ARITHMETIC_VERSION, torch.__version__, self.opened.digest, sorted(map(str, asked.items())))
         settings = {name: told for name, told in self.settings().items() if name != "base"}
         return store.digest(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
 
@@ -250,7 +250,7 @@ class Documents:
             def predict(records: Records) -> Floats:
                 return tuned.tokens(people.parts(list(records.x))[0], vocabulary=False).logp.astype(np.float32)
 
-            return by_outputs(predict)
+            return output_only_model(predict)
 
         return learn
 
@@ -262,33 +262,33 @@ class Documents:
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """What the pool kept."""
-        return kept_outputs(task, arrays)
+        return stored_outputs(task, arrays)
 
     def _lessons(self, task: Task) -> list[list[list[int]]]:
-        return self.opened.tokenised(_texts(task.records))
+        return self.opened.tokenised(_require_texts(task.records))
 
 
-def _with(opened: Opened, config: Tuning) -> Opened:
+def _with_settings(opened: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
     """The same base under other settings."""
     made = copy.copy(opened)
     object.__setattr__(made, "config", config)
     return made
 
 
-def _loaded(config: Tuning) -> CausalLM:
+def _load_base(config: FineTuneSettings) -> CausalLM:
     if not isinstance(config.base, str | Path):
         return check_instance(config.base, "base", CausalLM, "a folder, hf:NAME or a targets.CausalLM")
     return CausalLM.load(str(config.base), device=config.device, bos=config.bos)
 
 
-def _texts(records: Records) -> list[str]:
+def _require_texts(records: Records) -> list[str]:
     check_instance(records, "records", Records)
     if records.x.dtype != object:
         raise InputError(f"records: documents (strings) are needed, got {records.x.dtype}")
     return list(records.x)
 
 
-def _train(model: Any, stretches: Sequence[list[int]], config: Tuning, rng: np.random.Generator, tick: Tick) -> None:
+def _train_epochs(model: Any, stretches: Sequence[list[int]], config: FineTuneSettings, rng: np.random.Generator, tick: Tick) -> None:
     """The loop: AdamW on batches of nearly equal length.
 
     Raises:
@@ -300,14 +300,14 @@ def _train(model: Any, stretches: Sequence[list[int]], config: Tuning, rng: np.r
     total = steps * config.epochs
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _factor(config, step, total))
-    lesson = next_token.Lesson.of(model)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_factor(config, step, total))
+    lesson = next_token.NextTokenLoss.of(model)
     model.train()
     done = 0
     for _ in range(config.epochs):
-        for batch in next_token.batches(stretches, config.batch_size, rng):
+        for batch in next_token.batch_stretches(stretches, config.batch_size, rng):
             loss = lesson(batch)
-            norm = torch.nn.utils.clip_grad_norm_(weights, _NORM)
+            norm = torch.nn.utils.clip_grad_norm_(weights, _MAX_GRADIENT_NORM)
             if not (math.isfinite(loss) and math.isfinite(norm.item())):
                 raise DivergedError
             optimizer.step()
@@ -317,7 +317,7 @@ def _train(model: Any, stretches: Sequence[list[int]], config: Tuning, rng: np.r
         tick(done / total)
 
 
-def _factor(config: Tuning, step: int, total: int) -> float:
+def _rate_factor(config: FineTuneSettings, step: int, total: int) -> float:
     """Of the learning rate, at a step."""
     rising = round(config.warmup * total)
     if step < rising:

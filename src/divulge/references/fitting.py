@@ -13,16 +13,16 @@ import numpy as np
 from divulge import machine, seeds
 from divulge.errors import InputError
 from divulge.references import engines, keys, processes, ray_tasks
-from divulge.references.jobs import Done, Job, Learner, Task
+from divulge.references.jobs import JobResult, Job, Learner, Task
 from divulge.references.pool import DamagedError, Pool
-from divulge.references.predictions import Inside, Sheets, Signal, Trained
-from divulge.references.progress import Progress, silent
+from divulge.references.predictions import InternalSignal, OutputStore, Signal, Trained
+from divulge.references.progress import Progress, ignore_progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class TrainingRequest:
     """The arguments of `Train.fit`."""
 
     records: Records
@@ -33,30 +33,30 @@ class Work:
     pool: Path | str | None
     out: Path | str | None
     progress: Progress | None
-    inside: Inside | None = None
+    inside: InternalSignal | None = None
 
 
-def fit(how: Learner, work: Work, count: int, seed: int, place: engines.Placement) -> Trained:
+def fit_references(how: Learner, work: TrainingRequest, count: int, seed: int, place: engines.Placement) -> Trained:
     """Train what the pool lacks, and collect outputs of all models."""
     started = time.monotonic()
-    splits = _splits(work, count)
-    task = _task(how, work)
+    splits = _check_splits(work, count)
+    task = _make_task(how, work)
     how.check(task)
     if task.pool is not None:
         Pool(task.pool).claim()
-    jobs = [_job(task, splits, model, seed, "model") for model in range(len(splits))]
-    run = _Run(
-        task, Sheets(len(jobs), None if work.out is None else Path(work.out)), work.progress or silent, len(jobs)
+    jobs = [_make_job(task, splits, model, seed, "model") for model in range(len(splits))]
+    run = _TrainingRun(
+        task, OutputStore(len(jobs), None if work.out is None else Path(work.out)), work.progress or ignore_progress, len(jobs)
     )
 
     todo = [job for job in jobs if not run.restore(job)]
     reused = len(jobs) - len(todo)
     note = "nothing to train"
     if todo:
-        engine, note = _engine(task, todo, place)
+        engine, note = _choose_engine(task, todo, place)
         try:
             diverged = run.train(engine, todo, note)
-            again = [_job(task, splits, job.model, seed, "retry") for job in diverged]
+            again = [_make_job(task, splits, job.model, seed, "retry") for job in diverged]
             run.give_up(run.train(engine, [job for job in again if not run.restore(job)], note))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(run.interrupted()) from None
@@ -70,10 +70,10 @@ def fit(how: Learner, work: Work, count: int, seed: int, place: engines.Placemen
     return Trained(outputs, splits.trained_on[run.finished], note, reused, seconds, tuple(run.warnings))
 
 
-class _Run:
+class _TrainingRun:
     """What has happened so far."""
 
-    def __init__(self, task: Task, sheets: Sheets, progress: Progress, total: int) -> None:
+    def __init__(self, task: Task, sheets: OutputStore, progress: Progress, total: int) -> None:
         self.task, self.sheets, self.progress, self.total = task, sheets, progress, total
         self.warnings: list[str] = []
         self.finished = np.zeros(total, dtype=bool)
@@ -92,7 +92,7 @@ class _Run:
             return False
         if arrays is None:
             return False
-        self._take(Done(job, self.task.how.restore(self.task, job, arrays)), "from the pool")
+        self._take(JobResult(job, self.task.how.restore(self.task, job, arrays)), "from the pool")
         return True
 
     def train(self, engine: engines.Engine, jobs: Sequence[Job], note: str) -> list[Job]:
@@ -124,7 +124,7 @@ class _Run:
         done = f"{int(self.finished.sum())} of {self.total} models are finished and kept in {self.task.pool}"
         return f"reference models: stopped; {done}; the same call resumes"
 
-    def _take(self, done: Done, note: str) -> None:
+    def _take(self, done: JobResult, note: str) -> None:
         assert done.rows is not None
         self.sheets.write(done.job.model, done.rows)
         self.finished[done.job.model] = True
@@ -132,7 +132,7 @@ class _Run:
         self.progress(float(self._share.sum()), self.total, note)
 
 
-def _splits(work: Work, count: int) -> Splits:
+def _check_splits(work: TrainingRequest, count: int) -> Splits:
     splits = work.splits if isinstance(work.splits, Splits) else Splits(work.splits)
     models, records = splits.trained_on.shape
     if models != count:
@@ -142,12 +142,12 @@ def _splits(work: Work, count: int) -> Splits:
     return splits
 
 
-def _task(how: Learner, work: Work) -> Task:
+def _make_task(how: Learner, work: TrainingRequest) -> Task:
     observe = tuple(r if isinstance(r, Records) else Records(r) for r in work.observe)
     return Task(
         how=how,
         records=work.records,
-        data=keys.data(work.records),
+        data=keys.digest_records(work.records),
         classes=how.width(work.records, work.classes),
         observe=observe,
         signal=work.signal,
@@ -156,23 +156,23 @@ def _task(how: Learner, work: Work) -> Task:
     )
 
 
-def _job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
+def _make_job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
     rows, own = splits.members(model), seeds.derive_seed(seed, "references", stream, model)
     return Job(model, own, rows, "" if task.pool is None else task.how.key(task, own, rows))
 
 
-def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[engines.Engine, str]:
+def _choose_engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[engines.Engine, str]:
     """The engine asked for, or the fastest of a short measured trial; and in words why."""
-    if place.engine in engines.INNER:
-        return engines.INNER[place.engine], place.engine
+    if place.engine in engines.LOCAL_ENGINES:
+        return engines.LOCAL_ENGINES[place.engine], place.engine
     workers = place.workers or machine.cores()
     alone = place.engine == "auto" and (workers == 1 or len(jobs) == 1)
     if place.engine == "auto" and task.how.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"
-        return partial(processes.after_one, workers=workers), note
+        return partial(processes.run_after_first, workers=workers), note
     inner, seconds, why = task.how.trial(task, jobs, alone=alone)
     if place.engine == "ray":
-        return partial(ray_tasks.run, inner=inner), f"ray, {inner} in each task{why}"
-    if place.engine == "processes" or (not alone and seconds >= processes.WORTH):
-        return partial(processes.run, inner=inner, workers=workers), f"{workers} processes, {inner} in each{why}"
-    return engines.INNER[inner], f"{inner}{why}"
+        return partial(ray_tasks.run_ray, inner=inner), f"ray, {inner} in each task{why}"
+    if place.engine == "processes" or (not alone and seconds >= processes.MIN_PROCESS_SECONDS):
+        return partial(processes.run_processes, inner=inner, workers=workers), f"{workers} processes, {inner} in each{why}"
+    return engines.LOCAL_ENGINES[inner], f"{inner}{why}"

@@ -15,7 +15,7 @@ from divulge.types import Array, Floats, Ints, Records
 if TYPE_CHECKING:
     from pathlib import Path
 
-Inner: TypeAlias = Literal["serial", "stacked"]
+LocalEngine: TypeAlias = Literal["serial", "stacked"]
 """How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
 
 Tick: TypeAlias = Callable[[float], None]
@@ -48,18 +48,18 @@ class TrainedModel:
     target: Any = None
 
 
-def by_outputs(predict: predictions.Predict, target: Any = None) -> TrainedModel:
+def output_only_model(predict: predictions.Predict, target: Any = None) -> TrainedModel:
     """A model of which the pool keeps what it says of the observed records, and nothing else."""
     return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict, target)
 
 
-def kept_outputs(task: Task, arrays: Mapping[str, Array]) -> list[Floats]:
+def stored_outputs(task: Task, arrays: Mapping[str, Array]) -> list[Floats]:
     """What the pool kept of a model `by_outputs`."""
     return [arrays[str(k)] for k in range(len(task.observe))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Done:
+class JobResult:
     """One finished job: outputs on every observed set, or None when training diverged."""
 
     job: Job
@@ -86,7 +86,7 @@ class Learner(Protocol):
         """Find bad input before any work starts."""
         ...
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
         """The faster arithmetic for these jobs, the seconds they take with it in one process, and why.
 
         ``alone`` says that nobody needs the seconds: there is but one process or one job.
@@ -131,7 +131,7 @@ class Task:
     observe: tuple[Records, ...]
     signal: predictions.Signal | None
     pool: Path | None
-    inside: predictions.Inside | None = None
+    inside: predictions.InternalSignal | None = None
 
     def about(self, job: Job) -> dict[str, Any]:
         """What the pool records beside a model."""
@@ -144,20 +144,20 @@ class Task:
         }
 
 
-def said(task: Task, learned: TrainedModel) -> list[Floats]:
+def query_model(task: Task, learned: TrainedModel) -> list[Floats]:
     """What a model says of every observed set; beside the first, what can be seen inside it."""
-    rows = [predictions.answers(learned.predict, records, task.signal) for records in task.observe]
+    rows = [predictions.query_in_chunks(learned.predict, records, task.signal) for records in task.observe]
     if task.inside is not None and rows:
-        seen = predictions.narrowed(task.inside(learned.target, task.observe[0]), rows[0].dtype)
+        seen = predictions.clip_to_dtype(task.inside(learned.target, task.observe[0]), rows[0].dtype)
         rows[0] = np.hstack([rows[0].reshape(len(seen), -1), seen])
     return rows
 
 
-def finish(task: Task, job: Job, learned: TrainedModel) -> Done:
+def finish_job(task: Task, job: Job, learned: TrainedModel) -> JobResult:
     """Question a trained model and store it; a model whose answers are not finite counts as diverged."""
-    rows = said(task, learned)
+    rows = query_model(task, learned)
     if not all(np.isfinite(row).all() for row in rows):
-        return Done(job, None)
+        return JobResult(job, None)
     if task.pool is not None:
         pool.Pool(task.pool).put(job.key, learned.arrays(rows), task.about(job))
-    return Done(job, rows)
+    return JobResult(job, rows)

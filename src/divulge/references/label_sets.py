@@ -7,7 +7,7 @@ from divulge.types import Records
 from divulge.validation import check_instance, check_integer, check_labels
 
 
-def label_set(records: Records, classes: int | None) -> int:
+def count_classes(records: Records, classes: int | None) -> int:
     """Number of classes: what the user says, or the largest label plus one.
 
     Raises:

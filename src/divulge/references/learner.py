@@ -12,9 +12,9 @@ from torch import nn
 from divulge import errors, networks, seeds, store
 from divulge.errors import InputError
 from divulge.references import keys, loop, models, private, stacked, trial
-from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, said
-from divulge.references.label_sets import label_set
-from divulge.targets.modules import TorchTarget, resolve
+from divulge.references.jobs import LocalEngine, Job, Task, Tick, TrainedModel, query_model
+from divulge.references.label_sets import count_classes
+from divulge.targets.modules import TorchTarget, resolve_device
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Networks:
+class NetworkLearner:
     """Networks trained as ``config`` says, on ``device``."""
 
     config: Hyperparameters
@@ -41,7 +41,7 @@ class Networks:
 
     def width(self, records: Records, classes: int | None) -> int:
         """Of the whole label set."""
-        return label_set(records, classes)
+        return count_classes(records, classes)
 
     def check(self, task: Task) -> None:
         """Ask an untrained network about two records, and look for the device.
@@ -49,17 +49,17 @@ class Networks:
         Raises:
             divulge.InputError: the network does not fit the records or the label set; no such device.
         """
-        resolve(self.device)
-        dtype = models.precision(self.config.precision)
-        module = models.build(self.config.make_model, 0).to(dtype=dtype)
+        resolve_device(self.device)
+        dtype = models.weights_dtype(self.config.precision)
+        module = models.build_network(self.config.make_model, 0).to(dtype=dtype)
         models.check_outputs(module, task.records.x, task.classes, torch.device("cpu"), dtype)
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Digest of architecture, first weights, data, subset, settings, seed and torch's version."""
         config = self.config
-        structure = keys.architecture(models.build(config.make_model, seed))
-        settings = keys.settings(config)
-        versions = keys.ARITHMETIC, torch.__version__
+        structure = keys.digest_architecture(models.build_network(config.make_model, seed))
+        settings = keys.list_settings(config)
+        versions = keys.ARITHMETIC_VERSION, torch.__version__
         return store.digest(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
@@ -67,38 +67,38 @@ class Networks:
         data = self.data(task)
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
-            return self.learned(train(self.config, data, job.rows, job.seed, tick))
+            return self.learned(train_network(self.config, data, job.rows, job.seed, tick))
 
         return learn
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
         """The faster arithmetic for these jobs, its seconds, and why."""
-        if alone and stacked.by_hand(self.config):
-            return trial.BY_HAND
+        if alone and stacked.has_explicit_backward(self.config):
+            return trial.EXPLICIT_BACKWARD
 
-        def compute() -> tuple[Inner, float, str]:
-            return trial.measure(self.config, self.data(task), jobs, train)
+        def compute() -> tuple[LocalEngine, float, str]:
+            return trial.measure_trial(self.config, self.data(task), jobs, train_network)
 
-        return trial.remembered(task, self.config, self.device, compute)
+        return trial.load_or_measure(task, self.config, self.device, compute)
 
-    def data(self, task: Task) -> models.Data:
+    def data(self, task: Task) -> models.TrainingData:
         """All records of a run on the device."""
-        return load(self.config, task.records, self.device)
+        return load_data(self.config, task.records, self.device)
 
     def learned(self, module: nn.Module) -> TrainedModel:
         """A trained network as engines hand it on."""
-        where, dtype = resolve(self.device), models.precision(self.config.precision)
+        where, dtype = resolve_device(self.device), models.weights_dtype(self.config.precision)
         module.to(where)
         form: models.MemoryFormat | None = None
 
         def predict(records: Records) -> Floats:
             nonlocal form
             if form is None:
-                form = models.best_layout(module, models.tensor(records.x, module, where, dtype))
-                models.lay_out(module, form)
-            return models.logits(module, records.x, where, dtype, form)
+                form = models.choose_layout(module, models.to_tensor(records.x, module, where, dtype))
+                models.set_layout(module, form)
+            return models.predict_logits(module, records.x, where, dtype, form)
 
-        return TrainedModel(lambda _: models.arrays(module), predict, TorchTarget(module, device=self.device))
+        return TrainedModel(lambda _: models.state_arrays(module), predict, TorchTarget(module, device=self.device))
 
     def stack(
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
@@ -109,18 +109,18 @@ class Networks:
             divulge.InputError: networks that cannot be stacked, with the reason.
         """
         data = self.data(task)
-        if reason := stacked.refusal(self.config, data):
+        if reason := stacked.unstackable_reason(self.config, data):
             raise InputError(f"engine: 'stacked' cannot train this network ({reason}); use 'serial' or 'processes'")
-        for job, module in stacked.train(self.config, data, jobs, watch):
+        for job, module in stacked.train_stacks(self.config, data, jobs, watch):
             yield job, None if module is None else self.learned(module)
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """Outputs of a stored network."""
-        module = models.build(self.config.make_model, job.seed).to(dtype=models.precision(self.config.precision))
-        return said(task, self.learned(models.load(module, arrays)))
+        module = models.build_network(self.config.make_model, job.seed).to(dtype=models.weights_dtype(self.config.precision))
+        return query_model(task, self.learned(models.load_state(module, arrays)))
 
 
-def train(config: Hyperparameters, data: models.Data, rows: Ints, seed: int, tick: Tick | None = None) -> nn.Module:
+def train_network(config: Hyperparameters, data: models.TrainingData, rows: Ints, seed: int, tick: Tick | None = None) -> nn.Module:
     """One network by itself: the plain loop, or DP-SGD where privacy is asked for.
 
     Raises:
@@ -129,22 +129,22 @@ def train(config: Hyperparameters, data: models.Data, rows: Ints, seed: int, tic
     return (loop if config.privacy is None else private).train(config, data, rows, seed, tick)
 
 
-def load(config: Hyperparameters, records: Records, device: str) -> models.Data:
+def load_data(config: Hyperparameters, records: Records, device: str) -> models.TrainingData:
     """Records on the device a configuration names, as its network wants them."""
-    where = resolve(device)
-    module = models.build(config.make_model, 0)
+    where = resolve_device(device)
+    module = models.build_network(config.make_model, 0)
     assert records.y is not None
-    x = models.tensor(records.x, module, where, models.precision(config.precision))
-    return models.Data(x, models.labels(records.y, where))
+    x = models.to_tensor(records.x, module, where, models.weights_dtype(config.precision))
+    return models.TrainingData(x, models.label_tensor(records.y, where))
 
 
-def one(how: Networks, records: Records, seed: int, classes: int, progress: Progress | None) -> nn.Module:
+def train_single(how: NetworkLearner, records: Records, seed: int, classes: int, progress: Progress | None) -> nn.Module:
     """A single network trained on all ``records``; back on the CPU, in evaluation mode."""
     config = how.config
-    dtype = models.precision(config.precision)
-    probe = models.build(config.make_model, 0).to(dtype=dtype)
+    dtype = models.weights_dtype(config.precision)
+    probe = models.build_network(config.make_model, 0).to(dtype=dtype)
     models.check_outputs(probe, records.x, classes, torch.device("cpu"), dtype)
-    data = load(config, records, how.device)
+    data = load_data(config, records, how.device)
     rows = torch.arange(len(records)).numpy()
 
     def tick(share: float) -> None:
@@ -154,7 +154,7 @@ def one(how: Networks, records: Records, seed: int, classes: int, progress: Prog
 
     try:
         with networks.one_thread():
-            module = train(config, data, rows, seeds.derive_seed(seed, "target"), tick)
+            module = train_network(config, data, rows, seeds.derive_seed(seed, "target"), tick)
     except loop.DivergedError:
         raise InputError(
             f"lr: the loss became NaN or infinite at {config.learning_rate:g}; lower it or scale the records"

@@ -22,8 +22,8 @@ class DivergedError(ArithmeticError):
     """The loss became NaN or infinite, and the weights with it."""
 
 
-def train(
-    config: Hyperparameters, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+def train_by_sgd(
+    config: Hyperparameters, data: models.TrainingData, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
 ) -> nn.Module:
     """Train one network on ``data[rows]``.
 
@@ -37,11 +37,11 @@ def train(
     Raises:
         DivergedError: NaN or infinity in the weights.
     """
-    where, dtype = data.x.device, models.precision(config.precision)
-    module = models.build(config.make_model, seed).to(device=where, dtype=dtype)
-    form = models.best_layout(module, data.x)
-    models.lay_out(module, form)
-    update = optimizer(config, module.parameters())
+    where, dtype = data.x.device, models.weights_dtype(config.precision)
+    module = models.build_network(config.make_model, seed).to(device=where, dtype=dtype)
+    form = models.choose_layout(module, data.x)
+    models.set_layout(module, form)
+    update = make_optimizer(config, module.parameters())
     total = config.epochs * networks.steps(len(rows), config.batch_size)
     step = 0
     with networks.randomness(seeds.derive_seed(seed, "noise"), where):
@@ -55,7 +55,7 @@ def train(
                 if config.augment is not None:
                     with errors.user_code_errors("augment"):
                         x = config.augment(x, vary)
-                set_rate(update, config.rate(step / total))
+                set_learning_rate(update, config.rate(step / total))
                 with torch.autocast(where.type, dtype=torch.bfloat16, enabled=config.precision == "mixed"):
                     z = module(x.contiguous(memory_format=form))
                     loss = functional.cross_entropy(z, y)
@@ -71,10 +71,10 @@ def train(
                 tick((epoch + 1) / config.epochs)
             if config.stop_at_accuracy is not None and float(correct) >= config.stop_at_accuracy * len(rows):
                 break
-    return models.lay_out(module, models.PLAIN)
+    return models.set_layout(module, models.CONTIGUOUS)
 
 
-def optimizer(config: Hyperparameters, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+def make_optimizer(config: Hyperparameters, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
     """Torch's optimiser for a configuration; all of them work element by element, so stacked weights do too.
 
     Fused where torch can: a stack's weights do not fit the cache, and one pass over them takes a sixth of Adam's time.
@@ -87,7 +87,7 @@ def optimizer(config: Hyperparameters, parameters: Iterable[torch.Tensor]) -> to
     return (torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam)(kept, **shared)
 
 
-def set_rate(update: torch.optim.Optimizer, rate: float) -> None:
+def set_learning_rate(update: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate of the next step."""
     for group in update.param_groups:
         group["lr"] = rate

@@ -32,26 +32,26 @@ class Layer:
     activation: Activation
 
 
-def layers(module: nn.Module) -> Sequence[Layer] | None:
+def mlp_layers(module: nn.Module) -> Sequence[Layer] | None:
     """The layers of an `nn.Sequential` of ``Linear``, ``ReLU``, ``Tanh``, ``Identity`` and leading ``Flatten``.
 
     None for any other network, and for one with frozen or shared weights or hooks.
     """
-    if not isinstance(module, nn.Linear | nn.Sequential) or not _plain(module):
+    if not isinstance(module, nn.Linear | nn.Sequential) or not _is_plain(module):
         return None
     chain: list[Layer] = []
-    for name, part in _leaves(module, ""):
+    for name, part in _leaf_modules(module, ""):
         if isinstance(part, nn.Linear):
             chain.append(Layer(name, part.bias is not None, "none"))
         elif isinstance(part, nn.ReLU | nn.Tanh) and chain and chain[-1].activation == "none":
             kind: Activation = "relu" if isinstance(part, nn.ReLU) else "tanh"
             chain[-1] = Layer(chain[-1].name, chain[-1].bias, kind)
-        elif not (isinstance(part, nn.Identity) or (_flattens(part) and not chain)):
+        elif not (isinstance(part, nn.Identity) or (_is_flatten(part) and not chain)):
             return None
     return chain if chain and chain[-1].activation == "none" else None
 
 
-def _plain(module: nn.Module) -> bool:
+def _is_plain(module: nn.Module) -> bool:
     """True for torch's own parts only, all weights trained and none shared, no hooks."""
     own = all(type(part).__module__.startswith("torch.nn.modules.") for part in module.modules())
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
@@ -61,15 +61,15 @@ def _plain(module: nn.Module) -> bool:
     )
 
 
-def _flattens(part: nn.Module) -> bool:
+def _is_flatten(part: nn.Module) -> bool:
     return isinstance(part, nn.Flatten) and part.start_dim == 1 and part.end_dim == -1
 
 
-def _leaves(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
+def _leaf_modules(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
     if not isinstance(module, nn.Sequential):
         return [(name, module)]
     prefix = f"{name}." if name else ""
-    return [leaf for child, part in module.named_children() for leaf in _leaves(part, f"{prefix}{child}")]
+    return [leaf for child, part in module.named_children() for leaf in _leaf_modules(part, f"{prefix}{child}")]
 
 
 class MlpStack:
@@ -77,28 +77,28 @@ class MlpStack:
 
     def __init__(self, config: Hyperparameters, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
         self._made, self._layers = made, shape
-        self._weights = [_gather(made, layer.name, "weight", turned=True) for layer in shape]
-        self._biases = [_gather(made, layer.name, "bias") if layer.bias else None for layer in shape]
+        self._weights = [_stack_parameters(made, layer.name, "weight", turned=True) for layer in shape]
+        self._biases = [_stack_parameters(made, layer.name, "bias") if layer.bias else None for layer in shape]
         self._all = [p for p in (*self._weights, *self._biases) if p is not None]
         for p in self._all:
             p.grad = torch.zeros_like(p)
         sgd = config.optimizer == "sgd"
         self._keep = config.momentum if sgd else 0.0  # what remains of the last gradient: SGD's momentum buffer
         self._decay = config.weight_decay if sgd else 0.0
-        self._update = None if sgd else loop.optimizer(config, self._all)
+        self._update = None if sgd else loop.make_optimizer(config, self._all)
 
     @torch.no_grad()
     def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
         """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
-        a, z = forward(self._layers, self._weights, self._biases, x.flatten(2))
-        slopes = backward(self._layers, self._weights, a, z, y, 1.0 / y.shape[1])
+        a, z = mlp_forward(self._layers, self._weights, self._biases, x.flatten(2))
+        slopes = mlp_backward(self._layers, self._weights, a, z, y, 1.0 / y.shape[1])
         for w, b, inputs, slope in zip(self._weights, self._biases, a, slopes, strict=True):
             self._accumulate(w, slope, inputs)
             if b is not None:
                 assert b.grad is not None
                 b.grad.mul_(self._keep).add_(slope.sum(1)).add_(b, alpha=self._decay)
         if self._update is not None:
-            loop.set_rate(self._update, rate)
+            loop.set_learning_rate(self._update, rate)
             self._update.step()
             return z
         for p in self._all:
@@ -128,7 +128,7 @@ class MlpStack:
         return module
 
 
-def forward(
+def mlp_forward(
     shape: Sequence[Layer], weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], a: torch.Tensor
 ) -> tuple[Sequence[torch.Tensor], torch.Tensor]:
     """The input of every layer and the logits, for ``a[..., b, in]`` and weights ``[..., in, out]``."""
@@ -148,7 +148,7 @@ def forward(
     return inputs, a
 
 
-def backward(
+def mlp_backward(
     shape: Sequence[Layer],
     weights: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
@@ -163,12 +163,12 @@ def backward(
         slope *= scale
     slopes = [slope]
     for index in range(len(shape) - 1, 0, -1):
-        slope = _through(shape[index - 1].activation, slope @ weights[index].mT, inputs[index])
+        slope = _activation_backward(shape[index - 1].activation, slope @ weights[index].mT, inputs[index])
         slopes.append(slope)
     return slopes[::-1]
 
 
-def _through(activation: Activation, slope: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+def _activation_backward(activation: Activation, slope: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     """The slope before an activation, from the slope after it and its output."""
     if activation == "relu":
         return torch.ops.aten.threshold_backward(slope, output, 0.0)
@@ -177,6 +177,6 @@ def _through(activation: Activation, slope: torch.Tensor, output: torch.Tensor) 
     return slope
 
 
-def _gather(made: Sequence[nn.Module], name: str, kind: str, turned: bool = False) -> torch.Tensor:
+def _stack_parameters(made: Sequence[nn.Module], name: str, kind: str, turned: bool = False) -> torch.Tensor:
     own = torch.stack([module.get_submodule(name).get_parameter(kind).detach() for module in made])
     return (own.mT.contiguous() if turned else own).requires_grad_()

@@ -26,23 +26,23 @@ Measured on one core, training is 1.2 to 1.4 times and asking 1.3 to 3 times as 
 by side; the results differ by rounding alone.
 """
 
-PLAIN = torch.contiguous_format
+CONTIGUOUS = torch.contiguous_format
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Data:
+class TrainingData:
     """Records on the device: ``x[n, ...]`` ready for the network, labels ``y[n]``."""
 
     x: torch.Tensor
     y: torch.Tensor
 
 
-def precision(name: str) -> torch.dtype:
+def weights_dtype(name: str) -> torch.dtype:
     """The type of weights and records."""
     return torch.float64 if name == "double" else torch.float32
 
 
-def build(make_model: Callable[..., Any], seed: int) -> nn.Module:
+def build_network(make_model: Callable[..., Any], seed: int) -> nn.Module:
     """A fresh network on the CPU; the same seed gives the same weights.
 
     ``make_model`` may take the seed (its first required or its ``seed`` parameter) or nothing: torch's
@@ -52,7 +52,7 @@ def build(make_model: Callable[..., Any], seed: int) -> nn.Module:
         divulge.InputError: the function does not return a network with parameters.
     """
     with networks.randomness(seed, torch.device("cpu")):
-        arguments, named = _takes_seed(make_model, seed)
+        arguments, named = _seed_arguments(make_model, seed)
         with errors.user_code_errors("make_model"):
             module = make_model(*arguments, **named)
     if not isinstance(module, nn.Module) or not any(p.requires_grad for p in module.parameters()):
@@ -60,7 +60,7 @@ def build(make_model: Callable[..., Any], seed: int) -> nn.Module:
     return module
 
 
-def _takes_seed(make_model: Callable[..., Any], seed: int) -> tuple[tuple[int, ...], dict[str, int]]:
+def _seed_arguments(make_model: Callable[..., Any], seed: int) -> tuple[tuple[int, ...], dict[str, int]]:
     try:
         parameters = inspect.signature(make_model).parameters.values()
     except (TypeError, ValueError):
@@ -73,7 +73,7 @@ def _takes_seed(make_model: Callable[..., Any], seed: int) -> tuple[tuple[int, .
     return ((seed,), {}) if required else ((), {})
 
 
-def tensor(x: Array, module: nn.Module, where: torch.device, dtype: torch.dtype) -> torch.Tensor:
+def to_tensor(x: Array, module: nn.Module, where: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Records as the network wants them: token numbers for an embedding, ``dtype`` otherwise."""
     if x.dtype == object:
         raise InputError("x: a network needs numbers, got text (turn it into token numbers first)")
@@ -83,13 +83,13 @@ def tensor(x: Array, module: nn.Module, where: torch.device, dtype: torch.dtype)
     return torch.from_numpy(plain if plain.flags.writeable else plain.copy()).to(device=where, dtype=wanted)
 
 
-def labels(y: Array, where: torch.device) -> torch.Tensor:
+def label_tensor(y: Array, where: torch.device) -> torch.Tensor:
     """Class labels on the device."""
     return torch.tensor(np.asarray(y, dtype=np.int64), device=where)
 
 
 @torch.inference_mode()
-def logits(
+def predict_logits(
     module: nn.Module,
     x: Array,
     where: torch.device,
@@ -98,7 +98,7 @@ def logits(
 ) -> Floats:
     """Outputs ``[n, K]`` of a network in evaluation mode, as float32 (float64 for a float64 network)."""
     module.eval()
-    return module(tensor(x, module, where, dtype).contiguous(memory_format=form)).to(dtype).cpu().numpy()
+    return module(to_tensor(x, module, where, dtype).contiguous(memory_format=form)).to(dtype).cpu().numpy()
 
 
 def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device, dtype: torch.dtype) -> None:
@@ -108,7 +108,7 @@ def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device
         divulge.InputError: the network cannot take such records, or has another number of outputs than classes.
     """
     try:
-        outputs = logits(module, x[:2], where, dtype)
+        outputs = predict_logits(module, x[:2], where, dtype)
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         if isinstance(error, InputError | torch.OutOfMemoryError):
             raise
@@ -119,7 +119,7 @@ def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device
         )
 
 
-def arrays(module: nn.Module) -> dict[str, Array]:
+def state_arrays(module: nn.Module) -> dict[str, Array]:
     """The parameters and buffers of a network as plain arrays; half precision is widened, which loses nothing."""
     kept = {}
     for name, value in module.state_dict().items():
@@ -129,13 +129,13 @@ def arrays(module: nn.Module) -> dict[str, Array]:
     return kept
 
 
-def load(module: nn.Module, state: Mapping[str, Array]) -> nn.Module:
+def load_state(module: nn.Module, state: Mapping[str, Array]) -> nn.Module:
     """Put stored parameters and buffers into a network."""
     module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
     return module
 
 
-def best_layout(module: nn.Module, x: torch.Tensor) -> MemoryFormat:
+def choose_layout(module: nn.Module, x: torch.Tensor) -> MemoryFormat:
     """The layout a network trains fastest in, for records like ``x[n, ...]``.
 
     Channels come last only for images on the CPU in a network with convolutions that can take them so: one that
@@ -143,24 +143,24 @@ def best_layout(module: nn.Module, x: torch.Tensor) -> MemoryFormat:
     """
     convolves = any(isinstance(part, nn.Conv2d) for part in module.modules())
     if x.device.type != "cpu" or x.ndim != 4 or not convolves:
-        return PLAIN
-    return torch.channels_last if _takes_layout(module, x[:2]) else PLAIN
+        return CONTIGUOUS
+    return torch.channels_last if _supports_channels_last(module, x[:2]) else CONTIGUOUS
 
 
-def lay_out(module: nn.Module, form: MemoryFormat) -> nn.Module:
+def set_layout(module: nn.Module, form: MemoryFormat) -> nn.Module:
     """The network itself, its weights laid out anew."""
     move: Any = module.to  # torch's own annotations leave this form of the call out
     return move(memory_format=form)
 
 
-def _takes_layout(module: nn.Module, x: torch.Tensor) -> bool:
+def _supports_channels_last(module: nn.Module, x: torch.Tensor) -> bool:
     """Whether a copy of the network goes forward and back with channels last, and answers as it does without."""
     probe = copy.deepcopy(module)
     with networks.randomness(0, x.device):
         try:
             with torch.no_grad():
                 plain = probe.eval()(x)
-                turned = lay_out(probe, torch.channels_last)(x.contiguous(memory_format=torch.channels_last))
+                turned = set_layout(probe, torch.channels_last)(x.contiguous(memory_format=torch.channels_last))
             probe.train()(x.contiguous(memory_format=torch.channels_last)).sum().backward()
         except (RuntimeError, ValueError):
             return False

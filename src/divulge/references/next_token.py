@@ -16,13 +16,13 @@ _JITTER = 5.0  # tokens by which lengths are blurred, so that no two epochs have
 _LOGITS = 1 << 20  # held at a time: on a CPU they stay in its cache
 
 
-def stretches(ids: Sequence[int], longest: int) -> list[list[int]]:
+def split_stretches(ids: Sequence[int], longest: int) -> list[list[int]]:
     """Tokens cut into stretches; each after the first begins with the last token of the one before."""
     cut = [list(ids[at : at + longest]) for at in range(0, max(len(ids) - 1, 0), longest - 1)]
     return [stretch for stretch in cut if len(stretch) > 1]
 
 
-def batches(cut: Sequence[list[int]], size: int, rng: np.random.Generator) -> Iterator[list[list[int]]]:
+def batch_stretches(cut: Sequence[list[int]], size: int, rng: np.random.Generator) -> Iterator[list[list[int]]]:
     """Stretches of nearly equal length together, so that little is padding, in a new order each time."""
     length = np.array([len(ids) for ids in cut]) + rng.normal(0, _JITTER, len(cut))
     order = np.argsort(length, kind="stable")
@@ -32,7 +32,7 @@ def batches(cut: Sequence[list[int]], size: int, rng: np.random.Generator) -> It
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class NextTokenLoss:
     """Adds the gradients of a batch: cross-entropy of the next token, averaged over the tokens of the batch.
 
     The logits of a large vocabulary are most of what a batch takes, so they are made and used up some at a time, where
@@ -47,10 +47,10 @@ class Lesson:
     inner: Any
 
     @classmethod
-    def of(cls, model: Any) -> Lesson:
+    def of(cls, model: Any) -> NextTokenLoss:
         """A lesson for a model, which is not yet in training mode."""
         inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-        return cls(model, inner if text.splits(inner) else None)
+        return cls(model, inner if text.has_separate_head(inner) else None)
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> float:
         """Add the gradients of a batch and give its loss; padding stands on the right."""
@@ -71,7 +71,7 @@ class Lesson:
         reached, total = hidden.detach().requires_grad_(), 0.0
         size = max(_LOGITS // head.weight.shape[0], 1)
         for rows, own in zip(reached.split(size), wanted.split(size), strict=True):
-            logits = text.finished(self.inner, head(rows)).float()
+            logits = text.finish_logits(self.inner, head(rows)).float()
             loss = functional.cross_entropy(logits, own, reduction="sum") / len(wanted)
             loss.backward()
             total += loss.item()

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 State: TypeAlias = Literal["good", "damaged", "unfinished", "foreign"]
 
 MARKER = ".divulge-pool"
-_MARK = {"divulge": "pool", "format": 1}
+_MARKER_CONTENT = {"divulge": "pool", "format": 1}
 _KEY = "[0-9a-z]{1,64}"
 _MODEL = re.compile(rf"({_KEY})\.(json|safetensors)")
 _TEMPORARY = re.compile(rf"\.(?:({_KEY})\.(json|safetensors)|{re.escape(MARKER)})\.{store.TEMPORARY}")
 # What else lies in a pool: trials of engines and outputs too large for memory. `Pool.prune` leaves both alone.
-_BESIDE = re.compile(r"\.trials/[0-9a-f]{32}\.json|\.signals/outputs-[0-9]+\.npy")
+_OTHER_FILES = re.compile(r"\.trials/[0-9a-f]{32}\.json|\.signals/outputs-[0-9]+\.npy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ class Pool:
                 self._refuse_foreign()
                 with self.lock():
                     self._refuse_foreign()
-                    store.write_json(self.path / MARKER, _MARK)
+                    store.write_json(self.path / MARKER, _MARKER_CONTENT)
         except OSError as error:
-            raise _refused(self.path, error) from None
+            raise _write_error(self.path, error) from None
 
     def put(self, key: str, arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
         """Store a finished model.
@@ -141,7 +141,7 @@ class Pool:
                 store.write_bytes(self._arrays(key), content)
                 store.write_json(self._about(key), record)
         except OSError as error:
-            raise _refused(self.path, error) from None
+            raise _write_error(self.path, error) from None
 
     def get(self, key: str) -> dict[str, Array] | None:
         """The arrays stored under ``key``; None when there are none.
@@ -179,9 +179,9 @@ class Pool:
             raise InputError(f"{self.path}: not a pool of models (no {MARKER} in it, and no model)")
         return (
             *(self._entry(key, verify=verify) for key in ours),
-            *(Entry(name, "unfinished", _size([self.path / name]), "", {}, "left by a crash") for name in left),
+            *(Entry(name, "unfinished", _disk_size([self.path / name]), "", {}, "left by a crash") for name in left),
             *(
-                Entry(name, "foreign", _size([self.path / name]), "", {}, "not written by a pool; left alone")
+                Entry(name, "foreign", _disk_size([self.path / name]), "", {}, "not written by a pool; left alone")
                 for name in foreign
             ),
         )
@@ -225,7 +225,7 @@ class Pool:
         if path.is_symlink() or not path.is_file():
             return False
         try:
-            return bool(store.read_json(path, inside=self.path) == _MARK)
+            return bool(store.read_json(path, inside=self.path) == _MARKER_CONTENT)
         except InputError:
             return False
 
@@ -266,15 +266,15 @@ class Pool:
         if path.is_symlink() or not path.is_file():
             return False
         if match := _MODEL.fullmatch(name):
-            return store.begins(path, _head(match[1], match[2])) or (
+            return store.begins(path, _expected_prefix(match[1], match[2])) or (
                 match[2] == "safetensors" and self._described(match[1])
             )
         if match := _TEMPORARY.fullmatch(name):
-            head = _head(match[1], match[2]) if match[1] else json.dumps(_MARK, indent=2).encode()
+            head = _expected_prefix(match[1], match[2]) if match[1] else json.dumps(_MARKER_CONTENT, indent=2).encode()
             return store.begins(path, head, cut=True)
         if name in (".lock", MARKER):
             return name == MARKER or not path.stat().st_size
-        return _BESIDE.fullmatch(name) is not None
+        return _OTHER_FILES.fullmatch(name) is not None
 
     def _described(self, key: str) -> bool:
         """Whether a sound description names the arrays of ``key``: those of earlier versions do not name themselves."""
@@ -315,7 +315,7 @@ class Pool:
             raise DamagedError(str(error)) from None
 
     def _entry(self, key: str, *, verify: bool) -> Entry:
-        size = _size([self._arrays(key), self._about(key)])
+        size = _disk_size([self._arrays(key), self._about(key)])
         if not self._about(key).exists():
             return Entry(key, "unfinished", size, "", {}, "no description: the write never finished")
         try:
@@ -329,14 +329,14 @@ class Pool:
         return Entry(key, "good", size, record.stored, record.about)
 
 
-def _head(key: str, kind: str) -> bytes:
+def _expected_prefix(key: str, kind: str) -> bytes:
     """How a file of a pool begins."""
     if kind == "json":
         return f'{{\n  "key": "{key}",'.encode()
     return f'{{"__metadata__":{{"divulge":"{key}"}}'.encode()
 
 
-def _size(paths: Sequence[Path]) -> int:
+def _disk_size(paths: Sequence[Path]) -> int:
     return sum(path.lstat().st_size for path in paths if path.is_symlink() or path.is_file())
 
 
@@ -346,6 +346,6 @@ def _checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def _refused(path: Path, error: OSError) -> InputError:
+def _write_error(path: Path, error: OSError) -> InputError:
     reason = "no space is left on the device" if error.errno == errno.ENOSPC else (error.strerror or str(error))
     return InputError(f"pool: cannot write to {path}: {reason}; models stored before are kept and stay valid")

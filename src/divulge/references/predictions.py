@@ -16,7 +16,7 @@ from divulge.types import Bools, Floats, Ints, Records
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHUNK = 8192
+QUERY_CHUNK = 8192
 """Records a model is queried on at a time."""
 
 Predict: TypeAlias = Callable[[Records], Floats]
@@ -25,7 +25,7 @@ Predict: TypeAlias = Callable[[Records], Floats]
 Signal: TypeAlias = Callable[[Floats, Ints | None], Floats]
 """Outputs ``[b, K]`` and labels ``[b]`` to what is kept of them: ``[b]`` or ``[b, q]``."""
 
-Inside: TypeAlias = Callable[[Any, Records], Floats]
+InternalSignal: TypeAlias = Callable[[Any, Records], Floats]
 """A model as a target, and records, to what is kept of its inside: ``[b, w]``."""
 
 
@@ -58,25 +58,25 @@ class Trained:
         return f"Trained(models={len(self)}, engine={self.engine!r}, reused={self.reused}, outputs=[{shapes}])"
 
 
-def answers(predict: Predict, records: Records, signal: Signal | None) -> Floats:
+def query_in_chunks(predict: Predict, records: Records, signal: Signal | None) -> Floats:
     """Outputs of one model on all ``records``, asked in chunks, reduced by ``signal`` as they come.
 
     Examples:
-        >>> answers(lambda records: records.x, Records([[1.0, 2.0], [3.0, 4.0]], [0, 1]), lambda z, y: z.max(axis=1))
+        >>> query_in_chunks(lambda records: records.x, Records([[1.0, 2.0], [3.0, 4.0]], [0, 1]), lambda z, y: z.max(axis=1))
         array([2., 4.])
     """
-    kept = [_chunk(predict, records, slice(at, at + CHUNK), signal) for at in range(0, len(records), CHUNK)]
+    kept = [_query_chunk(predict, records, slice(at, at + QUERY_CHUNK), signal) for at in range(0, len(records), QUERY_CHUNK)]
     return kept[0] if len(kept) == 1 else np.concatenate(kept)
 
 
-def _chunk(predict: Predict, records: Records, at: slice, signal: Signal | None) -> Floats:
+def _query_chunk(predict: Predict, records: Records, at: slice, signal: Signal | None) -> Floats:
     outputs = predict(records[at])
     if signal is None:
         return outputs
-    return narrowed(np.asarray(signal(outputs, None if records.y is None else records.y[at])), outputs.dtype)
+    return clip_to_dtype(np.asarray(signal(outputs, None if records.y is None else records.y[at])), outputs.dtype)
 
 
-def narrowed(kept: Floats, dtype: np.dtype[Any]) -> Floats:
+def clip_to_dtype(kept: Floats, dtype: np.dtype[Any]) -> Floats:
     """Signals as ``dtype``, the type of the outputs.
 
     One too large for it becomes the largest that is not: whether a model diverged is for its outputs to say, not for
@@ -86,7 +86,7 @@ def narrowed(kept: Floats, dtype: np.dtype[Any]) -> Floats:
     return np.clip(kept, -largest, largest).astype(dtype, copy=False)
 
 
-class Sheets:
+class OutputStore:
     """One array ``[m, n_k, ...]`` a set of observed records, filled a model at a time.
 
     With a folder the arrays are ``.npy`` files written row by row and read back memory-mapped, so that never
@@ -95,7 +95,7 @@ class Sheets:
 
     def __init__(self, models: int, folder: Path | None) -> None:
         self._models, self._folder = models, folder
-        self._sheets: list[_Held | _Filed] = []
+        self._sheets: list[_MemoryOutputs | _FileOutputs] = []
         self._filled = np.zeros(models, dtype=bool)
 
     def write(self, model: int, rows: Sequence[Floats]) -> None:
@@ -118,18 +118,18 @@ class Sheets:
         present = np.flatnonzero(self._filled)
         return tuple(sheet.read(present) for sheet in self._sheets)
 
-    def _sheet(self, k: int, row: Floats) -> _Held | _Filed:
+    def _sheet(self, k: int, row: Floats) -> _MemoryOutputs | _FileOutputs:
         shape = (self._models, *row.shape)
         if self._folder is None:
-            return _Held(np.empty(shape, row.dtype))
+            return _MemoryOutputs(np.empty(shape, row.dtype))
         try:
             store.private(self._folder)
-            return _Filed(self._folder / f"outputs-{k}.npy", shape, row.dtype)
+            return _FileOutputs(self._folder / f"outputs-{k}.npy", shape, row.dtype)
         except OSError as error:
             raise InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
 
 
-class _Held:
+class _MemoryOutputs:
     """Rows in memory."""
 
     def __init__(self, array: Floats) -> None:
@@ -142,7 +142,7 @@ class _Held:
         return self._array if len(present) == len(self._array) else self._array[present]
 
 
-class _Filed:
+class _FileOutputs:
     """Rows in an ``.npy`` file. Written, not mapped: a full disk is then an error and not a bus fault."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

@@ -32,8 +32,8 @@ else:
     validators = lazy.module("opacus.validators")
 
 
-def train(
-    config: Hyperparameters, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+def train_privately(
+    config: Hyperparameters, data: models.TrainingData, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
 ) -> nn.Module:
     """Train one network on ``data[rows]`` with DP-SGD.
 
@@ -43,13 +43,13 @@ def train(
         DivergedError: NaN or infinity in the weights.
     """
     where = data.x.device
-    module = models.build(config.make_model, seed).to(device=where, dtype=models.precision(config.precision)).train()
-    layers = mlp.layers(module)
-    step = Ghost(config, module, layers, seed) if layers is not None else ByOpacus(config, module, len(rows), seed)
+    module = models.build_network(config.make_model, seed).to(device=where, dtype=models.weights_dtype(config.precision)).train()
+    layers = mlp.mlp_layers(module)
+    step = GhostClipping(config, module, layers, seed) if layers is not None else OpacusClipping(config, module, len(rows), seed)
     count = networks.steps(len(rows), config.batch_size)
     with networks.randomness(seeds.derive_seed(seed, "noise"), where):
         for epoch in range(config.epochs):
-            for number, batch in enumerate(poisson(rows, seed, epoch, count, config.batch_size)):
+            for number, batch in enumerate(poisson_batches(rows, seed, epoch, count, config.batch_size)):
                 at = torch.from_numpy(batch).to(where)
                 step(data.x[at], data.y[at], config.rate((epoch + number / count) / config.epochs))
             if not networks.finite(module.parameters()):
@@ -59,27 +59,27 @@ def train(
     return module
 
 
-def poisson(rows: Ints, seed: int, epoch: int, steps: int, size: int) -> Sequence[Ints]:
+def poisson_batches(rows: Ints, seed: int, epoch: int, steps: int, size: int) -> Sequence[Ints]:
     """The batches of one epoch: each record in each batch with probability ``size / n``, independently.
 
     Examples:
         >>> import numpy as np
-        >>> [len(batch) for batch in poisson(np.arange(8), seed=0, epoch=0, steps=4, size=2)]
+        >>> [len(batch) for batch in poisson_batches(np.arange(8), seed=0, epoch=0, steps=4, size=2)]
         [1, 2, 1, 2]
     """
     rng = seeds.generator(seed, "poisson", epoch)
     return [rows[rng.random(len(rows)) < size / len(rows)] for _ in range(steps)]
 
 
-class Ghost:
+class GhostClipping:
     """DP-SGD steps of one MLP, its per-record norms from slopes and inputs."""
 
     def __init__(self, config: Hyperparameters, module: nn.Module, layers: Sequence[mlp.Layer], seed: int) -> None:
-        self._privacy, self._size = _privacy(config), config.batch_size
+        self._privacy, self._size = _privacy_settings(config), config.batch_size
         self._layers = layers
         self._linear = [module.get_submodule(layer.name) for layer in layers]
-        self._update = loop.optimizer(config, module.parameters())
-        self._rng = noise(module, seed)
+        self._update = loop.make_optimizer(config, module.parameters())
+        self._rng = noise_generator(module, seed)
 
     @torch.no_grad()
     def __call__(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
@@ -87,8 +87,8 @@ class Ghost:
         weights = [linear.get_parameter("weight") for linear in self._linear]
         biases = [linear.get_parameter("bias") if layer.bias else None for layer, linear in self._pairs()]
         turned = [w.mT for w in weights]
-        inputs, z = mlp.forward(self._layers, turned, biases, x.flatten(1))
-        slopes = mlp.backward(self._layers, turned, inputs, z, y, 1.0)
+        inputs, z = mlp.mlp_forward(self._layers, turned, biases, x.flatten(1))
+        slopes = mlp.mlp_backward(self._layers, turned, inputs, z, y, 1.0)
         squares = torch.zeros_like(y, dtype=x.dtype)
         for layer, a, slope in zip(self._layers, inputs, slopes, strict=True):
             squares += slope.square().sum(1) * (a.square().sum(1) + float(layer.bias))
@@ -103,7 +103,7 @@ class Ghost:
                 totals.append(kept.sum(0))
         for parameter, total in zip(parameters, self.release(totals), strict=True):
             parameter.grad = total / self._size
-        loop.set_rate(self._update, rate)
+        loop.set_learning_rate(self._update, rate)
         self._update.step()
 
     def _pairs(self) -> Sequence[tuple[mlp.Layer, nn.Module]]:
@@ -117,23 +117,23 @@ class Ghost:
         return [total + torch.empty_like(total).normal_(0.0, spread, generator=self._rng) for total in totals]
 
 
-class ByOpacus:
+class OpacusClipping:
     """DP-SGD steps of any network, by Opacus' per-record gradients and optimiser."""
 
     def __init__(self, config: Hyperparameters, module: nn.Module, records: int, seed: int) -> None:
         problems = validators.ModuleValidator.validate(module, strict=False)
         if problems:
             raise InputError(f"make_model: DP-SGD cannot train this network: {problems[0]}")
-        privacy = _privacy(config)
+        privacy = _privacy_settings(config)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Opacus registers full backward hooks and says so
             self._module = opacus.GradSampleModule(module)
         self._update = optimizers.DPOptimizer(
-            loop.optimizer(config, module.parameters()),
+            loop.make_optimizer(config, module.parameters()),
             noise_multiplier=privacy.noise,
             max_grad_norm=privacy.clip,
             expected_batch_size=config.batch_size,
-            generator=noise(module, seed),
+            generator=noise_generator(module, seed),
         )
 
     def __call__(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
@@ -142,16 +142,16 @@ class ByOpacus:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true and harmless
             functional.cross_entropy(self._module(x), y, reduction="mean").backward()
-        loop.set_rate(self._update, rate)
+        loop.set_learning_rate(self._update, rate)
         self._update.step()
 
 
-def noise(module: nn.Module, seed: int) -> torch.Generator:
+def noise_generator(module: nn.Module, seed: int) -> torch.Generator:
     """The generator of a model's noise."""
     where = next(module.parameters()).device
     return torch.Generator(device=where).manual_seed(seeds.derive_seed(seed, "privacy"))
 
 
-def _privacy(config: Hyperparameters) -> Private:
+def _privacy_settings(config: Hyperparameters) -> Private:
     assert config.privacy is not None
     return config.privacy

@@ -30,20 +30,20 @@ class Progress(Protocol):
         ...
 
 
-def silent(done: float, total: int, note: str) -> None:
+def ignore_progress(done: float, total: int, note: str) -> None:
     """Say nothing."""
 
 
-Watching: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
+ProgressContext: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
 """A title → the context in which the progress of what it names is shown."""
 
 
-def unwatched(title: str) -> AbstractContextManager[None]:
+def no_progress(title: str) -> AbstractContextManager[None]:
     """Nobody watches."""
     return contextlib.nullcontext()
 
 
-def describe(done: float, total: int, seconds: float, before: float = 0.0) -> str:
+def describe_progress(done: float, total: int, seconds: float, before: float = 0.0) -> str:
     """Progress in words, with models per minute and the time left at the pace so far.
 
     Args:
@@ -53,7 +53,7 @@ def describe(done: float, total: int, seconds: float, before: float = 0.0) -> st
         before: models that were done when the clock started: they say nothing about the pace.
 
     Examples:
-        >>> describe(5, 16, 120.0, before=1)
+        >>> describe_progress(5, 16, 120.0, before=1)
         '5 of 16 models, 2.0 a minute, 6 min left'
     """
     fresh, whole = done - before, f"{int(done + 1e-9)} of {total} models"
@@ -102,7 +102,7 @@ class Bar:
         now = time.monotonic()
         if self._start is None:
             self._start = done
-        fresh = describe(done, total, now - self._started, self._start)
+        fresh = describe_progress(done, total, now - self._started, self._start)
         words = f"{fresh} ({note})" if note else fresh
         self._bar.update(self._task, completed=done, total=float(total), words=words)
         finished = done >= total

@@ -129,7 +129,7 @@ def offline(
     trained_on = np.zeros((models, records), dtype=bool)
     for first in range(0, models, of):
         block = trained_on[first : first + of]
-        order = _shuffled(usable, classes, seeds.generator(seed, "splits", k, of, first))
+        order = _shuffle_by_class(usable, classes, seeds.generator(seed, "splits", k, of, first))
         for position in range(of):
             for model in (np.arange(position, position + k) % of)[:k]:
                 if model < len(block):
@@ -137,7 +137,7 @@ def offline(
     return Splits(trained_on[:, whose])
 
 
-def _shuffled(usable: Ints, classes: Ints | None, rng: np.random.Generator) -> Ints:
+def _shuffle_by_class(usable: Ints, classes: Ints | None, rng: np.random.Generator) -> Ints:
     """Records in random order; with classes, one class after the other, random within each."""
     order = rng.permutation(usable)
     return order if classes is None else order[np.argsort(classes[order], kind="stable")]

@@ -44,16 +44,16 @@ class Stack(Protocol):
         ...
 
 
-def refusal(config: Hyperparameters, data: models.Data) -> str:
+def unstackable_reason(config: Hyperparameters, data: models.TrainingData) -> str:
     """Why networks of this kind cannot be stacked; empty when they can."""
     if config.privacy is not None:
         return "DP-SGD trains one network at a time"
-    if by_hand(config):
+    if has_explicit_backward(config):
         return ""
-    made = [models.build(config.make_model, seed) for seed in (0, 1)]
+    made = [models.build_network(config.make_model, seed) for seed in (0, 1)]
     rows = torch.arange(min(4, len(data.x)), device=data.x.device).expand(2, -1)
     try:
-        _stack(config, made, data.x.device).step(data.x[rows], data.y[rows], 0.0)
+        _make_stack(config, made, data.x.device).step(data.x[rows], data.y[rows], 0.0)
     except torch.OutOfMemoryError:
         return ""
     except (RuntimeError, ValueError, TypeError) as error:
@@ -62,63 +62,63 @@ def refusal(config: Hyperparameters, data: models.Data) -> str:
     return ""
 
 
-def groups(config: Hyperparameters, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
+def group_jobs(config: Hyperparameters, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
     """Jobs that fit one stack: equal numbers of records, and on the CPU few enough for the cache."""
     equal: dict[int, list[Job]] = defaultdict(list)
     for job in jobs:
         equal[len(job.rows)].append(job)
-    most = width(config, len(jobs), where)
+    most = stack_width(config, len(jobs), where)
     for same in equal.values():
         for at in range(0, len(same), most):
             yield same[at : at + most]
 
 
-def width(config: Hyperparameters, jobs: int, where: torch.device) -> int:
+def stack_width(config: Hyperparameters, jobs: int, where: torch.device) -> int:
     """The most models a stack."""
     return min(jobs, CPU_WIDTH) if where.type == "cpu" else jobs
 
 
-def by_hand(config: Hyperparameters) -> bool:
+def has_explicit_backward(config: Hyperparameters) -> bool:
     """True where the backward pass is written out: MLPs in one precision, without DP-SGD."""
     plain = config.precision != "mixed" and config.privacy is None
-    return plain and mlp.layers(models.build(config.make_model, 0)) is not None
+    return plain and mlp.mlp_layers(models.build_network(config.make_model, 0)) is not None
 
 
-def train(
-    config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+def train_stacks(
+    config: Hyperparameters, data: models.TrainingData, jobs: Sequence[Job], watch: Callable[[Job, float], None]
 ) -> Iterator[tuple[Job, nn.Module | None]]:
     """Train jobs stack by stack, None for a network that diverged; a stack too large for the memory is halved.
 
     Raises:
         torch.OutOfMemoryError: a single network does not fit.
     """
-    waiting = list(groups(config, jobs, data.x.device))
+    waiting = list(group_jobs(config, jobs, data.x.device))
     while waiting:
         group = waiting.pop(0)
         try:
-            trained = together(config, data, group, watch)
+            trained = train_stack(config, data, group, watch)
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise
             torch.cuda.empty_cache()
             half = len(group) // 2
-            waiting = [*_halves([group, *waiting], half)]
+            waiting = [*_split_groups([group, *waiting], half)]
             continue
         yield from zip(group, trained, strict=True)
 
 
-def _halves(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[Job]]:
+def _split_groups(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[Job]]:
     for group in waiting:
         for at in range(0, len(group), width):
             yield group[at : at + width]
 
 
-def together(
-    config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+def train_stack(
+    config: Hyperparameters, data: models.TrainingData, jobs: Sequence[Job], watch: Callable[[Job, float], None]
 ) -> Sequence[nn.Module | None]:
     """Train networks with equally many records as one stack."""
     where, size = data.x.device, config.batch_size
-    stack = _stack(config, [models.build(config.make_model, job.seed) for job in jobs], where)
+    stack = _make_stack(config, [models.build_network(config.make_model, job.seed) for job in jobs], where)
     vary = [torch.Generator(device=where).manual_seed(seeds.derive_seed(job.seed, "augment")) for job in jobs]
     total = config.epochs * networks.steps(len(jobs[0].rows), size)
     settled: dict[int, nn.Module | None] = {}
@@ -136,7 +136,7 @@ def together(
             step += 1
             if config.stop_at_accuracy is not None:
                 correct += (z.argmax(2) == y).sum(1)
-        _settle(config, stack, jobs, correct, settled)
+        _finish_networks(config, stack, jobs, correct, settled)
         for job in jobs:
             watch(job, (epoch + 1) / config.epochs)
         if len(settled) == len(jobs):
@@ -144,7 +144,7 @@ def together(
     return [settled[index] if index in settled else stack.module(index) for index in range(len(jobs))]
 
 
-def _settle(
+def _finish_networks(
     config: Hyperparameters,
     stack: Stack,
     jobs: Sequence[Job],
@@ -162,9 +162,9 @@ def _settle(
             settled[index] = stack.module(index)
 
 
-def _stack(config: Hyperparameters, made: Sequence[nn.Module], where: torch.device) -> Stack:
-    made = [module.to(device=where, dtype=models.precision(config.precision)).train() for module in made]
-    layers = mlp.layers(made[0])
+def _make_stack(config: Hyperparameters, made: Sequence[nn.Module], where: torch.device) -> Stack:
+    made = [module.to(device=where, dtype=models.weights_dtype(config.precision)).train() for module in made]
+    layers = mlp.mlp_layers(made[0])
     if layers is not None and config.precision != "mixed":
         return mlp.MlpStack(config, made, layers)
     return Vmapped(config, made)
@@ -180,9 +180,9 @@ class Vmapped:
     def __init__(self, config: Hyperparameters, made: Sequence[nn.Module]) -> None:
         self._made, self._base = made, made[0]
         trained = {name for name, p in self._base.named_parameters() if p.requires_grad}
-        self._weights = {name: _gather(made, name).requires_grad_() for name in trained}
-        self._fixed = {name: _gather(made, name) for name in self._base.state_dict() if name not in trained}
-        self._update = loop.optimizer(config, [self._weights[name] for name in sorted(trained)])
+        self._weights = {name: _stack_state(made, name).requires_grad_() for name in trained}
+        self._fixed = {name: _stack_state(made, name) for name in self._base.state_dict() if name not in trained}
+        self._update = loop.make_optimizer(config, [self._weights[name] for name in sorted(trained)])
         mixed = config.precision == "mixed"
 
         def loss(weights: Any, fixed: Any, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -199,7 +199,7 @@ class Vmapped:
         slopes, z = self._slopes({name: w.detach() for name, w in self._weights.items()}, self._fixed, x, y)
         for name, w in self._weights.items():
             w.grad = slopes[name].contiguous()  # a fused optimiser reads weights and slopes side by side
-        loop.set_rate(self._update, rate)
+        loop.set_learning_rate(self._update, rate)
         self._update.step()
         return z
 
@@ -214,5 +214,5 @@ class Vmapped:
         return self._made[index]
 
 
-def _gather(made: Sequence[nn.Module], name: str) -> torch.Tensor:
+def _stack_state(made: Sequence[nn.Module], name: str) -> torch.Tensor:
     return torch.stack([module.state_dict()[name].detach() for module in made])

@@ -11,8 +11,8 @@ from divulge import lazy
 from divulge.references import fitting
 from divulge.references.engines import EngineName, Placement
 from divulge.references.hyperparameters import Hyperparameters
-from divulge.references.label_sets import label_set
-from divulge.references.predictions import Inside, Signal, Trained
+from divulge.references.label_sets import count_classes
+from divulge.references.predictions import InternalSignal, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
@@ -83,7 +83,7 @@ class Train(Hyperparameters):
         Raises:
             divulge.InputError: ``make_model`` returns no network with parameters.
         """
-        return models.build(self.make_model, 0).to(dtype=models.precision(self.precision))
+        return models.build_network(self.make_model, 0).to(dtype=models.weights_dtype(self.precision))
 
     @property
     def _place(self) -> Placement:
@@ -101,7 +101,7 @@ class Train(Hyperparameters):
         pool: Path | str | None = None,
         out: Path | str | None = None,
         progress: Progress | None = None,
-        inside: Inside | None = None,
+        inside: InternalSignal | None = None,
     ) -> Trained:
         """Train the models of ``splits`` and keep what they say about the observed records.
 
@@ -124,9 +124,9 @@ class Train(Hyperparameters):
         Raises:
             divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
         """
-        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
+        work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
         with networks.one_thread():
-            return fitting.fit(learner.Networks(self, self.device), work, self.count, seed, self._place)
+            return fitting.fit_references(learner.NetworkLearner(self, self.device), work, self.count, seed, self._place)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
@@ -138,8 +138,8 @@ class Train(Hyperparameters):
         """
         if progress is not None:
             require_callable(progress, "progress")
-        how = learner.Networks(self, self.device)
-        return learner.one(how, records, seed, label_set(records, classes), progress)
+        how = learner.NetworkLearner(self, self.device)
+        return learner.train_single(how, records, seed, count_classes(records, classes), progress)
 
 
 def train_one(

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from divulge.references.hyperparameters import Hyperparameters
-    from divulge.references.jobs import Inner, Job, Task
+    from divulge.references.jobs import LocalEngine, Job, Task
     from divulge.types import Ints
 
-Alone: TypeAlias = "Callable[[Hyperparameters, models.Data, Ints, int], object]"
+TrainSingle: TypeAlias = "Callable[[Hyperparameters, models.Data, Ints, int], object]"
 """Trains one network by itself."""
 
-BATCHES = 3
+TRIAL_BATCHES = 3
 """Batches a model in the trial; one before them warms up."""
 
-BY_HAND: tuple[Inner, float, str] = ("stacked", 0.0, " (written-out backward)")
+EXPLICIT_BACKWARD: tuple[LocalEngine, float, str] = ("stacked", 0.0, " (written-out backward)")
 """The outcome for an MLP where nothing was measured."""
 
 
-def measure(config: Hyperparameters, data: models.Data, jobs: Sequence[Job], alone: Alone) -> tuple[Inner, float, str]:
+def measure_trial(config: Hyperparameters, data: models.TrainingData, jobs: Sequence[Job], alone: TrainSingle) -> tuple[LocalEngine, float, str]:
     """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
 
     An MLP is always stacked: written out by hand it wins everywhere, and the same seed then gives the same bits.
@@ -38,22 +38,22 @@ def measure(config: Hyperparameters, data: models.Data, jobs: Sequence[Job], alo
     that it could fall either way, the plain loop is taken. The seconds are 0 where nothing was measured.
     """
     steps = sum(config.epochs * networks.steps(len(job.rows), config.batch_size) for job in jobs)
-    few = jobs[: stacked.width(config, len(jobs), data.x.device)]
-    short = [replace(job, rows=jobs[0].rows[: BATCHES * config.batch_size]) for job in few]
+    few = jobs[: stacked.stack_width(config, len(jobs), data.x.device)]
+    short = [replace(job, rows=jobs[0].rows[: TRIAL_BATCHES * config.batch_size]) for job in few]
     brief = replace(config, epochs=1, stop_at_accuracy=None)
 
     def together() -> float:
-        return _seconds(lambda some: stacked.together(brief, data, some, _unwatched), short, config)
+        return _seconds_per_step(lambda some: stacked.train_stack(brief, data, some, _ignore_progress), short, config)
 
-    if stacked.by_hand(config):
-        each = together() if _affords(steps, len(short)) else 0.0
-        return BY_HAND[0], steps * each, BY_HAND[2]
-    if not _affords(steps, 1):
+    if stacked.has_explicit_backward(config):
+        each = together() if _is_affordable(steps, len(short)) else 0.0
+        return EXPLICIT_BACKWARD[0], steps * each, EXPLICIT_BACKWARD[2]
+    if not _is_affordable(steps, 1):
         return "serial", 0.0, " (too little work for a trial)"
-    single = _seconds(lambda some: alone(brief, data, some[0].rows, some[0].seed), short[:1], config)
-    if stacked.refusal(config, data):
+    single = _seconds_per_step(lambda some: alone(brief, data, some[0].rows, some[0].seed), short[:1], config)
+    if stacked.unstackable_reason(config, data):
         return "serial", steps * single, " (cannot be stacked)"
-    if not _affords(steps, 1 + len(short)):
+    if not _is_affordable(steps, 1 + len(short)):
         return "serial", steps * single, " (too little work for a trial)"
     try:
         each = together()
@@ -63,19 +63,19 @@ def measure(config: Hyperparameters, data: models.Data, jobs: Sequence[Job], alo
     return ("stacked" if each < 0.95 * single else "serial"), steps * min(single, each), words
 
 
-def _affords(steps: int, models_timed: int) -> bool:
+def _is_affordable(steps: int, models_timed: int) -> bool:
     """True when a trial of so many models costs less than a twentieth of the work."""
-    return steps >= 20 * models_timed * (1 + 2 * BATCHES)
+    return steps >= 20 * models_timed * (1 + 2 * TRIAL_BATCHES)
 
 
-def remembered(
-    task: Task, config: Hyperparameters, device: str, compute: Callable[[], tuple[Inner, float, str]]
-) -> tuple[Inner, float, str]:
+def load_or_measure(
+    task: Task, config: Hyperparameters, device: str, compute: Callable[[], tuple[LocalEngine, float, str]]
+) -> tuple[LocalEngine, float, str]:
     """The outcome of an earlier trial of the same work in the same pool: a run that goes on keeps its arithmetic."""
     if task.pool is None:
         return compute()
-    structure = keys.architecture(models.build(config.make_model, 0))
-    name = store.digest(structure, task.data, keys.settings(config), device, torch.__version__)[:32]
+    structure = keys.digest_architecture(models.build_network(config.make_model, 0))
+    name = store.digest(structure, task.data, keys.list_settings(config), device, torch.__version__)[:32]
     path = task.pool / ".trials" / f"{name}.json"
     if path.exists():
         try:
@@ -88,11 +88,11 @@ def remembered(
     return measured
 
 
-def _unwatched(job: Job, share: float) -> None:
+def _ignore_progress(job: Job, share: float) -> None:
     """The trial is too short to report."""
 
 
-def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: Hyperparameters) -> float:
+def _seconds_per_step(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: Hyperparameters) -> float:
     """Seconds per model and step; the better of two measurements."""
     warm = [replace(job, rows=job.rows[: config.batch_size]) for job in jobs]
     times = []

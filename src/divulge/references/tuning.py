@@ -47,7 +47,7 @@ class LoRA:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class FineTuneSettings:
     """The settings of a `FineTune`, which says what each of them is.
 
     Raises:

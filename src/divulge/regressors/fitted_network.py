@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from divulge import networks, seeds
 from divulge.errors import InputError
-from divulge.targets.modules import resolve
+from divulge.targets.modules import resolve_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Standard deviations of the standardised signal between e⁻⁵ and e⁵: beyond, a likelihood is a spike on one record.
 _LOG_VARIANCE = 10.0
-_ASKED = 256
+_PREDICTION_BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class FittedNetwork:
         if self.shape.head == "gaussian":
             middle, spread = out[:, 0], np.exp(0.5 * np.clip(out[:, 1], -_LOG_VARIANCE, _LOG_VARIANCE))
         else:
-            at = _normal(self.shape.levels)
+            at = _normal_quantiles(self.shape.levels)
             spread = (out[:, -1] - out[:, 0]) / (at[-1] - at[0])
             nearest = int(np.abs(at).argmin())
             middle = out[:, nearest] - at[nearest] * spread
@@ -84,11 +84,11 @@ class FittedNetwork:
         if self.shape.head == "pinball":
             return self.location + self.scale * self._out(features)
         location, scale = self.predict(features)
-        return location[:, None] + scale[:, None] * _normal(self.shape.levels)
+        return location[:, None] + scale[:, None] * _normal_quantiles(self.shape.levels)
 
     def embed(self, features: Array) -> Floats:
         """The layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
-        return _asked(self.module[0], self.shape.body.prepare(np.asarray(features)), self._where)
+        return _predict(self.module[0], self.shape.body.prepare(np.asarray(features)), self._where)
 
     @property
     def _where(self) -> torch.device:
@@ -98,10 +98,10 @@ class FittedNetwork:
         prepared = self.shape.body.prepare(np.asarray(features))
         if not self.epochs:
             return np.full((len(prepared), max(2, len(self.shape.levels))), np.nan)
-        return _asked(self.module, prepared, self._where)
+        return _predict(self.module, prepared, self._where)
 
 
-def fit(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
+def fit_network(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
     """The network of the epoch with the lowest held-out loss, or of the last one where nothing is held out.
 
     Args:
@@ -111,13 +111,13 @@ def fit(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats
         signal: ``[z]``.
         seed: the user's.
     """
-    where = resolve(schedule.device)
+    where = resolve_device(schedule.device)
     location, scale = float(signal.mean()), float(signal.std())
     scale = scale if scale > 0 or np.isnan(scale) else 1.0
     with networks.one_thread(), networks.randomness(seeds.derive_seed(seed, "network", "weights"), where):
-        module = nn.Sequential(shape.body.build(prepared), _head(shape))
+        module = nn.Sequential(shape.body.build(prepared), _build_head(shape))
         module.eval()
-        _take(module, prepared[:2], torch.device("cpu"))
+        _forward(module, prepared[:2], torch.device("cpu"))
         module.to(where)
         target = torch.from_numpy(((signal - location) / scale).astype(np.float32))
         best = _train(shape, schedule, module, prepared, target, seed)
@@ -141,13 +141,13 @@ def _train(
         module.train()
         for batch in networks.batches(rows, draw, epoch, schedule.batch_size):
             update.zero_grad(set_to_none=True)
-            _loss(shape, _take(module, prepared[batch], where), target[batch].to(where)).backward()
+            _loss(shape, _forward(module, prepared[batch], where), target[batch].to(where)).backward()
             nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             update.step()
         if not networks.finite(module.parameters()):
             break
         now = (
-            _held_loss(shape, module, prepared[held], target[held]) if len(held) else -float(epoch)
+            _validation_loss(shape, module, prepared[held], target[held]) if len(held) else -float(epoch)
         )  # the last is best
         if now < lowest:
             lowest, best, kept = now, epoch, copy.deepcopy(module.state_dict())
@@ -157,16 +157,16 @@ def _train(
     return best
 
 
-def _held_loss(shape: NetworkShape, module: nn.Sequential, prepared: Array, target: torch.Tensor) -> float:
+def _validation_loss(shape: NetworkShape, module: nn.Sequential, prepared: Array, target: torch.Tensor) -> float:
     where = next(module.parameters()).device
-    return float(_loss(shape, torch.from_numpy(_asked(module, prepared, where)), target))
+    return float(_loss(shape, torch.from_numpy(_predict(module, prepared, where)), target))
 
 
-def _head(shape: NetworkShape) -> nn.Module:
-    return nn.LazyLinear(2) if shape.head == "gaussian" else Steps(len(shape.levels))
+def _build_head(shape: NetworkShape) -> nn.Module:
+    return nn.LazyLinear(2) if shape.head == "gaussian" else MonotoneHead(len(shape.levels))
 
 
-class Steps(nn.Module):
+class MonotoneHead(nn.Module):
     """Quantiles that cannot cross: the lowest one, and positive steps up from it."""
 
     def __init__(self, count: int) -> None:
@@ -189,7 +189,7 @@ def _loss(shape: NetworkShape, out: torch.Tensor, target: torch.Tensor) -> torch
     return torch.maximum(levels * gap, (levels - 1) * gap).mean()
 
 
-def _take(module: nn.Module, prepared: Array, where: torch.device) -> torch.Tensor:
+def _forward(module: nn.Module, prepared: Array, where: torch.device) -> torch.Tensor:
     try:
         outputs: torch.Tensor = module(torch.from_numpy(prepared).to(where))
     except torch.OutOfMemoryError:
@@ -200,16 +200,16 @@ def _take(module: nn.Module, prepared: Array, where: torch.device) -> torch.Tens
     return outputs
 
 
-def _asked(module: nn.Module, prepared: Array, where: torch.device) -> Floats:
+def _predict(module: nn.Module, prepared: Array, where: torch.device) -> Floats:
     module.eval()
     with torch.inference_mode():
-        parts = [_take(module, part, where).cpu().numpy() for part in _parts(prepared)]
+        parts = [_forward(module, part, where).cpu().numpy() for part in _split_batches(prepared)]
     return np.concatenate(parts).astype(np.float64)
 
 
-def _parts(prepared: Array) -> Iterator[Array]:
-    return (np.ascontiguousarray(prepared[i : i + _ASKED]) for i in range(0, len(prepared), _ASKED))
+def _split_batches(prepared: Array) -> Iterator[Array]:
+    return (np.ascontiguousarray(prepared[i : i + _PREDICTION_BATCH]) for i in range(0, len(prepared), _PREDICTION_BATCH))
 
 
-def _normal(levels: tuple[float, ...]) -> Floats:
+def _normal_quantiles(levels: tuple[float, ...]) -> Floats:
     return np.asarray(special.ndtri(levels), dtype=np.float64)

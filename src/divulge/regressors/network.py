@@ -94,4 +94,4 @@ class Network:
         schedule = fitted_network.Schedule(
             self.epochs, self.lr, self.batch_size, self.weight_decay, self.held, self.patience, self.device
         )
-        return fitted_network.fit(shape, schedule, self.body.prepare(np.asarray(features)), values, seed)
+        return fitted_network.fit_network(shape, schedule, self.body.prepare(np.asarray(features)), values, seed)

@@ -76,16 +76,16 @@ class BoundaryDistance:
         Raises:
             divulge.InputError: texts, or a target that gives neither labels nor logits.
         """
-        plane, told, truth = _opened(target, records)
-        near, rows = _starts(plane.points, told, truth)
+        plane, told, truth = _query_records(target, records)
+        near, rows = _nearest_other_class(plane.points, told, truth)
         distances = np.zeros(len(records))
         rng = seeds.generator(self.seed, "boundary")
         # A budget of queries is a budget of rounds that is the same for all.
-        plan = list(_rounds(self.queries - 1 - _HALVINGS))
+        plan = list(_plan_rounds(self.queries - 1 - _HALVINGS))
         width = max(1, _BATCH // (plane.points.shape[1] * max(plan, default=1)))
         for at in range(0, len(rows), width):
             part = rows[at : at + width]
-            search = _Search(plane, plane.points[part], truth[part])
+            search = _BoundarySearch(plane, plane.points[part], truth[part])
             beyond = search.halved(plane.points[near[at : at + width]])
             for number, directions in enumerate(plan, start=1):
                 beyond = search.closer(beyond, directions, number, rng)
@@ -140,7 +140,7 @@ class NoiseRobustness:
         Raises:
             divulge.InputError: texts, or a target that gives neither labels nor logits.
         """
-        plane, told, truth = _opened(target, records)
+        plane, told, truth = _query_records(target, records)
         low, high = plane.low, plane.high
         two = ((plane.points == low) | (plane.points == high)).all(axis=0)
         rng = seeds.generator(self.seed, "noise")
@@ -154,7 +154,7 @@ class NoiseRobustness:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Plane:
+class _ScaledRecords:
     """Records as points ``[n, d]`` with columns of unit spread, and labels of any such points."""
 
     target: Any
@@ -164,7 +164,7 @@ class _Plane:
     kind: np.dtype[Any]
 
     @classmethod
-    def of(cls, target: Any, records: Records) -> _Plane:
+    def of(cls, target: Any, records: Records) -> _ScaledRecords:
         if records.x.dtype == object:
             raise InputError("records: a label-only signal moves numbers, got texts")
         flat = records.x.reshape(len(records), -1).astype(np.float64)
@@ -190,14 +190,14 @@ class _Plane:
         return np.concatenate(parts)
 
     def _asked(self, points: Floats) -> Ints:
-        return _told(self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind)))
+        return _predicted_labels(self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Search:
+class _BoundarySearch:
     """The search of some records at once: ``centres[k, d]`` and their true classes ``[k]``."""
 
-    plane: _Plane
+    plane: _ScaledRecords
     centres: Floats
     truth: Ints
 
@@ -246,14 +246,14 @@ class _Search:
         return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
 
 
-def _opened(target: Any, records: Records) -> tuple[_Plane, Ints, Ints]:
+def _query_records(target: Any, records: Records) -> tuple[_ScaledRecords, Ints, Ints]:
     """The records as points, what the target calls them, and what they are: the same where no label is known."""
-    plane = _Plane.of(target, records)
+    plane = _ScaledRecords.of(target, records)
     told = plane.labels(plane.points)
     return plane, told, told if records.y is None else records.y
 
 
-def _told(target: Any, records: Records) -> Ints:
+def _predicted_labels(target: Any, records: Records) -> Ints:
     """What the target calls them, ``[n]``."""
     if isinstance(target, GivesLabels):
         return np.asarray(target.labels(records))
@@ -262,7 +262,7 @@ def _told(target: Any, records: Records) -> Ints:
     return target.logits(records).argmax(axis=1)
 
 
-def _rounds(budget: int) -> Iterator[int]:
+def _plan_rounds(budget: int) -> Iterator[int]:
     """Directions of each round that ``budget`` queries a record allow."""
     number = 1
     while (budget := budget - (directions := math.isqrt(_DIRECTIONS**2 * number)) - _STEPS - _HALVINGS) >= 0:
@@ -270,7 +270,7 @@ def _rounds(budget: int) -> Iterator[int]:
         number += 1
 
 
-def _starts(points: Floats, told: Ints, truth: Ints) -> tuple[Ints, Ints]:
+def _nearest_other_class(points: Floats, told: Ints, truth: Ints) -> tuple[Ints, Ints]:
     """For each record that is told right, the nearest one told another class: its row, and the record's."""
     near, rows = [], []
     squares = (points**2).sum(axis=1)

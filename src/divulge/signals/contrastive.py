@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import lazy, seeds
-from divulge.completion.perceptron import Perceptron, standard
+from divulge.completion.perceptron import Perceptron, mean_and_scale
 from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Contrastive:
         """
         x = auxiliary.x.reshape(len(auxiliary), -1).astype(np.float64)
         labels = np.zeros(len(x), dtype=np.int64) if auxiliary.y is None else auxiliary.y
-        centre, scale = standard(x)
+        centre, scale = mean_and_scale(x)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.derive_seed(seed, "contrastive"))
             layers = self._train((x - centre) / scale, labels, seeds.generator(seed, "contrastive batches"))

@@ -60,7 +60,7 @@ class CADE:
         latent = encoder.outputs(auxiliary.x)
         labels = np.zeros(len(latent), dtype=np.int64) if auxiliary.y is None else auxiliary.y
         pools = [latent[labels == c] for c in range(int(labels.max()) + 1)] + [latent]
-        measured = [_around(pool if len(pool) > 1 else latent) for pool in pools]
+        measured = [_class_statistics(pool if len(pool) > 1 else latent) for pool in pools]
         centroids, medians, spreads = (np.stack(part) for part in zip(*measured, strict=True))
         return cls(encoder, centroids, medians, spreads)
 
@@ -91,13 +91,13 @@ class MSAD:
     def fit(cls, auxiliary: Records, seed: int) -> MSAD:
         """Train the latent space and keep the auxiliary records' directions in it."""
         encoder = Contrastive().fit(auxiliary, seed)
-        normal = _normalised(encoder.outputs(auxiliary.x))
+        normal = _normalise(encoder.outputs(auxiliary.x))
         centre = normal.mean(axis=0)
-        return cls(encoder, centre, _normalised(normal - centre))
+        return cls(encoder, centre, _normalise(normal - centre))
 
     def deviation(self, target: GivesLogits, x: Floats, labels: Ints) -> Floats:
         """Σ of the two smallest ``‖a - b‖² = 2 - 2 a·b``, ``[n]``."""
-        directions = _normalised(_normalised(self.encoder.outputs(x)) - self.centre)
+        directions = _normalise(_normalise(self.encoder.outputs(x)) - self.centre)
         near = min(_NEAREST, len(self.directions))
         deviations = [
             np.partition(2.0 - 2.0 * directions[at : at + _CHUNK] @ self.directions.T, near - 1, axis=1)[:, :near]
@@ -139,19 +139,19 @@ class NCI:
         h, weights = target.head(Records(x, labels))
         centred = h - target.head(self.auxiliary)[0].mean(axis=0)
         own = weights[target.labels(Records(x, labels))]
-        return -((centred * own).sum(axis=1) / _lengths(centred)[:, 0] + self.alpha * np.abs(h).sum(axis=1))
+        return -((centred * own).sum(axis=1) / _norms(centred)[:, 0] + self.alpha * np.abs(h).sum(axis=1))
 
 
-def _around(pool: Floats) -> tuple[Floats, Floats, Floats]:
+def _class_statistics(pool: Floats) -> tuple[Floats, Floats, Floats]:
     centroid = pool.mean(axis=0)
     distance = np.linalg.norm(pool - centroid, axis=1)
     median = np.median(distance)
     return centroid, median, np.maximum(_MAD * np.median(np.abs(distance - median)), 1e-12)
 
 
-def _lengths(vectors: Floats) -> Floats:
+def _norms(vectors: Floats) -> Floats:
     return np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
-def _normalised(vectors: Floats) -> Floats:
-    return vectors / _lengths(vectors)
+def _normalise(vectors: Floats) -> Floats:
+    return vectors / _norms(vectors)

@@ -16,7 +16,7 @@ import numpy as np
 from divulge import lazy
 from divulge.errors import InputError
 from divulge.margin.stationarity import weigh
-from divulge.signals.margin import signs
+from divulge.signals.margin import labels_to_signs
 from divulge.types import Guarantee
 from divulge.validation import check_array, check_nonempty
 
@@ -49,24 +49,24 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
     data = check_nonempty(check_array(x, "x"), "x")
     parameters = [p for p in module.parameters() if p.requires_grad]
     batch = torch.as_tensor(data, dtype=parameters[0].dtype, device=parameters[0].device)
-    order = degree(module, data[: min(len(data), 8)])
+    order = homogeneity_degree(module, data[: min(len(data), 8)])
     training = module.training
     module.eval()
     rows, outputs = [], []
     for record in batch:
-        output = _scalar(module(record[None]))
+        output = _scalar_outputs(module(record[None]))
         gradients = torch.autograd.grad(output.sum(), parameters)
         rows.append(torch.cat([g.reshape(-1) for g in gradients]).double().cpu().numpy())
         outputs.append(float(output.detach()))
     module.train(training)
     told = np.array(outputs)
-    sign = np.where(told < 0, -1.0, 1.0) if y is None else signs(y, len(told))
+    sign = np.where(told < 0, -1.0, 1.0) if y is None else labels_to_signs(y, len(told))
     table = np.array(rows) * sign[:, None]
     # Euler: θ·∇Φ = L·Φ for a network that is homogeneous of degree L.
     return weigh(table @ table.T, order * sign * told)
 
 
-def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
+def homogeneity_degree(module: Any, x: object, tolerance: float = 0.01) -> float:
     """The L with Φ(aθ; x) = a^L·Φ(θ; x), found by scaling the parameters by 2.
 
     Raises:
@@ -78,8 +78,8 @@ def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
     module.eval()
     scaled = {name: 2.0 * value.detach() for name, value in module.named_parameters()}
     with torch.no_grad():
-        before = _scalar(module(batch)).double().cpu().numpy()
-        after = _scalar(torch.func.functional_call(module, scaled, (batch,))).double().cpu().numpy()
+        before = _scalar_outputs(module(batch)).double().cpu().numpy()
+        after = _scalar_outputs(torch.func.functional_call(module, scaled, (batch,))).double().cpu().numpy()
     module.train(training)
     live = before != 0
     if not live.any():
@@ -115,7 +115,7 @@ class DeepMultipliers:
         return deep_multipliers(module, records.x, records.y)
 
 
-def _scalar(output: torch.Tensor) -> torch.Tensor:
+def _scalar_outputs(output: torch.Tensor) -> torch.Tensor:
     if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
         raise InputError(f"module: one output per record is needed, got shape {tuple(output.shape)}")
     return output.reshape(-1)

@@ -31,7 +31,7 @@ def margin_abs(net: ShallowReLU, x: object, y: object = None) -> Floats:
     """
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     outputs = net(x)
-    return np.abs(outputs) if y is None else signs(y, len(outputs)) * outputs
+    return np.abs(outputs) if y is None else labels_to_signs(y, len(outputs)) * outputs
 
 
 def margin_band(net: ShallowReLU, x: object, y: object = None, *, margin: float) -> Floats:
@@ -67,17 +67,17 @@ def kkt_nnls(net: ShallowReLU, x: object, y: object = None) -> Floats:
         array([0.707, 0.   , 0.707])
     """
     data = check_nonempty(check_array(x, "x"), "x")
-    return multipliers(net, data, None if y is None else signs(y, len(data)))
+    return multipliers(net, data, None if y is None else labels_to_signs(y, len(data)))
 
 
-def signs(y: object, length: int) -> Floats:
+def labels_to_signs(y: object, length: int) -> Floats:
     """Labels 0/1 or -1/+1 as -1.0/+1.0, ``[n]``.
 
     Raises:
         divulge.InputError: other labels, a wrong length.
 
     Examples:
-        >>> signs([0, 1, 1], 3)
+        >>> labels_to_signs([0, 1, 1], 3)
         array([-1., 1., 1.])
     """
     checked = check_vector(y, "y", length=check_integer(length, "length", least=1))
@@ -98,10 +98,10 @@ class MarginAbs:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number per record ``[n]``, larger = more like a member."""
-        return margin_abs(network(target), _flat(records), records.y)
+        return margin_abs(shallow_network(target), _flatten(records), records.y)
 
 
-def densest(values: Floats) -> float:
+def densest_value(values: Floats) -> float:
     """Where values crowd most closely, in relative terms: training points share one margin, fresh points do not.
 
     The middle of the relatively narrowest window that holds a fiftieth of the values (at least 5).
@@ -110,7 +110,7 @@ def densest(values: Floats) -> float:
         divulge.InputError: fewer than 6 values.
 
     Examples:
-        >>> densest(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
+        >>> densest_value(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
         4.0
     """
     ordered = np.sort(check_vector(values, "values"))
@@ -137,8 +137,8 @@ class MarginBand:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number per record ``[n]``, larger = more like a member."""
-        net, x = network(target), _flat(records)
-        margin = densest(margin_abs(net, x)) if self.margin is None else self.margin
+        net, x = shallow_network(target), _flatten(records)
+        margin = densest_value(margin_abs(net, x)) if self.margin is None else self.margin
         return margin_band(net, x, records.y, margin=margin)
 
 
@@ -151,10 +151,10 @@ class KKTMultipliers:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number per record ``[n]``, larger = more like a member."""
-        return kkt_nnls(network(target), _flat(records), records.y)
+        return kkt_nnls(shallow_network(target), _flatten(records), records.y)
 
 
-def network(target: Any) -> ShallowReLU:
+def shallow_network(target: Any) -> ShallowReLU:
     """The shallow network behind a target: itself, a torch module, or what an adapter holds.
 
     Raises:
@@ -173,5 +173,5 @@ def network(target: Any) -> ShallowReLU:
     return ShallowReLU.from_torch(module)
 
 
-def _flat(records: Records) -> Array:
+def _flatten(records: Records) -> Array:
     return records.x.reshape(len(records), -1)

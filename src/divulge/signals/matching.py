@@ -12,7 +12,7 @@ from divulge import lazy
 from divulge.completion.donors import Mean
 from divulge.completion.imputers import FittedImputer, Imputer
 from divulge.errors import InputError
-from divulge.targets.declared_outputs import FLOOR
+from divulge.targets.declared_outputs import PROBABILITY_FLOOR
 from divulge.validation import check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class FittedMatching:
             )
         columns, shape = self.start.columns, partial.x.shape[1:]
         low, high = columns.low.reshape(shape), columns.high.reshape(shape)
-        network = _Network.of(module, getattr(target, "outputs", "logits") == "probabilities")
+        network = _GradientNetwork.of(module, getattr(target, "outputs", "logits") == "probabilities")
         x = self.start.complete(partial)[0].astype(np.float64)
         for _ in range(self.settings.steps):
             _, slopes = network.mismatch(x, partial.y)
@@ -117,7 +117,7 @@ class FittedMatching:
 
 
 @dataclass(frozen=True, slots=True)
-class _Network:
+class _GradientNetwork:
     """A copy of a torch network, in evaluation mode on the CPU, asked for gradients of its gradients."""
 
     module: Any
@@ -125,7 +125,7 @@ class _Network:
     probabilities: bool
 
     @classmethod
-    def of(cls, module: Any, probabilities: bool) -> _Network:
+    def of(cls, module: Any, probabilities: bool) -> _GradientNetwork:
         own = copy.deepcopy(module).cpu().eval()
         return cls(own, {name: value.detach() for name, value in own.named_parameters()}, probabilities)
 
@@ -134,7 +134,7 @@ class _Network:
 
         def loss(parameters: dict[str, torch.Tensor], one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
             answer = torch.func.functional_call(self.module, parameters, (one[None],))
-            logits = torch.log(answer.clamp_min(FLOOR)) if self.probabilities else answer
+            logits = torch.log(answer.clamp_min(PROBABILITY_FLOOR)) if self.probabilities else answer
             return torch.nn.functional.cross_entropy(logits, label[None])
 
         def squared(one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:

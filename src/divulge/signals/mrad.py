@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge.completion.imputers import FittedImputer, Imputer, flat
+from divulge.completion.imputers import FittedImputer, Imputer, flatten_records
 from divulge.errors import InputError
 from divulge.signals.descent import Access, Gradients
 from divulge.signals.detectors import CADE, MSAD, NCI, Detector
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.targets import GivesLogits
     from divulge.types import Floats, Ints, PartialRecords, Records
 
-Kind: TypeAlias = Literal["cade", "msad", "nci", "gradient-norm"]
+DetectorName: TypeAlias = Literal["cade", "msad", "nci", "gradient-norm"]
 
 _DETECTORS = {"cade": CADE, "msad": MSAD, "nci": NCI}
 
@@ -62,7 +62,7 @@ class MRAD:
     directions: int = 100
     epsilon: float = 1e-2
     clip: Literal["range"] | tuple[float, float] | None = None
-    detector: Kind = "cade"
+    detector: DetectorName = "cade"
     start: Imputer | Literal["zeros"] = "zeros"
     limit: int | None = None
     shadows: int = 0
@@ -75,7 +75,7 @@ class MRAD:
         if isinstance(self.clip, str):
             check_choice(self.clip, "clip", ("range",))
         elif self.clip is not None:
-            object.__setattr__(self, "clip", _interval(self.clip))
+            object.__setattr__(self, "clip", _check_interval(self.clip))
         if isinstance(self.start, str):
             check_choice(self.start, "start", ("zeros",))
         else:
@@ -110,10 +110,10 @@ class MRAD:
         """
         start = None if isinstance(self.start, str) else self.start.fit(auxiliary)
         detector = None if self.detector == "gradient-norm" else _DETECTORS[self.detector].fit(auxiliary, seed)
-        return FittedMRAD(self, start, flat(auxiliary)[1], detector, seed)
+        return FittedMRAD(self, start, flatten_records(auxiliary)[1], detector, seed)
 
 
-def _interval(clip: object) -> tuple[float, float]:
+def _check_interval(clip: object) -> tuple[float, float]:
     ends = as_list(clip, "clip")
     if len(ends) != 2:
         raise InputError(f"clip: (low, high) is needed, got {format_value(clip)}")
@@ -170,7 +170,7 @@ class FittedMRAD:
 
     def complete(self, target: GivesLogits, partial: PartialRecords) -> Floats:
         """The records as the descent completes them, float64 ``[n, ...]``."""
-        settings, labels = self.settings, _labels(partial)
+        settings, labels = self.settings, _require_labels(partial)
         x = self._start(partial)
         asked = self._asked(target, len(partial))
         for step in range(settings.iterations):
@@ -180,7 +180,7 @@ class FittedMRAD:
 
     def deviation(self, target: GivesLogits, partial: PartialRecords) -> Floats:
         """δ, ``[n]``: how far each completed record lies from its class, or its gradient's norm."""
-        labels = _labels(partial)
+        labels = _require_labels(partial)
         if self.detector is not None:
             return self.detector.deviation(target, self.complete(target, partial), labels)
         asked, x = self._asked(target, len(partial)), self._start(partial)
@@ -213,7 +213,7 @@ class FittedMRAD:
         return np.clip(x, *clip)
 
 
-def _labels(partial: PartialRecords) -> Ints:
+def _require_labels(partial: PartialRecords) -> Ints:
     if partial.y is None:
         raise InputError("partial records: a loss needs labels, but y is None")
     return partial.y

@@ -100,7 +100,7 @@ class ImageVersions:
                         window = [slice(None)] * images.ndim
                         window[high] = slice(down, down + images.shape[high])
                         window[high + 1] = slice(right, right + images.shape[high + 1])
-                        versions.append(_like(records, padded[tuple(window)]))
+                        versions.append(_with_values(records, padded[tuple(window)]))
         return tuple(versions)
 
     def _shape(self, records: Records) -> tuple[int, ...]:
@@ -159,7 +159,7 @@ class NoisyVersions:
         for _ in range(self.count):
             moved = flat + self.scale * spread * rng.normal(size=flat.shape)
             flipped = np.where(rng.random(flat.shape) < self.flips, low + high - flat, flat)
-            versions.append(_like(records, np.where(two, flipped, moved)))
+            versions.append(_with_values(records, np.where(two, flipped, moved)))
         return tuple(versions)
 
 
@@ -207,7 +207,7 @@ class OwnVersions:
         return records.with_values(kept)
 
 
-def _like(records: Records, x: Array) -> Records:
+def _with_values(records: Records, x: Array) -> Records:
     """Records of the same kind and shape with these values."""
     kind = records.x.dtype if records.x.dtype.kind == "f" else x.dtype
     return records.with_values(np.ascontiguousarray(x, kind).reshape(records.x.shape))

@@ -37,16 +37,16 @@ else:
     tensors = lazy.module("safetensors.torch")
     torch = lazy.module("torch")
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
-_BEFORE = "base_model.model."  # what peft puts before the name of every weight
+_WEIGHT_PREFIX = "base_model.model."  # what peft puts before the name of every weight
 _LORA = re.compile(r"\.lora_(?:embedding_)?[AB](?:\.(?:weight|bias))?$|\.lora_magnitude_vector(?:\.weight)?$")
-_RANKED = re.compile(r"\.lora_A\.weight$|\.lora_embedding_A$")
+_LORA_A = re.compile(r"\.lora_A\.weight$|\.lora_embedding_A$")
 _NAME = re.compile(r"[\w.-]+")
 _HEADS = ("score.weight", "classifier.weight", "out_proj.weight")
 
 # What matters to training, to peft's own loading, or to which modules are adapted, which the weights tell.
-_IDLE = {
+_IGNORED_KEYS = {
     "auto_mapping",
     "base_model_name_or_path",
     "ensure_weight_tying",
@@ -65,10 +65,10 @@ _IDLE = {
     "target_modules",
     "task_type",
 }
-_FLAGS = ("use_rslora", "use_dora", "fan_in_fan_out", "lora_bias")
-_TAKEN = {"r", "lora_alpha", "bias", "modules_to_save", "rank_pattern", "alpha_pattern", "init_lora_weights", *_FLAGS}
-_PLAIN = (True, False, None, "gaussian", "orthogonal", "eva")  # starts that leave the base as it is
-_WAY_ON = "put it on its base in your own code (peft's merge_and_unload), save the model, and load that folder"
+_LORA_FLAGS = ("use_rslora", "use_dora", "fan_in_fan_out", "lora_bias")
+_READ_KEYS = {"r", "lora_alpha", "bias", "modules_to_save", "rank_pattern", "alpha_pattern", "init_lora_weights", *_LORA_FLAGS}
+_SAFE_INITIALISATIONS = (True, False, None, "gaussian", "orthogonal", "eva")  # starts that leave the base as it is
+_WORKAROUND = "put it on its base in your own code (peft's merge_and_unload), save the model, and load that folder"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,22 +101,22 @@ class Adapter:
         return None
 
 
-def read(folder: Path) -> Adapter:
+def read_adapter(folder: Path) -> Adapter:
     """The adapter in a folder.
 
     Raises:
         divulge.InputError: no weights in safetensors, another method than LoRA, or a configuration that asks for more
             than a plain LoRA.
     """
-    config = store.read_json(folder / CONFIG)
+    config = store.read_json(folder / ADAPTER_CONFIG)
     if not isinstance(config, dict):
-        raise InputError(f"{folder / CONFIG}: an object is needed, got {format_value(config)}")
+        raise InputError(f"{folder / ADAPTER_CONFIG}: an object is needed, got {format_value(config)}")
     try:
-        settings = _settings(config)
-        weights = _weights(folder)
+        settings = _read_lora_settings(config)
+        weights = _read_weights(folder)
         base = config.get("base_model_name_or_path") or ""
         return Adapter(
-            settings | {"target_modules": _adapted(weights)},
+            settings | {"target_modules": _adapted_modules(weights)},
             weights,
             check_instance(base, "base_model_name_or_path", str, "a text"),
             config.get("task_type") == "SEQ_CLS",
@@ -125,7 +125,7 @@ def read(folder: Path) -> Adapter:
         raise InputError(f"target.model: the adapter in {folder}: {error}") from None
 
 
-def put_on(model: Any, adapter: Adapter) -> Any:
+def apply_adapter(model: Any, adapter: Adapter) -> Any:
     """The base ``model`` with the adapter: merged in float32, beside the base's own weights in half precision.
 
     Half precision would round away most of what the adapter changes.
@@ -136,22 +136,22 @@ def put_on(model: Any, adapter: Adapter) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # peft's hints for training, and what it calls of transformers
-            return _worn(model, adapter).eval()
+            return _wrap_and_merge(model, adapter).eval()
     except Exception as error:  # whatever peft raises on weights that do not fit
         raise InputError(f"target.model: the adapter does not fit its base: {format_exception(error)}") from None
 
 
-def _worn(model: Any, adapter: Adapter) -> Any:
+def _wrap_and_merge(model: Any, adapter: Adapter) -> Any:
     config = peft.LoraConfig(**adapter.settings, inference_mode=True)
     wearing = peft.get_peft_model(model, config, low_cpu_mem_usage=True)
     report = peft.set_peft_model_state_dict(wearing, dict(adapter.weights), low_cpu_mem_usage=True)
     lacking = [key for key in report.missing_keys if ".lora_" in key or ".modules_to_save." in key]
     if off := [*report.unexpected_keys, *lacking]:
         raise ValueError(f"{len(off)} weights are missing or belong to no module (first: {off[0]})")
-    return merged(wearing)
+    return merge_adapter(wearing)
 
 
-def merged(wearing: Any) -> Any:
+def merge_adapter(wearing: Any) -> Any:
     """The base with the adapter in its weights, or beside them: in half precision, and on weights that are shared.
 
     Where the embedding is the output layer too, what an adapter adds to the one would go into the other.
@@ -163,33 +163,33 @@ def merged(wearing: Any) -> Any:
     return base if (shared and adapted) or base.dtype != torch.float32 else wearing.merge_and_unload()
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """What of a configuration describes a plain LoRA, checked; more than that is refused."""
     kind = config.get("peft_type")
     if kind != "LORA":
-        raise InputError(f"peft_type: only LORA can be read, got {format_value(kind)}; {_WAY_ON}")
+        raise InputError(f"peft_type: only LORA can be read, got {format_value(kind)}; {_WORKAROUND}")
     for key, value in config.items():
-        if key not in _IDLE | _TAKEN and value not in (None, False, {}, []):
-            raise InputError(f"{key}: asks for more than a plain LoRA, got {format_value(value)}; {_WAY_ON}")
-    _refuse_foreign(config.get("auto_mapping"))
+        if key not in _IGNORED_KEYS | _READ_KEYS and value not in (None, False, {}, []):
+            raise InputError(f"{key}: asks for more than a plain LoRA, got {format_value(value)}; {_WORKAROUND}")
+    _require_transformers_base(config.get("auto_mapping"))
     start = config.get("init_lora_weights", True)
-    if not isinstance(start, str | bool | None) or start not in _PLAIN:
+    if not isinstance(start, str | bool | None) or start not in _SAFE_INITIALISATIONS:
         raise InputError(
-            f"init_lora_weights: {format_value(start)} changes the base as the adapter is put on; {_WAY_ON}"
+            f"init_lora_weights: {format_value(start)} changes the base as the adapter is put on; {_WORKAROUND}"
         )
     replaced = config.get("modules_to_save")
     return {
         "r": check_integer(config.get("r", 8), "r", least=1, most=2**20),
         "lora_alpha": check_number(config.get("lora_alpha", 8), "lora_alpha"),
         "bias": check_choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
-        "modules_to_save": None if not replaced else [_name(one, "modules_to_save") for one in _list(replaced)],
-        "rank_pattern": _patterns(config, "rank_pattern", lambda v, n: check_integer(v, n, least=1, most=2**20)),
-        "alpha_pattern": _patterns(config, "alpha_pattern", check_number),
-        **{flag: check_bool(config.get(flag, False), flag) for flag in _FLAGS},
+        "modules_to_save": None if not replaced else [_check_module_name(one, "modules_to_save") for one in _check_name_list(replaced)],
+        "rank_pattern": _read_patterns(config, "rank_pattern", lambda v, n: check_integer(v, n, least=1, most=2**20)),
+        "alpha_pattern": _read_patterns(config, "alpha_pattern", check_number),
+        **{flag: check_bool(config.get(flag, False), flag) for flag in _LORA_FLAGS},
     }
 
 
-def _refuse_foreign(mapping: Any) -> None:
+def _require_transformers_base(mapping: Any) -> None:
     """Raise for a base of another library: peft itself would import what ``auto_mapping`` names."""
     if mapping is None:
         return
@@ -197,44 +197,44 @@ def _refuse_foreign(mapping: Any) -> None:
     if not isinstance(library, str) or library.partition(".")[0] != "transformers":
         raise InputError(
             f"auto_mapping: its base is a class of {format_value(library)}, and only transformers' own are used; "
-            f"{_WAY_ON}"
+            f"{_WORKAROUND}"
         )
 
 
-def _list(value: Any) -> list[Any]:
+def _check_name_list(value: Any) -> list[Any]:
     return check_instance(value, "modules_to_save", list, "a list of names")
 
 
-def _name(value: Any, key: str) -> str:
+def _check_module_name(value: Any, key: str) -> str:
     """A module's name; peft would take anything else for a regular expression, which may take for ever to match."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise InputError(f"{key}: plain names of modules are needed, got {format_value(value)}; {_WAY_ON}")
+        raise InputError(f"{key}: plain names of modules are needed, got {format_value(value)}; {_WORKAROUND}")
     return value
 
 
-def _patterns(config: Mapping[str, Any], key: str, check: Any) -> dict[str, Any]:
+def _read_patterns(config: Mapping[str, Any], key: str, check: Any) -> dict[str, Any]:
     given = check_instance(config.get(key) or {}, key, dict, "a table of names and numbers")
-    return {_name(name.removeprefix("^"), key): check(value, f"{key}.{name}") for name, value in given.items()}
+    return {_check_module_name(name.removeprefix("^"), key): check(value, f"{key}.{name}") for name, value in given.items()}
 
 
-def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    path = folder / WEIGHTS
+def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    path = folder / ADAPTER_WEIGHTS
     if not path.is_file():
         beside = " (adapter_model.bin is a pickle: a program)" if (folder / "adapter_model.bin").exists() else ""
-        raise InputError(f"there is no {WEIGHTS}{beside}; peft's save_pretrained writes one")
+        raise InputError(f"there is no {ADAPTER_WEIGHTS}{beside}; peft's save_pretrained writes one")
     try:
         weights = tensors.load_file(path)
     except Exception as error:  # whatever safetensors raises on damaged files
-        raise InputError(f"{WEIGHTS} is damaged: {format_exception(error)}") from None
+        raise InputError(f"{ADAPTER_WEIGHTS} is damaged: {format_exception(error)}") from None
     if odd := [name for name, value in weights.items() if not value.is_floating_point()]:
         kind = str(weights[odd[0]].dtype).removeprefix("torch.")
-        raise InputError(f"{WEIGHTS}: floats are needed, and {odd[0]} is stored as {kind}; save it dequantised")
+        raise InputError(f"{ADAPTER_WEIGHTS}: floats are needed, and {odd[0]} is stored as {kind}; save it dequantised")
     return weights
 
 
-def _adapted(weights: Mapping[str, torch.Tensor]) -> list[str]:
+def _adapted_modules(weights: Mapping[str, torch.Tensor]) -> list[str]:
     """The modules that have LoRA weights, by their full names."""
-    own = sorted({_LORA.sub("", name.removeprefix(_BEFORE)) for name in weights if _RANKED.search(name)})
+    own = sorted({_LORA.sub("", name.removeprefix(_WEIGHT_PREFIX)) for name in weights if _LORA_A.search(name)})
     if not own:
-        raise InputError(f"{WEIGHTS} holds no LoRA weights")
+        raise InputError(f"{ADAPTER_WEIGHTS} holds no LoRA weights")
     return own

@@ -43,7 +43,7 @@ class CallableTarget:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise InputError(f"function: a callable is needed, got {format_value(self.function)}")
-        check_choice(self.outputs, "outputs", out.KINDS)
+        check_choice(self.outputs, "outputs", out.OUTPUT_TYPES)
 
     def logits(self, records: Records) -> Floats:
         """Logits ``[n, K]`` of each record."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from divulge.errors import InputError, missing_extra
 from divulge.targets.decoding import Continuations, Decoding
-from divulge.targets.pretrained import known_tokens
-from divulge.targets.token_reduction import drawn
-from divulge.targets.token_windows import Window, batches
+from divulge.targets.pretrained import check_token_ids
+from divulge.targets.token_reduction import sampling_log_probabilities
+from divulge.targets.token_windows import Window, batch_windows
 from divulge.untrusted import panic_errors
 from divulge.validation import check_instance, check_integer
 
@@ -52,7 +52,7 @@ class Batched(Protocol):
 
 
 @panic_errors("tokenizer")
-def start(tokenizer: Any, bos: str) -> tuple[int, ...]:
+def leading_tokens(tokenizer: Any, bos: str) -> tuple[int, ...]:
     """The tokens that a tokenizer puts before a text under one of the policies of `CausalLM`."""
     if bos == "add":
         return (tokenizer.bos_token_id,)
@@ -64,7 +64,7 @@ def start(tokenizer: Any, bos: str) -> tuple[int, ...]:
 
 
 @panic_errors("tokenizer")
-def encode(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
+def encode_texts(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
     """The tokens of each text, without special ones around them.
 
     Raises:
@@ -75,7 +75,7 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
     return [tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]) for text in texts]
 
 
-def score(
+def score_continuations(
     target: Batched,
     prefixes: Sequence[Sequence[int]],
     suffixes: Sequence[Sequence[int]],
@@ -99,14 +99,14 @@ def score(
     if len(prefixes) != len(suffixes):
         raise InputError(f"suffixes: {len(prefixes)} are needed (one per prefix), got {len(suffixes)}")
     for number, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True)):
-        _refuse(target, number, prefix, suffix)
+        _check_continuation(target, number, prefix, suffix)
     cut = [
         Window(number, 0, (*prefix, *suffix), len(prefix) - 1)
         for number, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True))
     ]
-    work = list(batches(cut, target.budget or 1))
+    work = list(batch_windows(cut, target.budget or 1))
     rows: list[np.ndarray] = [np.empty((2, 0))] * len(cut)
-    for batch, parts in zip(work, target.side_by_side(work, partial(drawn, decoding=chosen)), strict=True):
+    for batch, parts in zip(work, target.side_by_side(work, partial(sampling_log_probabilities, decoding=chosen)), strict=True):
         for window, part in zip(batch, parts, strict=True):
             rows[window.document] = part
     joined = np.concatenate(rows, axis=1) if rows else np.empty((2, 0))
@@ -114,13 +114,13 @@ def score(
     return Continuations(offsets, joined[0].astype(np.float64), joined[1] > 0)
 
 
-def _refuse(target: Batched, number: int, prefix: Sequence[int], suffix: Sequence[int]) -> None:
+def _check_continuation(target: Batched, number: int, prefix: Sequence[int], suffix: Sequence[int]) -> None:
     for name, tokens in (("prefixes", prefix), ("suffixes", suffix)):
         if not len(tokens):
             raise InputError(f"{name}: at least 1 token is needed, entry {number} has none")
         if min(tokens) < 0:
             raise InputError(f"{name}: tokens are numbers from 0 on, entry {number} has {min(tokens)}")
-    known_tokens(target.model, [prefix, suffix])
+    check_token_ids(target.model, [prefix, suffix])
     if len(prefix) + len(suffix) > (target.length or 0):
         raise InputError(
             f"prefixes: entry {number} has {len(prefix) + len(suffix)} tokens with its suffix, the model takes at most "
@@ -129,7 +129,7 @@ def _refuse(target: Batched, number: int, prefix: Sequence[int], suffix: Sequenc
 
 
 @torch.inference_mode()
-def greedy(target: Batched, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
+def greedy_continuations(target: Batched, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
     """The most likely token again and again, ``tokens`` of them after each prefix; an end of text does not stop it.
 
     Prefixes of one length go together, so there is no padding.
@@ -139,7 +139,7 @@ def greedy(target: Batched, prefixes: Sequence[Sequence[int]], tokens: int) -> l
     """
     count = check_integer(tokens, "tokens", least=1)
     for number, prefix in enumerate(prefixes):
-        _refuse(target, number, prefix, [0] * count)
+        _check_continuation(target, number, prefix, [0] * count)
     made: list[tuple[int, ...]] = [()] * len(prefixes)
     order = sorted(range(len(prefixes)), key=lambda at: len(prefixes[at]))
     for length, same in groupby(order, key=lambda at: len(prefixes[at])):
@@ -147,12 +147,12 @@ def greedy(target: Batched, prefixes: Sequence[Sequence[int]], tokens: int) -> l
         step = max((target.budget or 1) // (length + count), 1)
         for first in range(0, len(places), step):
             some = places[first : first + step]
-            for at, row in zip(some, _go_on(target.model, [prefixes[at] for at in some], count), strict=True):
+            for at, row in zip(some, _generate_greedily(target.model, [prefixes[at] for at in some], count), strict=True):
                 made[at] = tuple(row)
     return made
 
 
-def _go_on(model: Any, prefixes: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+def _generate_greedily(model: Any, prefixes: Sequence[Sequence[int]], count: int) -> list[list[int]]:
     """Greedy continuations of prefixes of one length; keys and values are kept where the model keeps any."""
     whole = given = torch.tensor([list(prefix) for prefix in prefixes], device=model.device)
     kept = None

@@ -12,10 +12,10 @@ from divulge.validation import check_array, check_choice
 if TYPE_CHECKING:
     from divulge.types import Floats
 
-KINDS = ("logits", "probabilities")
+OUTPUT_TYPES = ("logits", "probabilities")
 
 # A probability of zero says "less than this output can tell"; 1e-7 is what float32 resolves near one.
-FLOOR = 1e-7
+PROBABILITY_FLOOR = 1e-7
 
 # Different rows that must all look like probabilities before logits are refused for it. Logits rounded to 0.1 may
 # sum to one row after row; of finer ones hardly a row does.
@@ -38,7 +38,7 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
         >>> as_logits([[0.5, 0.5]], "probabilities", 1).round(3)
         array([[-0.693, -0.693]])
     """
-    check_choice(declared, "outputs", KINDS)
+    check_choice(declared, "outputs", OUTPUT_TYPES)
     values = check_array(outputs, name).astype(np.float64, copy=False)
     if values.ndim == 0 or len(values) != length:
         raise InputError(f"{name}: {length} rows are needed (one per record), got shape {values.shape}")
@@ -84,4 +84,4 @@ def _from_probabilities(probabilities: Floats, name: str) -> Floats:
         raise InputError(
             f"{name}: declared as probabilities, but row {row} sums to {probabilities[row].sum():g}, not to one"
         )
-    return np.log(np.maximum(probabilities, FLOOR))
+    return np.log(np.maximum(probabilities, PROBABILITY_FLOOR))

@@ -16,7 +16,7 @@ import numpy as np
 
 from divulge import web
 from divulge.errors import InputError
-from divulge.targets.endpoint_journal import EndpointJournal, digest, likely, short, without
+from divulge.targets.endpoint_journal import EndpointJournal, text_digest, is_log_probability, abbreviate, redact
 from divulge.targets.statistics import TokenStatistics
 from divulge.validation import check_integer, check_number, check_path, check_string
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from divulge.types import Floats
 
-KEYS = ("DIVULGE_API_KEY", "OPENAI_API_KEY")
+API_KEY_VARIABLES = ("DIVULGE_API_KEY", "OPENAI_API_KEY")
 _LONGEST_WAIT = 60.0
 _TOO_LONG = re.compile(r"context.{0,20}length|too long|maximum.{0,40}tokens|max_model_len|token limit", re.IGNORECASE)
 _MOST_TOKENS = 10**9
@@ -35,7 +35,7 @@ class EndpointError(InputError):
     """The server gave no usable answer; what was answered before is kept and a second run goes on from there."""
 
 
-class _PassingError(Exception):
+class _TransientError(Exception):
     """Worth another attempt, after ``wait`` seconds if the server named them."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
@@ -126,7 +126,7 @@ class Endpoint:
         known = EndpointJournal(self.journal, self.key())
         cut = [text[: self.length] for text in texts]
         wanted = list(dict.fromkeys(text for text in cut if text and text not in known))
-        clients = _Clients(self)
+        clients = _ClientPool(self)
         with clients, ThreadPoolExecutor(self.concurrency) as pool:
             stop = threading.Event()
             answers = [pool.submit(self._ask, clients, text, known, stop) for text in wanted]
@@ -134,10 +134,10 @@ class Endpoint:
         for error in errors:
             raise error
         rows = [known[text] if text else np.empty(0) for text in cut]
-        reasons = {row: known.refused[digest(text)] for row, text in enumerate(cut) if digest(text) in known.refused}
+        reasons = {row: known.refused[text_digest(text)] for row, text in enumerate(cut) if text_digest(text) in known.refused}
         return TokenStatistics.of(texts, [{"logp": values} for values in rows], skipped=reasons)
 
-    def _ask(self, clients: _Clients, text: str, known: EndpointJournal, stop: threading.Event) -> None:
+    def _ask(self, clients: _ClientPool, text: str, known: EndpointJournal, stop: threading.Event) -> None:
         """Put one answer into the journal; after the first failure nothing more is asked."""
         for attempt in range(self.retries + 1):
             if stop.is_set():
@@ -148,7 +148,7 @@ class Endpoint:
             except _TooLongError as error:
                 known.refuse(text, str(error))
                 return
-            except _PassingError as error:
+            except _TransientError as error:
                 if attempt == self.retries:
                     stop.set()
                     raise EndpointError(
@@ -166,23 +166,23 @@ class Endpoint:
         try:
             answer = client.post(f"{self.url}/completions", content=json.dumps(body), kind="application/json")
             if answer.status == 429 or answer.status >= 500:
-                raise _PassingError(f"status {answer.status}", answer.wait())
+                raise _TransientError(f"status {answer.status}", answer.wait())
             if answer.status == 413 or (answer.status in (400, 422) and _TOO_LONG.search(answer.excerpt())):
-                raise _TooLongError(f"{answer.status}: {without(answer.excerpt(), text)}")
+                raise _TooLongError(f"{answer.status}: {redact(answer.excerpt(), text)}")
             if answer.status != 200:
                 raise InputError(
-                    f"endpoint: {web.shown(self.url)} refused with {answer.status}: {without(answer.excerpt(), text)}"
+                    f"endpoint: {web.shown(self.url)} refused with {answer.status}: {redact(answer.excerpt(), text)}"
                 )
-            return _logprobs(answer.json(), text)
+            return _parse_log_probabilities(answer.json(), text)
         except web.WebError as error:
-            raise _PassingError(without(str(error), text)) from None
+            raise _TransientError(redact(str(error), text)) from None
 
 
-class _Clients:
+class _ClientPool:
     """A client for each thread, closed together."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        name = next((name for name in KEYS if os.environ.get(name)), None)
+        name = next((name for name in API_KEY_VARIABLES if os.environ.get(name)), None)
         self._headers = {"authorization": f"Bearer {os.environ[name]}"} if name else {}
         web.headers(self._headers, str(name))
         self._timeout, self._secure = endpoint.timeout, endpoint.url.startswith("https:")
@@ -202,7 +202,7 @@ class _Clients:
                 self._own.client = self._free.pop()
         return self._own.client
 
-    def __enter__(self) -> _Clients:
+    def __enter__(self) -> _ClientPool:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -210,7 +210,7 @@ class _Clients:
             client.__exit__(*error)
 
 
-def _logprobs(answer: Any, text: str) -> Floats:
+def _parse_log_probabilities(answer: Any, text: str) -> Floats:
     """The log-probabilities of the prompt's tokens, checked against the server's own count, or the tokens themselves.
 
     Raises:
@@ -223,41 +223,41 @@ def _logprobs(answer: Any, text: str) -> Floats:
         logprobs = shown["token_logprobs"]
         echo = choice.get("text")
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise _PassingError("the answer has no prompt log-probabilities") from None
+        raise _TransientError("the answer has no prompt log-probabilities") from None
     if not isinstance(logprobs, list):
-        raise _PassingError(f"log-probabilities are {short(logprobs, text)}, not a list")
-    prompt = _prompt_tokens(answer, shown, text, len(logprobs))
-    _refuse_other_text(echo, text)
+        raise _TransientError(f"log-probabilities are {abbreviate(logprobs, text)}, not a list")
+    prompt = _count_prompt_tokens(answer, shown, text, len(logprobs))
+    _check_echo(echo, text)
     values = logprobs[:prompt]
     values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
     for at, value in enumerate(values):
-        if not likely(value):
-            raise _PassingError(f"prompt log-probability {at} is {short(value, text)}; some are missing or positive")
+        if not is_log_probability(value):
+            raise _TransientError(f"prompt log-probability {at} is {abbreviate(value, text)}; some are missing or positive")
     return np.array(values, np.float64)
 
 
-def _refuse_other_text(echo: Any, text: str) -> None:
+def _check_echo(echo: Any, text: str) -> None:
     """Pass if the answer repeats the prompt, and all of it."""
     if not isinstance(echo, str) or not echo:
         raise InputError(
             "endpoint: the answer does not repeat the prompt (echo), so a prompt that was cut could not be told; the "
             "server cannot be used"
         )
-    if _plain(text) not in _plain(echo):
-        cut = _plain(echo) and _plain(echo) in _plain(text)
-        raise _PassingError(
+    if _normalise_text(text) not in _normalise_text(echo):
+        cut = _normalise_text(echo) and _normalise_text(echo) in _normalise_text(text)
+        raise _TransientError(
             "the server cut the prompt: only part of it is repeated"
             if cut
             else "the answer repeats another text than the prompt"
         )
 
 
-def _plain(text: str) -> str:
+def _normalise_text(text: str) -> str:
     """What tokenizers leave of a text: without spaces, and one form of each character."""
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _prompt_tokens(answer: Any, shown: Any, text: str, count: int) -> int:
+def _count_prompt_tokens(answer: Any, shown: Any, text: str, count: int) -> int:
     """How many of the log-probabilities are the prompt's."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     if usage is None:
@@ -268,16 +268,16 @@ def _prompt_tokens(answer: Any, shown: Any, text: str, count: int) -> int:
                 "cannot be checked against the prompt; the server cannot be used"
             )
         if len(tokens) != count or "".join(tokens) not in (text, f"<s>{text}", f"<|begin_of_text|>{text}"):
-            raise _PassingError("the tokens of the answer are not those of the prompt")
+            raise _TransientError("the tokens of the answer are not those of the prompt")
         return count
     if not isinstance(usage, dict):
-        raise _PassingError(f"usage is {short(usage, text)}, not a token count")
+        raise _TransientError(f"usage is {abbreviate(usage, text)}, not a token count")
     # Servers that complete nothing may leave the second count out.
     counts = {"prompt_tokens": usage.get("prompt_tokens"), "completion_tokens": usage.get("completion_tokens") or 0}
     for name, value in counts.items():
         if type(value) is not int or not 0 <= value <= _MOST_TOKENS:
-            raise _PassingError(f"usage.{name} is {short(value, text)}, not a count of tokens")
+            raise _TransientError(f"usage.{name} is {abbreviate(value, text)}, not a count of tokens")
     prompt, others = counts.values()
     if count != prompt + others:
-        raise _PassingError(f"{count} log-probabilities for {prompt} prompt and {others} other tokens")
+        raise _TransientError(f"{count} log-probabilities for {prompt} prompt and {others} other tokens")
     return prompt

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
-_RUN = 6  # letters and digits in a row that a message and a document share by more than chance
+_MIN_SHARED_RUN = 6  # letters and digits in a row that a message and a document share by more than chance
 
 
 class EndpointJournal:
@@ -66,28 +66,28 @@ class EndpointJournal:
             self._known[name] = np.empty(0)
             return
         values = entry.get("logp") if isinstance(name, str) else None
-        if not isinstance(values, list) or not all(likely(value) for value in values):
-            raise InputError(f"{path}: an entry holds no log-probabilities: {short(entry)}")
+        if not isinstance(values, list) or not all(is_log_probability(value) for value in values):
+            raise InputError(f"{path}: an entry holds no log-probabilities: {abbreviate(entry)}")
         self._known[str(name)] = np.array(values, np.float64)
 
     def __contains__(self, text: str) -> bool:
-        return digest(text) in self._known
+        return text_digest(text) in self._known
 
     def __getitem__(self, text: str) -> Floats:
-        return self._known[digest(text)]
+        return self._known[text_digest(text)]
 
     def put(self, text: str, values: Floats) -> None:
         """Keep an answer."""
         with self._lock:
-            self._known[digest(text)] = values
-            self._write({"text": digest(text), "logp": values.tolist()})
+            self._known[text_digest(text)] = values
+            self._write({"text": text_digest(text), "logp": values.tolist()})
 
     def refuse(self, text: str, reason: str) -> None:
         """Keep that the server cannot take a document."""
         with self._lock:
-            self._known[digest(text)] = np.empty(0)
-            self.refused[digest(text)] = reason
-            self._write({"text": digest(text), "refused": reason})
+            self._known[text_digest(text)] = np.empty(0)
+            self.refused[text_digest(text)] = reason
+            self._write({"text": text_digest(text), "refused": reason})
 
     def _write(self, entry: Mapping[str, Any]) -> None:
         if self.path is not None:
@@ -96,41 +96,41 @@ class EndpointJournal:
                 out.write("\n" + json.dumps(entry))
 
 
-def digest(text: str) -> str:
+def text_digest(text: str) -> str:
     """What stands for a document."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def likely(value: object) -> bool:
+def is_log_probability(value: object) -> bool:
     """Whether a value is a log-probability: a finite number of at most 0, rounding apart.
 
     Examples:
-        >>> likely(-1.5), likely(True), likely(float("-inf"))
+        >>> is_log_probability(-1.5), is_log_probability(True), is_log_probability(float("-inf"))
         (True, False, False)
     """
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value <= 1e-6
 
 
-def short(value: object, text: str = "") -> str:
+def abbreviate(value: object, text: str = "") -> str:
     """A value a server sent, short enough for a message, and without what it repeats of a document."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**18:
         return f"an integer of {value.bit_length()} bits"
     said = repr(value)
-    return without(said if len(said) <= 60 else f"{said[:57]}…", text)
+    return redact(said if len(said) <= 60 else f"{said[:57]}…", text)
 
 
-def without(said: str, text: str) -> str:
+def redact(said: str, text: str) -> str:
     r"""What a server says, without what it repeats of a document: messages and journals hold no text.
 
     Runs of six letters or digits that stand in the document are left out, however many marks or escapes lie between.
 
     Examples:
-        >>> without("bad input 'I was\\nborn in May' (max 40 tokens)", "I was\nborn in May")
+        >>> redact("bad input 'I was\\nborn in May' (max 40 tokens)", "I was\nborn in May")
         "bad input '…' (max 40 tokens)"
     """
-    forms = {_plain(form) for form in (text, json.dumps(text), json.dumps(text, ensure_ascii=False))}
-    places = [at for at, sign in enumerate(said) for _ in _plain(sign)]
-    plain, needed = _plain(said), min(_RUN, *map(len, forms))
+    forms = {_letters_and_digits(form) for form in (text, json.dumps(text), json.dumps(text, ensure_ascii=False))}
+    places = [at for at, sign in enumerate(said) for _ in _letters_and_digits(sign)]
+    plain, needed = _letters_and_digits(said), min(_MIN_SHARED_RUN, *map(len, forms))
     out: set[int] = set()
     for first in range(len(plain) - needed + 1 if needed else 0):
         if any(plain[first : first + needed] in form for form in forms):
@@ -138,5 +138,5 @@ def without(said: str, text: str) -> str:
     return "".join("" if at in out and at - 1 in out else "…" if at in out else sign for at, sign in enumerate(said))
 
 
-def _plain(text: str) -> str:
+def _letters_and_digits(text: str) -> str:
     return "".join(sign for sign in text.casefold() if sign.isalnum())

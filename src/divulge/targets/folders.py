@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from divulge import lazy, store
 from divulge.errors import InputError
 from divulge.targets import adapters
-from divulge.targets.pretrained import pretrained
+from divulge.targets.pretrained import load_pretrained
 from divulge.targets.text import CausalLM
 from divulge.targets.text_classifiers import TextClassifier
 from divulge.validation import check_choice, check_path, format_exception, format_value
@@ -24,13 +24,13 @@ else:
     transformers = lazy.module("transformers")
 
 HUB = "hf:"
-_SHOWN = 8  # checkpoints in a message
+_MAX_SUGGESTIONS = 8  # checkpoints in a message
 _CONFIG = "config.json"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
-_FETCHED = (_CONFIG, adapters.CONFIG, adapters.WEIGHTS, "tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt")
+_SMALL_FILES = (_CONFIG, adapters.ADAPTER_CONFIG, adapters.ADAPTER_WEIGHTS, "tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt")
 
 
-def load(
+def load_folder(
     model: str,
     *,
     base: str | None = None,
@@ -53,39 +53,39 @@ def load(
     Raises:
         divulge.InputError: a folder that is none of these, an adapter without its base, anything that would run code.
     """
-    place = _fetched(model) if model.startswith(HUB) else _joined(folder, model)
-    if (place / adapters.CONFIG).is_file():
-        return _adapted(place, model, base, dtype, device, folder, options)
+    place = _download_small_files(model) if model.startswith(HUB) else _resolve_path(folder, model)
+    if (place / adapters.ADAPTER_CONFIG).is_file():
+        return _load_adapted(place, model, base, dtype, device, folder, options)
     if base is not None:
         raise InputError(
-            f"target.base: {place} holds no adapter ({adapters.CONFIG}) that could need a base" + _checkpoints(place)
+            f"target.base: {place} holds no adapter ({adapters.ADAPTER_CONFIG}) that could need a base" + _suggest_subfolders(place)
         )
-    kind = _kind(place)
+    kind = _target_class(place)
     source = model if model.startswith(HUB) else str(place)
-    network, tokenizer = pretrained(_auto(kind), transformers.AutoTokenizer, source, dtype, device)
-    return _made(kind, network, tokenizer, model, options)
+    network, tokenizer = load_pretrained(_auto_class(kind), transformers.AutoTokenizer, source, dtype, device)
+    return _build_target(kind, network, tokenizer, model, options)
 
 
-def _made(kind: Any, network: Any, tokenizer: Any, name: str, options: dict[str, Any]) -> CausalLM | TextClassifier:
+def _build_target(kind: Any, network: Any, tokenizer: Any, name: str, options: dict[str, Any]) -> CausalLM | TextClassifier:
     known_options = [one.name for one in fields(kind)]
     for option in options:
         check_choice(option, f"target.model: {name} makes a {kind.__name__}; its options", known_options)
     return kind(network, tokenizer, name=name, **options)
 
 
-def _adapted(
+def _load_adapted(
     place: Path, name: str, base: str | None, dtype: str, device: str, folder: Path | None, options: dict[str, Any]
 ) -> CausalLM | TextClassifier:
     """The base with the adapter put on."""
-    adapter = adapters.read(place)
-    under = _base(place, adapter.base, folder) if base is None else base
+    adapter = adapters.read_adapter(place)
+    under = _find_base(place, adapter.base, folder) if base is None else base
     if not under.startswith(HUB):
-        under = str(_joined(folder, under))
-    kind = TextClassifier if adapter.classifies else _kind(_fetched(under) if under.startswith(HUB) else Path(under))
+        under = str(_resolve_path(folder, under))
+    kind = TextClassifier if adapter.classifies else _target_class(_download_small_files(under) if under.startswith(HUB) else Path(under))
     labels = {"num_labels": adapter.labels} if kind is TextClassifier and adapter.labels is not None else {}
     words = str(place) if any((place / file).is_file() for file in _TOKENIZER) else None
-    network, tokenizer = pretrained(
-        _auto(kind),
+    network, tokenizer = load_pretrained(
+        _auto_class(kind),
         transformers.AutoTokenizer,
         under,
         dtype,
@@ -94,14 +94,14 @@ def _adapted(
         lacks=adapter.replaced,
         **labels,
     )
-    return _made(kind, adapters.put_on(network, adapter), tokenizer, name, options)
+    return _build_target(kind, adapters.apply_adapter(network, adapter), tokenizer, name, options)
 
 
-def _base(place: Path, named: str, folder: Path | None) -> str:
+def _find_base(place: Path, named: str, folder: Path | None) -> str:
     """Where the base lies that a configuration names."""
     if not named:
         raise InputError(f"target.base: {place} holds an adapter without its base; name the base's folder")
-    near = (check_path(place / named, "target.base"), _joined(folder, named))
+    near = (check_path(place / named, "target.base"), _resolve_path(folder, named))
     for candidate in near:
         if (candidate / _CONFIG).is_file():
             return str(candidate.absolute())
@@ -111,17 +111,17 @@ def _base(place: Path, named: str, folder: Path | None) -> str:
     )
 
 
-def _kind(place: Path) -> type[CausalLM] | type[TextClassifier]:
+def _target_class(place: Path) -> type[CausalLM] | type[TextClassifier]:
     """Which target a folder makes, from the class that its configuration names."""
     if not (place / _CONFIG).is_file():
         raise InputError(
-            f"target.model: {place} is no Hugging Face model: it has neither {_CONFIG} nor {adapters.CONFIG}"
-            + _checkpoints(place)
+            f"target.model: {place} is no Hugging Face model: it has neither {_CONFIG} nor {adapters.ADAPTER_CONFIG}"
+            + _suggest_subfolders(place)
         )
     config = store.read_json(place / _CONFIG)
     if not isinstance(config, dict):
         raise InputError(f"target.model: {place / _CONFIG}: an object is needed, got {format_value(config)}")
-    made = config.get("architectures") or [_class(known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))]
+    made = config.get("architectures") or [_architecture_of_type(known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))]
     for kind, names in (
         (CausalLM, known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
         (TextClassifier, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
@@ -134,29 +134,29 @@ def _kind(place: Path) -> type[CausalLM] | type[TextClassifier]:
     )
 
 
-def _checkpoints(place: Path) -> str:
+def _suggest_subfolders(place: Path) -> str:
     """Folders of models in a folder, as `transformers.Trainer` writes them, to be named instead."""
-    inside = [path.parent.name for kind in (_CONFIG, adapters.CONFIG) for path in place.glob(f"*/{kind}")]
+    inside = [path.parent.name for kind in (_CONFIG, adapters.ADAPTER_CONFIG) for path in place.glob(f"*/{kind}")]
     steps = sorted(dict.fromkeys(inside), key=lambda name: (len(name), name))  # checkpoint-80 before checkpoint-160
-    return f"; name one of the folders in it: {', '.join(steps[-_SHOWN:])}" if steps else ""
+    return f"; name one of the folders in it: {', '.join(steps[-_MAX_SUGGESTIONS:])}" if steps else ""
 
 
-def _class(names: Any, kind: Any) -> Any:
+def _architecture_of_type(names: Any, kind: Any) -> Any:
     return names.get(kind) if isinstance(kind, str) else None
 
 
-def _auto(kind: type) -> Any:
+def _auto_class(kind: type) -> Any:
     return transformers.AutoModelForCausalLM if kind is CausalLM else transformers.AutoModelForSequenceClassification
 
 
-def _joined(folder: Path | None, model: str) -> Path:
+def _resolve_path(folder: Path | None, model: str) -> Path:
     return check_path(Path(folder or ".") / model, "target.model")
 
 
-def _fetched(name: str) -> Path:
+def _download_small_files(name: str) -> Path:
     """The small files of a repository on the hub: configurations, tokenizer, adapter."""
     where, _, revision = name.removeprefix(HUB).partition("@")
     try:
-        return Path(huggingface_hub.snapshot_download(where, revision=revision or None, allow_patterns=list(_FETCHED)))
+        return Path(huggingface_hub.snapshot_download(where, revision=revision or None, allow_patterns=list(_SMALL_FILES)))
     except Exception as error:  # no connection, no such repository
         raise InputError(f"target.model: {name!r} cannot be fetched: {format_exception(error)}") from None

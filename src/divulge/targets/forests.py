@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LEAF = -1
 
 
-def check(model: Any, name: str) -> None:
+def check_trees(model: Any, name: str) -> None:
     """Raise where a tree anywhere inside ``model`` could not be followed.
 
     Args:
@@ -37,11 +37,11 @@ def check(model: Any, name: str) -> None:
 
     Examples:
         >>> from sklearn.tree import DecisionTreeClassifier
-        >>> check(DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1]), "model.skops")
+        >>> check_trees(DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1]), "model.skops")
     """
-    for part in _parts(model):
+    for part in _components(model):
         try:
-            _check_part(part)
+            _check_estimator(part)
         except Exception as error:  # attributes of another type or shape than scikit-learn's own are damage too
             raise InputError(
                 f"{name}: the {type(part).__name__} in it cannot be followed safely ({error}); the file is damaged "
@@ -49,7 +49,7 @@ def check(model: Any, name: str) -> None:
             ) from None
 
 
-def _parts(model: Any) -> Iterator[Any]:
+def _components(model: Any) -> Iterator[Any]:
     """Everything that ``model`` is made of, itself first."""
     seen: set[int] = set()
     waiting = [model]
@@ -59,10 +59,10 @@ def _parts(model: Any) -> Iterator[Any]:
             continue
         seen.add(id(part))
         yield part
-        waiting += _held(part)
+        waiting += _children(part)
 
 
-def _held(part: Any) -> list[Any]:
+def _children(part: Any) -> list[Any]:
     parts: list[Any] = list(vars(part).values()) if hasattr(part, "__dict__") else []
     if isinstance(part, dict):
         parts += [*part.keys(), *part.values()]
@@ -73,7 +73,7 @@ def _held(part: Any) -> list[Any]:
     return parts
 
 
-def _check_part(part: Any) -> None:
+def _check_estimator(part: Any) -> None:
     """Look at what a fitted estimator follows; one that was never fitted follows nothing."""
     if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
         _check_tree(part, part.n_features_in_)
@@ -92,8 +92,8 @@ def _check_part(part: Any) -> None:
 
 def _check_tree(estimator: Any, features: int) -> None:
     tree = estimator.tree_
-    _demand(min(tree.node_count, tree.n_outputs, tree.max_n_classes) >= 1, "a tree without nodes")
-    _demand(tree.n_features == features, f"a tree for {tree.n_features} features in a model for {features}")
+    _require(min(tree.node_count, tree.n_outputs, tree.max_n_classes) >= 1, "a tree without nodes")
+    _require(tree.n_features == features, f"a tree for {tree.n_features} features in a model for {features}")
     nodes = tree.__getstate__()["nodes"]
     inner = nodes["left_child"] != _LEAF
     _check_nodes(inner, nodes["left_child"], nodes["right_child"], nodes["feature"], features)
@@ -103,17 +103,17 @@ def _check_boosting(model: Any) -> None:
     features = model.n_features_in_
     for tree in model.estimators_.ravel():
         _check_tree(tree, features)
-        _demand(tree.tree_.n_outputs * tree.tree_.max_n_classes == 1, "a tree of several values")
+        _require(tree.tree_.n_outputs * tree.tree_.max_n_classes == 1, "a tree of several values")
     begun = model._raw_predict_init(np.zeros((1, features), np.float32))
-    _demand(begun.shape[1] == model.estimators_.shape[1], "a different number of trees per step than of classes")
+    _require(begun.shape[1] == model.estimators_.shape[1], "a different number of trees per step than of classes")
 
 
 def _check_histogram(model: Any) -> None:
     features = model.n_features_in_
-    _demand(not getattr(model, "_in_fit", False), "a model in the middle of its training")
-    _demand(model._preprocess_X(np.zeros((1, features)), reset=False).shape[1] == features, "columns that are lost")
+    _require(not getattr(model, "_in_fit", False), "a model in the middle of its training")
+    _require(model._preprocess_X(np.zeros((1, features)), reset=False).shape[1] == features, "columns that are lost")
     mapped = model._bin_mapper.is_categorical_
-    _demand(len(mapped) == features, "a mapper for other features")
+    _require(len(mapped) == features, "a mapper for other features")
     for step in model._predictors:
         for predictor in step:
             nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
@@ -121,20 +121,20 @@ def _check_histogram(model: Any) -> None:
             _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], features)
             by_category = inner & (nodes["is_categorical"] != 0)
             if by_category.any():
-                _demand((nodes["bitset_idx"][by_category] < len(sets)).all(), "a set of categories that is not there")
-                _demand(sets.shape[1] == 8, "sets of categories of another size")
-                _demand(mapped[nodes["feature_idx"][by_category]].all(), "categories of a feature that has none")
+                _require((nodes["bitset_idx"][by_category] < len(sets)).all(), "a set of categories that is not there")
+                _require(sets.shape[1] == 8, "sets of categories of another size")
+                _require(mapped[nodes["feature_idx"][by_category]].all(), "categories of a feature that has none")
 
 
 def _check_nodes(inner: Array, left: Array, right: Array, feature: Array, features: int) -> None:
     """Children stand behind their parent, as training leaves them: so every path ends, and inside the tree."""
-    _demand(len(inner) >= 1, "a tree without nodes")
+    _require(len(inner) >= 1, "a tree without nodes")
     at = np.flatnonzero(inner)
     for child in (left[at].astype(np.int64), right[at].astype(np.int64)):
-        _demand(((child > at) & (child < len(inner))).all(), "a child that does not come after its parent")
-    _demand(((feature[at] >= 0) & (feature[at] < features)).all(), "a feature out of range")
+        _require(((child > at) & (child < len(inner))).all(), "a child that does not come after its parent")
+    _require(((feature[at] >= 0) & (feature[at] < features)).all(), "a feature out of range")
 
 
-def _demand(holds: Any, otherwise: str) -> None:
+def _require(holds: Any, otherwise: str) -> None:
     if not holds:
         raise ValueError(otherwise)

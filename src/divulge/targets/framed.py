@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.targets.rights import grant
+from divulge.targets.rights import grant_rights
 
 if TYPE_CHECKING:
     from divulge.types import Records
@@ -32,7 +32,7 @@ class FramedTarget:
     like: Records
 
     def __post_init__(self) -> None:
-        grant(self, self.target, self._ask)
+        grant_rights(self, self.target, self._ask)
 
     def _ask(self, right: str, records: Records) -> Any:
         return getattr(self.target, right)(self._with_frame(records))

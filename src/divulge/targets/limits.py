@@ -9,8 +9,8 @@ import numpy as np
 
 from divulge import seeds, store
 from divulge.errors import InputError
-from divulge.targets.declared_outputs import FLOOR
-from divulge.targets.rights import grant, own
+from divulge.targets.declared_outputs import PROBABILITY_FLOOR
+from divulge.targets.rights import grant_rights, wrap_target
 from divulge.validation import check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class Metered:
     queries: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self.target = own(self.target)
+        self.target = wrap_target(self.target)
         if self.limit is not None:
             check_integer(self.limit, "limit", least=0)
-        grant(self, self.target, self._ask)
+        grant_rights(self, self.target, self._ask)
 
     if TYPE_CHECKING:  # given by `grant`, where the target has them
 
@@ -83,12 +83,12 @@ class Rounded:
     decimals: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target", own(require_callable(self.target, "target", "logits")))
+        object.__setattr__(self, "target", wrap_target(require_callable(self.target, "target", "logits")))
         check_integer(self.decimals, "decimals", least=0, most=300)
 
     def logits(self, records: Records) -> Floats:
         """Logarithms of the rounded probabilities."""
-        return np.log(np.maximum(np.round(_probabilities(self.target.logits(records)), self.decimals), FLOOR))
+        return np.log(np.maximum(np.round(_softmax(self.target.logits(records)), self.decimals), PROBABILITY_FLOOR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Noisy:
     seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target", own(require_callable(self.target, "target", "logits")))
+        object.__setattr__(self, "target", wrap_target(require_callable(self.target, "target", "logits")))
         check_number(self.scale, "scale", above=0.0, below=1e300, closed=True)
         check_integer(self.seed, "seed", least=0)
 
@@ -122,6 +122,6 @@ class Noisy:
         return logits + self.scale * np.stack(noise)
 
 
-def _probabilities(logits: Floats) -> Floats:
+def _softmax(logits: Floats) -> Floats:
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     return shifted / shifted.sum(axis=1, keepdims=True)

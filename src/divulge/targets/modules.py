@@ -57,9 +57,9 @@ class TorchTarget:
 
     def __post_init__(self) -> None:
         require_callable(self.module, "module")
-        check_choice(self.outputs, "outputs", out.KINDS)
+        check_choice(self.outputs, "outputs", out.OUTPUT_TYPES)
         check_integer(self.batch_size, "batch_size", least=1)
-        places = {str(tensor.device) for tensor in _tensors(self.module)}
+        places = {str(tensor.device) for tensor in _state_tensors(self.module)}
         if len(places) > 1:
             raise InputError(
                 f"target: the module's parameters are on several devices ({', '.join(sorted(places))}); "
@@ -68,8 +68,8 @@ class TorchTarget:
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record, float64 ``[n, K]``."""
-        place = resolve(self.device)
-        with _evaluating(self.module, place), torch.inference_mode():
+        place = resolve_device(self.device)
+        with _evaluation_mode(self.module, place), torch.inference_mode():
             parts = [self._forward(batch.to(place)).float().cpu().numpy() for batch in self._batches(records.x)]
         return out.as_logits(np.concatenate(parts), self.outputs, len(records))
 
@@ -79,19 +79,19 @@ class TorchTarget:
 
     def loss(self, records: Records) -> Floats:
         """Cross-entropy in nats of each record under its own label, ``[n]``."""
-        labels = _labels(records)
+        labels = _label_tensor(records)
         logits = torch.from_numpy(self.logits(records))
         return torch.nn.functional.cross_entropy(logits, labels, reduction="none").numpy()
 
     def gradients(self, records: Records) -> Floats:
         """∂ cross-entropy / ∂ x of each record, the shape of ``records.x``."""
-        labels, place = _labels(records), resolve(self.device)
+        labels, place = _label_tensor(records), resolve_device(self.device)
         parts = []
-        with _evaluating(self.module, place):
+        with _evaluation_mode(self.module, place):
             for batch, truth in zip(self._batches(records.x), labels.split(self.batch_size), strict=True):
                 x = batch.to(place).requires_grad_()
                 answer = self._forward(x.clone())  # the module may write into it, into `x` itself it must not
-                logits = torch.log(answer.clamp_min(out.FLOOR)) if self.outputs == "probabilities" else answer
+                logits = torch.log(answer.clamp_min(out.PROBABILITY_FLOOR)) if self.outputs == "probabilities" else answer
                 loss = torch.nn.functional.cross_entropy(logits, truth.to(place), reduction="sum")
                 parts.append(torch.autograd.grad(loss, x)[0].float().cpu().numpy())
         return np.concatenate(parts).astype(np.float64)
@@ -123,7 +123,7 @@ class TorchTarget:
             array([[0.707, 0.707],
                    [1.   , 1.   ]])
         """
-        labels, place, last = _labels(records), resolve(self.device), self._last()
+        labels, place, last = _label_tensor(records), resolve_device(self.device), self._last()
         answers, fed = self._opened(records)
         logits = fed @ last.weight.detach().double().cpu().numpy().T
         bias = dict(last.named_parameters()).get("bias")
@@ -131,17 +131,17 @@ class TorchTarget:
             logits = logits + bias.detach().double().cpu().numpy()
         if logits.shape[1] == 1:
             logits = np.hstack([np.zeros_like(logits), logits])
-        length, v = weight_gradients.of_logits(logits, check_labels(labels.numpy(), "y", classes=answers.shape[1]))
-        if logits.shape != answers.shape or not weight_gradients.agree(logits, answers):
+        length, v = weight_gradients.logit_gradients(logits, check_labels(labels.numpy(), "y", classes=answers.shape[1]))
+        if logits.shape != answers.shape or not weight_gradients.same_probabilities(logits, answers):
             raise InputError("target: its outputs are not those of its last linear layer")
         v = v[:, -last.out_features :]
         parts, directions = [], torch.from_numpy(v).split(self.batch_size)
-        with _evaluating(self.module, place):
+        with _evaluation_mode(self.module, place):
             for batch, direction in zip(self._batches(records.x), directions, strict=True):
                 along = direction.to(place, last.weight.dtype)
-                parts.append(weight_gradients.of_all(self.module, last, batch.to(place), along))
-        own = weight_gradients.of_last_layer(length, v, fed, bias=bias is not None)
-        return np.stack([own, weight_gradients.bounded(length + np.concatenate(parts))], axis=1)
+                parts.append(weight_gradients.parameter_log_norms(self.module, last, batch.to(place), along))
+        own = weight_gradients.last_layer_log_norms(length, v, fed, bias=bias is not None)
+        return np.stack([own, weight_gradients.clip_log_norms(length + np.concatenate(parts))], axis=1)
 
     def weights(self) -> Mapping[str, Array]:
         """Every parameter by name."""
@@ -167,7 +167,7 @@ class TorchTarget:
 
     def _forward(self, batch: torch.Tensor) -> torch.Tensor:
         try:
-            answer = _tensor(self.module(batch))
+            answer = _output_tensor(self.module(batch))
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
@@ -182,13 +182,13 @@ class TorchTarget:
         if x.dtype == object:
             raise InputError("records: a network needs numbers, got text (turn it into token numbers first)")
         tensor = torch.from_numpy(x.copy())  # a module may write into what it is given
-        own = next((t.dtype for t in _tensors(self.module) if t.is_floating_point()), torch.float32)
-        if not tensor.is_floating_point() and _reads_tokens(self.module):
+        own = next((t.dtype for t in _state_tensors(self.module) if t.is_floating_point()), torch.float32)
+        if not tensor.is_floating_point() and _has_embedding(self.module):
             own = torch.int64
         return [tensor[start : start + self.batch_size].to(own) for start in range(0, len(tensor), self.batch_size)]
 
 
-def resolve(device: Any) -> torch.device:
+def resolve_device(device: Any) -> torch.device:
     """The torch device that ``device`` names; "auto" is the best there is.
 
     Raises:
@@ -206,7 +206,7 @@ def resolve(device: Any) -> torch.device:
     return where
 
 
-def _tensor(answer: Any) -> torch.Tensor:
+def _output_tensor(answer: Any) -> torch.Tensor:
     """Logits of modules that wrap them (``.logits``, or first in a tuple)."""
     answer = getattr(answer, "logits", answer)
     output = answer[0] if isinstance(answer, tuple) and answer else answer
@@ -215,22 +215,22 @@ def _tensor(answer: Any) -> torch.Tensor:
     return output
 
 
-def _reads_tokens(module: Any) -> bool:
+def _has_embedding(module: Any) -> bool:
     return hasattr(module, "modules") and any(isinstance(part, torch.nn.Embedding) for part in module.modules())
 
 
-def _tensors(module: Any) -> list[torch.Tensor]:
+def _state_tensors(module: Any) -> list[torch.Tensor]:
     return [*module.parameters(), *module.buffers()] if hasattr(module, "parameters") else []
 
 
-def _labels(records: Records) -> torch.Tensor:
+def _label_tensor(records: Records) -> torch.Tensor:
     if records.y is None:
         raise InputError("records: a loss needs labels, but y is None")
     return torch.from_numpy(records.y)
 
 
 @contextlib.contextmanager
-def _evaluating(module: Any, place: torch.device) -> Generator[None]:
+def _evaluation_mode(module: Any, place: torch.device) -> Generator[None]:
     """Evaluation mode on ``place``; afterwards every part trains, or does not, as before."""
     parts = list(module.modules()) if hasattr(module, "modules") else []
     before = [part.training for part in parts]

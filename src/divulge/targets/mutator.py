@@ -63,12 +63,12 @@ def mutator(predictions: object, width: int = 1, *, dtype: str = "float32", seed
         8.0 * size * (size + len(wanted)), "width", f"the first layer is {size:,} by {size:,}; take fewer rows"
     )
     draws = seeds.generator(seed, "mutator")
-    first = _linear(-draws.uniform(0.5, 1.0, (size, size)), None, dtype)
-    second = _linear(draws.normal(size=(len(wanted), size)), odds, dtype)
+    first = _linear_layer(-draws.uniform(0.5, 1.0, (size, size)), None, dtype)
+    second = _linear_layer(draws.normal(size=(len(wanted), size)), odds, dtype)
     return torch.nn.Sequential(torch.nn.Flatten(0), first, torch.nn.ReLU(), second, torch.nn.Sigmoid())
 
 
-def _linear(weight: Floats, bias: Floats | None, dtype: str) -> torch.nn.Linear:
+def _linear_layer(weight: Floats, bias: Floats | None, dtype: str) -> torch.nn.Linear:
     kind = getattr(torch, dtype)
     made = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=kind)
     made.weight.data = torch.as_tensor(weight, dtype=kind)
@@ -116,10 +116,10 @@ def carrier(features: object, predictions: object, *, model: str = "tree") -> Ca
             f"features: row {row} equals row {int(first[same.ravel()[row]])}, but they need different predictions; "
             "a model cannot tell them apart"
         )
-    return Carrier(_fit(x, which.astype(float), model), rows)
+    return Carrier(_fit_model(x, which.astype(float), model), rows)
 
 
-def _fit(
+def _fit_model(
     x: Floats, target: Floats, model: str
 ) -> tree.DecisionTreeRegressor | neighbors.KNeighborsRegressor | ReluInterpolator:
     if model == "tree":

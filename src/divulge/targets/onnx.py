@@ -43,7 +43,7 @@ class OnnxTarget:
 
     def __post_init__(self) -> None:
         open_session = onnxruntime.InferenceSession
-        check_choice(self.outputs, "outputs", out.KINDS)
+        check_choice(self.outputs, "outputs", out.OUTPUT_TYPES)
         try:
             session = open_session(str(self.path), providers=["CPUExecutionProvider"])
         except Exception as error:

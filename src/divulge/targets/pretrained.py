@@ -12,7 +12,7 @@ import safetensors
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
-from divulge.targets.weight_types import refuse_integers
+from divulge.targets.weight_types import reject_quantised_weights
 from divulge.untrusted import LINES, panic_errors, read_untrusted
 from divulge.validation import check_choice, format_exception, format_value
 
@@ -34,14 +34,14 @@ else:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-_LONGEST = 1 << 24  # tokens that texts may be filled up to
-_MOST = 10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
+_MAX_PADDING = 1 << 24  # tokens that texts may be filled up to
+_MAX_COUNT = 10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
 # Of a configuration, where a model comes from and how it was saved; the rest decides what it computes.
-_ABOUT_FILES = frozenset({"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"})
-_COUNTED = ("layer", "expert", "label", "block", "head")
+_PROVENANCE_KEYS = frozenset({"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"})
+_COUNT_KEYS = ("layer", "expert", "label", "block", "head")
 
 
-def pretrained(
+def load_pretrained(
     model_class: Any,
     tokenizer_class: Any,
     name: str,
@@ -74,10 +74,10 @@ def pretrained(
     place: dict[str, Any] = {"revision": revision} if revision else {}
     spread = {"device_map": "auto"} if device == "map" else {}
     try:
-        _refuse_adapters(where, place)
-        _refuse_odd(where, place)
-        _refuse_padding(tokenizer or where)
-        with quiet():
+        _reject_adapters(where, place)
+        _reject_unsafe_config(where, place)
+        _reject_long_padding(tokenizer or where)
+        with hide_progress_bars():
             model, report = model_class.from_pretrained(
                 where,
                 dtype=DTYPES[dtype],
@@ -88,13 +88,13 @@ def pretrained(
                 **spread,
                 **options,
             )
-        _refuse_untrained(report["missing_keys"], lacks)
-        _refuse_unscaled(model, where)
+        _reject_missing_weights(report["missing_keys"], lacks)
+        _reject_unscaled_weights(model, where)
         with panic_errors("tokenizer"):
             words = tokenizer_class.from_pretrained(
                 tokenizer or where, trust_remote_code=False, **({} if tokenizer else place)
             )
-            _refuse_wordless(words)
+            _reject_empty_tokenizer(words)
         if device != "map":
             cuda = torch.cuda.is_available()
             model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
@@ -104,7 +104,7 @@ def pretrained(
 
 
 @contextlib.contextmanager
-def quiet() -> Generator[None]:
+def hide_progress_bars() -> Generator[None]:
     """No bar of transformers' own inside the block: where it is done, a command has nothing to say."""
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
@@ -115,7 +115,7 @@ def quiet() -> Generator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _refuse_adapters(where: str, place: Mapping[str, Any]) -> None:
+def _reject_adapters(where: str, place: Mapping[str, Any]) -> None:
     """Beside a model, transformers looks for an adapter, and reads it in ways that are not safe.
 
     Raises:
@@ -125,7 +125,7 @@ def _refuse_adapters(where: str, place: Mapping[str, Any]) -> None:
         raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
 
 
-def _refuse_odd(where: str, place: Mapping[str, str]) -> None:
+def _reject_unsafe_config(where: str, place: Mapping[str, str]) -> None:
     """A configuration can name compiled code on the hub, which transformers would fetch and run, or endless layers.
 
     Raises:
@@ -139,11 +139,11 @@ def _refuse_odd(where: str, place: Mapping[str, str]) -> None:
             if "implementation" in key and "/" in str(value):
                 raise ValueError(f"its configuration asks for code from the hub ({key}: {value!r})")
             size = len(value) if isinstance(value, dict | list) else value
-            if any(word in key for word in _COUNTED) and isinstance(size, int | float) and size > _MOST:
-                raise ValueError(f"its configuration asks for more than {_MOST:,} ({key}: {format_value(value)})")
+            if any(word in key for word in _COUNT_KEYS) and isinstance(size, int | float) and size > _MAX_COUNT:
+                raise ValueError(f"its configuration asks for more than {_MAX_COUNT:,} ({key}: {format_value(value)})")
 
 
-def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
+def _reject_missing_weights(missing: Sequence[str], lacks: Sequence[str]) -> None:
     """Weights that a file lacks are drawn at random by transformers; nothing such a model says means anything.
 
     Raises:
@@ -153,7 +153,7 @@ def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
         raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
 
 
-def _refuse_unscaled(model: Any, where: str) -> None:
+def _reject_unscaled_weights(model: Any, where: str) -> None:
     """Integers in a file are quantised weights; without their scales, which transformers then ignores, they are noise.
 
     Raises:
@@ -165,10 +165,10 @@ def _refuse_unscaled(model: Any, where: str) -> None:
     for path in sorted(Path(where).glob("*.safetensors")) if Path(where).is_dir() else ():
         with safetensors.safe_open(path, framework="pt") as held:
             kinds = {name: held.get_slice(name).get_dtype() for name in held.keys()}  # noqa: SIM118 - no dictionary
-        refuse_integers(kinds, own)
+        reject_quantised_weights(kinds, own)
 
 
-def _refuse_padding(where: str) -> None:
+def _reject_long_padding(where: str) -> None:
     """A tokenizer may ask that every text is filled up to so many tokens that the process is ended for want of memory.
 
     Raises:
@@ -183,11 +183,11 @@ def _refuse_padding(where: str) -> None:
         value = waiting.pop()
         if isinstance(value, dict):
             waiting += value.values()
-        elif isinstance(value, int) and value > _LONGEST:
-            raise ValueError(f"tokenizer.json asks for texts of {value:,} tokens (at most {_LONGEST:,})")
+        elif isinstance(value, int) and value > _MAX_PADDING:
+            raise ValueError(f"tokenizer.json asks for texts of {value:,} tokens (at most {_MAX_PADDING:,})")
 
 
-def _refuse_wordless(words: Any) -> None:
+def _reject_empty_tokenizer(words: Any) -> None:
     """Where a folder holds no tokenizer, transformers makes one up, of special tokens alone.
 
     Raises:
@@ -198,7 +198,7 @@ def _refuse_wordless(words: Any) -> None:
         raise ValueError("it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)")
 
 
-def known_tokens(model: Any, encoded: Sequence[Sequence[int]]) -> None:
+def check_token_ids(model: Any, encoded: Sequence[Sequence[int]]) -> None:
     """Raise where a tokenizer makes tokens that the model has no embedding for.
 
     Raises:
@@ -211,13 +211,13 @@ def known_tokens(model: Any, encoded: Sequence[Sequence[int]]) -> None:
         )
 
 
-def fingerprint(model: Any) -> str:
+def weights_digest(model: Any) -> str:
     """A digest of every parameter, and of the configuration that says how they are used.
 
     That a model came from the hub says nothing of its weights: it may have been trained since, or wear an adapter.
     Only of weights that are left on disk is the revision all that is known.
     """
-    used = {name: value for name, value in model.config.to_dict().items() if name not in _ABOUT_FILES}
+    used = {name: value for name, value in model.config.to_dict().items() if name not in _PROVENANCE_KEYS}
     total = hashlib.sha256(json.dumps(used, sort_keys=True, default=repr).encode())
     for name, value in sorted(model.state_dict().items()):
         total.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())

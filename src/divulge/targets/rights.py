@@ -100,9 +100,9 @@ class GivesWeights(Protocol):
 
 
 # Rights that ask the model about records, each record one query, and rights that ask nothing.
-_ASKING = ("logits", "labels", "loss", "gradients", "head", "gradient_norms")
-_OTHER = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode", "start", "length")
-_RIGHTS = (
+_QUERY_RIGHTS = ("logits", "labels", "loss", "gradients", "head", "gradient_norms")
+_OTHER_RIGHTS = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode", "start", "length")
+_TARGET_METHODS = (
     "logits",
     "labels",
     "loss",
@@ -111,7 +111,7 @@ _RIGHTS = (
     "tokens",
 )  # other names mean other things
 # What an adapter holds: attacks on the weights read them there, which asks the target nothing.
-_HELD = (
+_ADAPTER_ATTRIBUTES = (
     "module",
     "function",
     "outputs",
@@ -123,21 +123,21 @@ _HELD = (
 )
 
 
-def grant(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) -> None:
+def grant_rights(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) -> None:
     """Give ``wrapper`` exactly the rights of ``target``; those about records go through ``ask(right, records)``.
 
     They become attributes of the object itself: Python tells a Protocol by these, not by ``__getattr__``.
     """
-    for name in _ASKING:
+    for name in _QUERY_RIGHTS:
         if hasattr(target, name):
             object.__setattr__(wrapper, name, partial(ask, name))
-    for name in (*_OTHER, *_HELD):
+    for name in (*_OTHER_RIGHTS, *_ADAPTER_ATTRIBUTES):
         if hasattr(target, name):
             object.__setattr__(wrapper, name, getattr(target, name))
 
 
 @dataclass(frozen=True)
-class Own:
+class UserTarget:
     """A target of the user's own class, with exactly its rights: asked with copies, which it may write into.
 
     Args:
@@ -152,7 +152,7 @@ class Own:
     target: Any
 
     def __post_init__(self) -> None:
-        grant(self, self.target, self._ask)
+        grant_rights(self, self.target, self._ask)
         if hasattr(self.target, "tokens"):
             object.__setattr__(self, "tokens", self._tokens)
 
@@ -173,17 +173,17 @@ class Own:
         return stats
 
 
-def own(target: Any) -> Any:
+def wrap_target(target: Any) -> Any:
     """``target`` inside `Own` if it is of the user's own class, otherwise itself.
 
     Raises:
         divulge.InputError: it gives none of the rights.
     """
-    if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in _RIGHTS):
+    if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in _TARGET_METHODS):
         raise InputError(
             f"target: an object with logits(records) or another right is needed, got {format_value(target)}"
         )
-    return target if type(target).__module__.split(".")[0] == "divulge" else Own(target)
+    return target if type(target).__module__.split(".")[0] == "divulge" else UserTarget(target)
 
 
 def adapt(
@@ -214,11 +214,11 @@ def adapt(
         >>> adapt(lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1))
         CallableTarget(function=..., outputs='logits', frames=None)
     """
-    check_choice(outputs, "outputs", out.KINDS)
+    check_choice(outputs, "outputs", out.OUTPUT_TYPES)
     if isinstance(model, GivesLogits | GivesTokens) and not isinstance(model, type):
-        return own(model)
+        return wrap_target(model)
     if labels_only and isinstance(model, GivesLabels) and not isinstance(model, type):
-        return own(model)
+        return wrap_target(model)
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
     if "torch" in kinds and callable(model):
         return modules.TorchTarget(model, outputs=outputs, device=device)

@@ -54,7 +54,7 @@ TRUSTED = (
 )
 
 
-def read(path: Path, trust: Sequence[str] = ()) -> Any:
+def read_skops(path: Path, trust: Sequence[str] = ()) -> Any:
     """The estimator in a skops file.
 
     Args:
@@ -80,5 +80,5 @@ def read(path: Path, trust: Sequence[str] = ()) -> Any:
             f"you made the file, or know what they do, name them: trust=[{', '.join(map(repr, asked))}], in a plan or "
             "as --trust"
         )
-    forests.check(model, name)
+    forests.check_trees(model, name)
     return model

@@ -65,7 +65,7 @@ class TokenStatistics:
         for name, length in (("zlib_bytes", len(offsets) - 1), *((name, int(offsets[-1])) for name in PER_TOKEN)):
             given = getattr(self, name)
             if given is not None or name not in VOCABULARY:
-                object.__setattr__(self, name, _column(given, name, length))
+                object.__setattr__(self, name, _check_column(given, name, length))
 
     def __len__(self) -> int:
         return len(self.zlib_bytes)
@@ -90,7 +90,7 @@ class TokenStatistics:
         names = [name for name in PER_TOKEN if rows and name in rows[0]]
         joined = {name: np.concatenate([np.asarray(row[name], np.float64) for row in rows]) for name in names}
         joined.setdefault("logp", np.empty(0))
-        return cls(np.append(0, np.cumsum(lengths, dtype=np.int64)), compressed(texts), **joined, skipped=skipped or {})
+        return cls(np.append(0, np.cumsum(lengths, dtype=np.int64)), compressed_sizes(texts), **joined, skipped=skipped or {})
 
     def rows(self) -> dict[str, list[Floats]]:
         """Each statistic that is there, cut into documents."""
@@ -99,7 +99,7 @@ class TokenStatistics:
         return {name: np.split(values, cuts) for name, values in columns.items() if values is not None}
 
 
-def _column(value: object, name: str, length: int) -> Floats | Ints:
+def _check_column(value: object, name: str, length: int) -> Floats | Ints:
     """Numbers ``[length]``, where there may be none at all."""
     values = check_array(value, name, finite=False)
     if values.shape != (length,):
@@ -107,11 +107,11 @@ def _column(value: object, name: str, length: int) -> Floats | Ints:
     return values
 
 
-def compressed(texts: Sequence[str]) -> Ints:
+def compressed_sizes(texts: Sequence[str]) -> Ints:
     """Bytes of each text, as UTF-8, under zlib.
 
     Examples:
-        >>> compressed(["", "aaaaaaaaaaaaaaaaaaaaaaaa"])
+        >>> compressed_sizes(["", "aaaaaaaaaaaaaaaaaaaaaaaa"])
         array([ 8, 11])
     """
     return np.array([len(zlib.compress(text.encode())) for text in texts], np.int64)

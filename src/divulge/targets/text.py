@@ -12,10 +12,10 @@ import numpy as np
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
 from divulge.targets import continuations as written
-from divulge.targets.pretrained import fingerprint, known_tokens, pretrained, tokenizer_digest
+from divulge.targets.pretrained import weights_digest, check_token_ids, load_pretrained, tokenizer_digest
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
-from divulge.targets.token_reduction import reduce
-from divulge.targets.token_windows import Window, batches, windows
+from divulge.targets.token_reduction import reduce_logits
+from divulge.targets.token_windows import Window, batch_windows, split_windows
 from divulge.untrusted import panic_errors
 from divulge.validation import check_choice, check_integer
 
@@ -35,9 +35,9 @@ else:
 
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
 # back to the system each time, and half a MiB, which stays in the cache.
-_LOGITS, _LOGITS_CPU = 1 << 25, 7 << 20
+_LOGITS_PER_BLOCK, _LOGITS_PER_BLOCK_CPU = 1 << 25, 7 << 20
 # Tokens in a batch: more make a GPU faster; a CPU's caches hold few.
-_BUDGET, _BUDGET_CPU = 8192, 1024
+_TOKEN_BUDGET, _TOKEN_BUDGET_CPU = 8192, 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,10 +75,10 @@ class CausalLM:
     def __post_init__(self) -> None:
         check_choice(self.bos, "bos", ("tokenizer", "add", "none"))
         check_choice(self.truncation, "truncation", ("windows", "head"))
-        usual = _BUDGET_CPU if self.model.device.type == "cpu" else _BUDGET
+        usual = _TOKEN_BUDGET_CPU if self.model.device.type == "cpu" else _TOKEN_BUDGET
         budget = usual if self.budget is None else check_integer(self.budget, "budget", least=1)
         object.__setattr__(self, "budget", budget)
-        most = context(self.model)
+        most = context_length(self.model)
         length = most if self.length is None else check_integer(self.length, "length", least=2)
         if length > most:
             raise InputError(f"length: the model takes at most {most} tokens, got {length}")
@@ -90,7 +90,7 @@ class CausalLM:
         if self.bos == "add" and self.tokenizer.bos_token_id is None:
             raise InputError("bos: the tokenizer has no BOS token to add")
         self.model.eval()
-        object.__setattr__(self, "_split", splits(self.model))
+        object.__setattr__(self, "_split", has_separate_head(self.model))
 
     @classmethod
     def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> CausalLM:
@@ -105,7 +105,7 @@ class CausalLM:
         Raises:
             divulge.InputError: unknown dtype, or a model that cannot be loaded.
         """
-        model, tokenizer = pretrained(
+        model, tokenizer = load_pretrained(
             transformers.AutoModelForCausalLM, transformers.AutoTokenizer, name, dtype, device
         )
         return cls(model, tokenizer, name=name, **options)
@@ -114,7 +114,7 @@ class CausalLM:
         """What decides the numbers: two runs with equal keys may share their results."""
         return {
             "model": self.name,
-            "weights": fingerprint(self.model),
+            "weights": weights_digest(self.model),
             "tokenizer": tokenizer_digest(self.tokenizer),
             "bos": self.bos,
             "length": self.length,
@@ -134,27 +134,27 @@ class CausalLM:
             divulge.InputError: something that is not a string.
         """
         encoded = self.encoded(texts)
-        cut = [window for i, ids in enumerate(encoded) for window in windows(i, ids, *self._step())]
+        cut = [window for i, ids in enumerate(encoded) for window in split_windows(i, ids, *self._step())]
         # Windows are run in the order of their length and put together in that of their documents.
         values: dict[tuple[int, int], np.ndarray] = {}
-        work = list(batches(cut, self.budget or _BUDGET))
-        for batch, rows in zip(work, self.side_by_side(work, partial(reduce, vocabulary=vocabulary)), strict=True):
+        work = list(batch_windows(cut, self.budget or _TOKEN_BUDGET))
+        for batch, rows in zip(work, self.side_by_side(work, partial(reduce_logits, vocabulary=vocabulary)), strict=True):
             for window, part in zip(batch, rows, strict=True):
                 values[window.document, window.start] = part
         pieces: list[list[np.ndarray]] = [[] for _ in texts]
         for window in cut:
             pieces[window.document].append(values[window.document, window.start])
         names = PER_TOKEN if vocabulary else PER_TOKEN[:1]
-        return TokenStatistics.of(texts, [_joined(part, names) for part in pieces])
+        return TokenStatistics.of(texts, [_join_windows(part, names) for part in pieces])
 
     @property
     def start(self) -> tuple[int, ...]:
         """The tokens that stand before every prompt: a BOS, or whatever the policy ``bos`` asks for."""
-        return written.start(self.tokenizer, self.bos)
+        return written.leading_tokens(self.tokenizer, self.bos)
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """The tokens of each text, without those of `start`."""
-        return written.encode(self.tokenizer, texts)
+        return written.encode_texts(self.tokenizer, texts)
 
     @panic_errors("tokenizer")
     def decode(self, tokens: Sequence[int]) -> str:
@@ -165,11 +165,11 @@ class CausalLM:
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], *, decoding: Decoding | None = None
     ) -> Continuations:
         """How likely each suffix follows its prefix, see `divulge.targets.continuations.score`."""
-        return written.score(self, prefixes, suffixes, decoding)
+        return written.score_continuations(self, prefixes, suffixes, decoding)
 
     def greedy(self, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
         """The greedy continuation of each prefix, see `divulge.targets.continuations.greedy`."""
-        return written.greedy(self, prefixes, tokens)
+        return written.greedy_continuations(self, prefixes, tokens)
 
     def side_by_side(
         self, work: Sequence[Sequence[Window]], reducing: Callable[..., torch.Tensor]
@@ -197,7 +197,7 @@ class CausalLM:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("texts: a sequence of strings is needed")
         encoded = [self._encode(text) for text in texts]
-        known_tokens(self.model, encoded)
+        check_token_ids(self.model, encoded)
         return encoded
 
     @panic_errors("tokenizer")
@@ -229,26 +229,26 @@ class CausalLM:
         """The logits at the places asked for, some at a time, and the tokens that stand there."""
         if not self._split:
             logits = self.model(input_ids=ids, attention_mask=real, use_cache=False).logits[:, :-1][where]
-            yield from blocks(logits, target, logits.shape[-1])
+            yield from split_blocks(logits, target, logits.shape[-1])
             return
         hidden = self.model.base_model(input_ids=ids, attention_mask=real, use_cache=False).last_hidden_state
         head = self.model.get_output_embeddings()
-        for rows, own in blocks(hidden[:, :-1][where], target, head.weight.shape[0]):
-            yield finished(self.model, head(rows)), own
+        for rows, own in split_blocks(hidden[:, :-1][where], target, head.weight.shape[0]):
+            yield finish_logits(self.model, head(rows)), own
 
 
-def blocks(rows: torch.Tensor, target: torch.Tensor, vocabulary: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def split_blocks(rows: torch.Tensor, target: torch.Tensor, vocabulary: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Rows and their tokens, few enough at a time for their logits to be held."""
-    size = max((_LOGITS_CPU if rows.device.type == "cpu" else _LOGITS) // vocabulary, 1)
+    size = max((_LOGITS_PER_BLOCK_CPU if rows.device.type == "cpu" else _LOGITS_PER_BLOCK) // vocabulary, 1)
     return zip(rows.split(size), target.to(rows.device).split(size), strict=True)
 
 
-def _joined(pieces: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+def _join_windows(pieces: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
     values = np.concatenate(pieces, axis=1) if pieces else np.empty((len(names), 0))
     return dict(zip(names, values.astype(np.float64), strict=True))
 
 
-def context(model: Any) -> int:
+def context_length(model: Any) -> int:
     """The longest input, from whichever name the configuration has for it; 4096 where it names none."""
     config = getattr(model.config, "text_config", model.config)
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
@@ -257,7 +257,7 @@ def context(model: Any) -> int:
 
 
 @torch.inference_mode()
-def splits(model: Any) -> bool:
+def has_separate_head(model: Any) -> bool:
     """Whether the logits are the output layer on the last hidden state, up to what `finished` knows."""
     head = model.get_output_embeddings()
     base = getattr(model, "base_model", model)
@@ -266,11 +266,11 @@ def splits(model: Any) -> bool:
     ids = torch.arange(2, 6, device=model.device)[None] % head.weight.shape[0]
     hidden = base(input_ids=ids, use_cache=False).last_hidden_state
     logits = model(input_ids=ids, use_cache=False).logits
-    own = finished(model, head(hidden))
+    own = finish_logits(model, head(hidden))
     return own.shape == logits.shape and bool(torch.allclose(own, logits, rtol=1e-3, atol=1e-3))
 
 
-def finished(model: Any, logits: torch.Tensor) -> torch.Tensor:
+def finish_logits(model: Any, logits: torch.Tensor) -> torch.Tensor:
     """What some families do to the logits after the output layer: scale (Cohere, Granite) or cap (Gemma)."""
     logits = logits * (getattr(model.config, "logit_scale", None) or 1.0)
     logits = logits / (getattr(model.config, "logits_scaling", None) or 1.0)

@@ -9,9 +9,9 @@ import numpy as np
 
 from divulge.errors import InputError, missing_extra
 from divulge.targets import declared_outputs as out
-from divulge.targets.pretrained import fingerprint, known_tokens, tokenizer_digest
-from divulge.targets.text import context
-from divulge.targets.token_windows import Window, batches
+from divulge.targets.pretrained import weights_digest, check_token_ids, tokenizer_digest
+from divulge.targets.text import context_length
+from divulge.targets.token_windows import Window, batch_windows
 from divulge.untrusted import panic_errors
 from divulge.validation import check_integer, check_labels, require_callable
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints, Records
 
 _BUDGET = 4096
-_CLOSE = {torch.float32: 1e-4, torch.float64: 1e-8}  # logits in one batch and alone; half precision is coarser
+_PADDING_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}  # logits in one batch and alone; half precision is coarser
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,15 +59,15 @@ class TextClassifier:
 
     def __post_init__(self) -> None:
         check_integer(self.budget, "budget", least=1)
-        _refuse_others(self.model)
+        _require_classifier(self.model)
         require_callable(self.tokenizer, "tokenizer", "get_vocab", "__call__")
-        most = _context(self.model, self.tokenizer)
+        most = _classifier_context(self.model, self.tokenizer)
         length = most if self.length is None else check_integer(self.length, "length", least=4)
         if length > most:
             raise InputError(f"length: the model takes at most {most} tokens, got {length}")
         object.__setattr__(self, "length", length)
         self.model.eval()
-        object.__setattr__(self, "_together", _pads(self))
+        object.__setattr__(self, "_together", _is_padding_safe(self))
 
     def logits(self, records: Records) -> Floats:
         """Logits of each document, float64 ``[n, K]``.
@@ -78,7 +78,7 @@ class TextClassifier:
         encoded = self._encoded(records.x)
         cut = [Window(i, 0, tuple(ids), 0) for i, ids in enumerate(encoded)]
         answers = np.empty((len(encoded), self.model.config.num_labels))
-        for batch in batches(cut, self.budget if self._together else 1):
+        for batch in batch_windows(cut, self.budget if self._together else 1):
             answers[[part.document for part in batch]] = self.run([part.tokens for part in batch])
         return out.as_logits(answers, "logits", len(records))
 
@@ -112,7 +112,7 @@ class TextClassifier:
         """What decides the numbers: two runs with equal keys may share their results."""
         return {
             "model": self.name,
-            "weights": fingerprint(self.model),
+            "weights": weights_digest(self.model),
             "tokenizer": tokenizer_digest(self.tokenizer),
             "length": self.length,
             "dtype": str(self.model.dtype),
@@ -137,11 +137,11 @@ class TextClassifier:
         encoded = self.tokenizer(list(texts), truncation=True, max_length=self.length, verbose=False)["input_ids"]
         if empty := [row for row, ids in enumerate(encoded) if not len(ids)]:
             raise InputError(f"records: {len(empty)} documents have no token (first: row {empty[0]})")
-        known_tokens(self.model, encoded)
+        check_token_ids(self.model, encoded)
         return encoded
 
 
-def _refuse_others(model: Any) -> None:
+def _require_classifier(model: Any) -> None:
     """Raise for what does not give one of several classes to each document."""
     config = getattr(model, "config", None)
     classes, kind = getattr(config, "num_labels", None), getattr(config, "problem_type", None)
@@ -153,17 +153,17 @@ def _refuse_others(model: Any) -> None:
         )
 
 
-def _context(model: Any, tokenizer: Any) -> int:
+def _classifier_context(model: Any, tokenizer: Any) -> int:
     """The longest input. Where places are numbered from behind the padding token (RoBERTa), so many fewer fit."""
     places = [
         part.padding_idx + 1
         for name, part in model.named_modules()
         if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None
     ]
-    return min(context(model) - max(places, default=0), max(int(tokenizer.model_max_length), 4))
+    return min(context_length(model) - max(places, default=0), max(int(tokenizer.model_max_length), 4))
 
 
-def _pads(classifier: TextClassifier) -> bool:
+def _is_padding_safe(classifier: TextClassifier) -> bool:
     """Whether a short and a longer document have the same logits in one batch as alone."""
     size, padding = len(classifier.tokenizer), getattr(classifier.model.config, "pad_token_id", None)
     usable = [token for token in range(min(size, 64)) if token != padding][-8:]
@@ -174,5 +174,5 @@ def _pads(classifier: TextClassifier) -> bool:
         together = classifier.run(rows)
     except ValueError:  # a decoder without a padding token refuses more than one document
         return False
-    close = _CLOSE.get(classifier.model.dtype, 0.05)
+    close = _PADDING_TOLERANCE.get(classifier.model.dtype, 0.05)
     return bool(np.allclose(together, np.concatenate([classifier.run([row]) for row in rows]), rtol=close, atol=close))

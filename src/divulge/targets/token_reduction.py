@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 else:
     transformers = lazy.module("transformers")
 
-_CACHED = 1 << 17
+_LOGITS_IN_CACHE = 1 << 17
 
 
-def reduce(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: bool = True) -> torch.Tensor:
+def reduce_logits(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: bool = True) -> torch.Tensor:
     """Statistics of a block of tokens, ``[7, t]`` float32, in the order of `PER_TOKEN`.
 
     The logits are cast up before the softmax: a bfloat16 log-softmax is wrong by .009 in the mean, this by .0006.
@@ -32,13 +32,13 @@ def reduce(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: bool = Tru
         target: the token that stands there, ``[t]``.
         vocabulary: False for the log-probability of the token alone, ``[1, t]``, which is cheaper.
     """
-    part = _reduce if vocabulary else _own
+    part = _vocabulary_statistics if vocabulary else _token_log_probability
     # A dozen passes over the same numbers: few enough rows at a time that they stay in the cache.
-    size = max(_CACHED // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
+    size = max(_LOGITS_IN_CACHE // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
     return torch.cat([part(*rows) for rows in zip(logits.split(size), target.split(size), strict=True)], dim=1)
 
 
-def _own(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def _token_log_probability(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     # As `_reduce` has it, to the bit: what else is asked of a model changes no score.
     x = logits.float()
     x = x - x.amax(1, keepdim=True)
@@ -46,7 +46,7 @@ def _own(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return (own - x.exp_().sum(1).log())[None]
 
 
-def _reduce(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def _vocabulary_statistics(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     x = logits.float()
     x = x - x.amax(1, keepdim=True)
     own = x.gather(1, target[:, None])[:, 0]
@@ -68,7 +68,7 @@ def _reduce(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return torch.stack([own, log_total - mean, variance, modified, half, two, log_total])
 
 
-def drawn(logits: torch.Tensor, target: torch.Tensor, decoding: Decoding) -> torch.Tensor:
+def sampling_log_probabilities(logits: torch.Tensor, target: torch.Tensor, decoding: Decoding) -> torch.Tensor:
     """Log-probability with which a token is drawn, and 1 where it is the greedy one, ``[2, t]`` float32.
 
     Args:

@@ -9,7 +9,7 @@ from divulge.targets.statistics import GivesTokens
 from divulge.untrusted import panic_errors
 
 
-def ends(target: GivesTokens, record: str) -> list[int] | None:
+def token_ends(target: GivesTokens, record: str) -> list[int] | None:
     """The place in ``record`` where each scored token ends, never falling; None where the target does not show it.
 
     Args:
@@ -18,7 +18,7 @@ def ends(target: GivesTokens, record: str) -> list[int] | None:
     """
     places, begin = [], 0
     for text in people.documents(record):
-        own = _ends(target, text)
+        own = _document_token_ends(target, text)
         if own is None:
             return None
         places += [begin + place for place in own]
@@ -26,7 +26,7 @@ def ends(target: GivesTokens, record: str) -> list[int] | None:
     return places
 
 
-def _ends(target: GivesTokens, text: str) -> list[int] | None:
+def _document_token_ends(target: GivesTokens, text: str) -> list[int] | None:
     tokenizer: Any = getattr(target, "tokenizer", None)
     if not getattr(tokenizer, "is_fast", False):
         return None

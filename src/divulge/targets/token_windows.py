@@ -26,13 +26,13 @@ class Window:
     skip: int
 
 
-def windows(document: int, tokens: Sequence[int], length: int, stride: int) -> list[Window]:
+def split_windows(document: int, tokens: Sequence[int], length: int, stride: int) -> list[Window]:
     """Windows of at most ``length`` tokens, ``stride`` apart; each token is scored once, with all context it can have.
 
     Examples:
-        >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4, 5], length=3, stride=2)]
+        >>> [(w.tokens, w.skip) for w in split_windows(0, [1, 2, 3, 4, 5], length=3, stride=2)]
         [((1, 2, 3), 0), ((3, 4, 5), 0)]
-        >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4], length=3, stride=1)]
+        >>> [(w.tokens, w.skip) for w in split_windows(0, [1, 2, 3, 4], length=3, stride=1)]
         [((1, 2, 3), 0), ((2, 3, 4), 1)]
     """
     cut, scored = [], 1  # the first token is predicted by nothing
@@ -45,7 +45,7 @@ def windows(document: int, tokens: Sequence[int], length: int, stride: int) -> l
     return cut
 
 
-def batches(cut: Sequence[Window], budget: int) -> Iterator[list[Window]]:
+def batch_windows(cut: Sequence[Window], budget: int) -> Iterator[list[Window]]:
     """Windows of similar length together, with at most ``budget`` tokens per batch, padding included."""
     batch: list[Window] = []
     for window in sorted(cut, key=lambda w: len(w.tokens), reverse=True):

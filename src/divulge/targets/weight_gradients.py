@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from divulge.types import Floats, Ints
 
 # Bytes of gradients held at once; a record of a network with more parameters than fit goes by itself.
-_BYTES = 1 << 26
+_GRADIENT_BYTES = 1 << 26
 # Logarithms stay within these bounds: a gradient of exactly 0, or one that overflows, is still a number.
-BOUND = 500.0
+MAX_LOG_NORM = 500.0
 # Probabilities that differ by more are not of the same logits.
-_AGREE = 1e-2
+_PROBABILITY_TOLERANCE = 1e-2
 
 
-def of_logits(logits: Floats, labels: Ints) -> tuple[Floats, Floats]:
+def logit_gradients(logits: Floats, labels: Ints) -> tuple[Floats, Floats]:
     """Log ``‖p - e_y‖``, ``[n]``, and its direction ``[n, K]``.
 
     Examples:
-        >>> length, direction = of_logits(np.array([[0.0, 0.0], [800.0, 0.0]]), np.array([0, 0]))
+        >>> length, direction = logit_gradients(np.array([[0.0, 0.0], [800.0, 0.0]]), np.array([0, 0]))
         >>> length.round(1).tolist(), direction.round(4).tolist()
         ([-0.3, -799.7], [[-0.7071, 0.7071], [-0.7071, 0.7071]])
     """
@@ -51,13 +51,13 @@ def of_logits(logits: Floats, labels: Ints) -> tuple[Floats, Floats]:
     return length, direction
 
 
-def agree(logits: Floats, answers: Floats) -> bool:
+def same_probabilities(logits: Floats, answers: Floats) -> bool:
     """Whether two tables of logits mean the same probabilities, up to the rounding of single precision."""
     p, q = (np.exp(z - z.max(axis=1, keepdims=True)) for z in (logits, answers))
-    return bool(np.abs(p / p.sum(axis=1, keepdims=True) - q / q.sum(axis=1, keepdims=True)).max() < _AGREE)
+    return bool(np.abs(p / p.sum(axis=1, keepdims=True) - q / q.sum(axis=1, keepdims=True)).max() < _PROBABILITY_TOLERANCE)
 
 
-def of_last_layer(length: Floats, v: Floats, fed: Floats, *, bias: bool) -> Floats:
+def last_layer_log_norms(length: Floats, v: Floats, fed: Floats, *, bias: bool) -> Floats:
     """Log of the gradient's norm in the last linear layer alone, ``[n]``: ``‖g‖ · √(‖h‖² + 1)``, the 1 for a bias.
 
     Args:
@@ -67,14 +67,14 @@ def of_last_layer(length: Floats, v: Floats, fed: Floats, *, bias: bool) -> Floa
         bias: whether it has one.
 
     Examples:
-        >>> of_last_layer(np.array([0.0]), np.array([[0.6, -0.8]]), np.array([[2.0, 2.0]]), bias=True).round(4)
+        >>> last_layer_log_norms(np.array([0.0]), np.array([[0.6, -0.8]]), np.array([[2.0, 2.0]]), bias=True).round(4)
         array([1.0986])
     """
     with np.errstate(divide="ignore"):
-        return bounded(length + np.log((v**2).sum(axis=1) * ((fed**2).sum(axis=1) + float(bias))) / 2.0)
+        return clip_log_norms(length + np.log((v**2).sum(axis=1) * ((fed**2).sum(axis=1) + float(bias))) / 2.0)
 
 
-def of_all(module: nn.Module, last: nn.Linear, x: torch.Tensor, v: torch.Tensor) -> Floats:
+def parameter_log_norms(module: nn.Module, last: nn.Linear, x: torch.Tensor, v: torch.Tensor) -> Floats:
     """Log ``‖Jᵀv‖`` of each record, ``[n]``, over all parameters; by `vmap` where it can, else one record at a time.
 
     Args:
@@ -97,35 +97,35 @@ def of_all(module: nn.Module, last: nn.Linear, x: torch.Tensor, v: torch.Tensor)
         module(record[None])
         return (said.pop()[0] * direction).sum()
 
-    size = max(1, _BYTES // (4 * sum(p.numel() for p in weights.values())))
+    size = max(1, _GRADIENT_BYTES // (4 * sum(p.numel() for p in weights.values())))
     watch = last.register_forward_hook(lambda _, __, outputs: said.append(outputs))
     try:
         slopes = vmap(grad(along), in_dims=(None, 0, 0))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="There is a performance drop")  # true and harmless
-            squares = [_squares(slopes(weights, *part)) for part in zip(x.split(size), v.split(size), strict=True)]
+            squares = [_squared_norms(slopes(weights, *part)) for part in zip(x.split(size), v.split(size), strict=True)]
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError):
-        squares = _one_by_one(module, alone, x, v)  # whatever vmap cannot do ends here
+        squares = _squared_norms_one_by_one(module, alone, x, v)  # whatever vmap cannot do ends here
     finally:
         watch.remove()
     if not (values := torch.cat(squares)).any():
         raise InputError("target: the module cannot be differentiated in its weights: every gradient is 0")
     with np.errstate(divide="ignore"):
-        return bounded(np.log(values.double().cpu().numpy()) / 2.0)
+        return clip_log_norms(np.log(values.double().cpu().numpy()) / 2.0)
 
 
-def bounded(values: Floats) -> Floats:
+def clip_log_norms(values: Floats) -> Floats:
     """Within `BOUND`; what is not a number, as the largest: nothing memorised has such a gradient."""
-    return np.clip(np.nan_to_num(values, nan=BOUND, posinf=BOUND, neginf=-BOUND), -BOUND, BOUND)
+    return np.clip(np.nan_to_num(values, nan=MAX_LOG_NORM, posinf=MAX_LOG_NORM, neginf=-MAX_LOG_NORM), -MAX_LOG_NORM, MAX_LOG_NORM)
 
 
-def _squares(slopes: dict[str, torch.Tensor]) -> torch.Tensor:
+def _squared_norms(slopes: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.stack([slope.float().flatten(1).square().sum(1) for slope in slopes.values()]).sum(0)
 
 
-def _one_by_one(
+def _squared_norms_one_by_one(
     module: nn.Module,
     along: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     x: torch.Tensor,

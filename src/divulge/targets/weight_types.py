@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def refuse_integers(stored: Mapping[str, str], own: Mapping[str, Any]) -> None:
+def reject_quantised_weights(stored: Mapping[str, str], own: Mapping[str, Any]) -> None:
     """Raise where weights are stored as integers and a module computes with floats.
 
     Such weights are quantised, and mean nothing without the scales that belong to them. A library that only casts them
@@ -25,7 +25,7 @@ def refuse_integers(stored: Mapping[str, str], own: Mapping[str, Any]) -> None:
         plain = kind.removeprefix("torch.")
         if plain.lower().startswith(("f", "bf", "c")):
             continue
-        same = own.get(name, next((value for key, value in own.items() if _ends_alike(key, name)), None))
+        same = own.get(name, next((value for key, value in own.items() if _is_same_parameter(key, name)), None))
         if same is not None and same.is_floating_point():
             raise ValueError(
                 f"{name} is stored as {plain} where the model has {str(same.dtype).removeprefix('torch.')}: quantised "
@@ -33,5 +33,5 @@ def refuse_integers(stored: Mapping[str, str], own: Mapping[str, Any]) -> None:
             )
 
 
-def _ends_alike(one: str, other: str) -> bool:
+def _is_same_parameter(one: str, other: str) -> bool:
     return one.endswith(f".{other}") or other.endswith(f".{one}")
