@@ -19,8 +19,8 @@ from torch.nn.functional import cross_entropy
 import divulge as dv
 from divulge import canaries
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon_lower_bound, epsilon_one_run
-from divulge.references import mlp, private
-from divulge.references.hyperparameters import Hyperparameters, Private
+from divulge.references import private, stacked
+from divulge.references.estimators import Hyperparameters, Private
 from dp_audit_games import DELTA, strength
 
 CANARIES, RECORDS, RATE, STEPS, CLIP, LR = 1000, 4000, 0.1, 100, 1.0, 0.5
@@ -59,7 +59,7 @@ def by_divulge(x, y, noise, gradients):
     torch.manual_seed(0)
     module = network()
     kind = private.GhostClipping if gradients is None else Watched
-    step = kind(config, module, mlp.mlp_layers(module), 0)
+    step = kind(config, module, stacked.mlp_layers(module), 0)
     step.planted = gradients
     for batch in private.poisson_batches(np.arange(len(y)), 0, 0, STEPS, size):
         step(x[batch], y[batch], LR)

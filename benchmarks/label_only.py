@@ -21,7 +21,7 @@ from divulge.attacks import Residual, Threshold
 from divulge.evidence import of_logits
 from divulge.references import Train
 from divulge.signals import BoundaryDistance, NoiseRobustness
-from divulge.signals.boundary import _ScaledRecords, _plan_rounds, _BoundarySearch, _nearest_other_class
+from divulge.signals.boundary import _BoundarySearch, _nearest_other_class, _plan_rounds, _ScaledRecords
 from divulge.targets import Metered, TorchTarget
 from partial_cases import adult, fashion
 

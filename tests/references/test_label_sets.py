@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError, Records
-from divulge.references.label_sets import count_classes
+from divulge.references.jobs import count_classes
 
 
 def records(*labels):

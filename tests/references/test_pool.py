@@ -279,7 +279,7 @@ def test_a_full_disk_for_outputs_is_an_error_too(tmp_path):
         import sys, numpy as np
         from pathlib import Path
         import divulge as dv
-        from divulge.references.predictions import Sheets
+        from divulge.references.jobs import Sheets
         sheets = Sheets(64, Path(sys.argv[1]))
         try:
             for model in range(64):

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import divulge as dv
-from divulge.references import Private, Train, loop, mlp, models, private
+from divulge.references import Private, Train, network_training, private, stacked
 
 pytest.importorskip("opacus", reason="the oracle comes with divulge[dp]")
 
 
 def by_opacus(config, data, rows, seed):
     """The product's own path for other networks, forced upon an MLP."""
-    module = models.build_network(config.make_model, seed).double().train()
+    module = network_training.build_network(config.make_model, seed).double().train()
     step = private.OpacusClipping(config, module, len(rows), seed)
     steps = -(-len(rows) // config.batch_size)
     for epoch in range(config.epochs):
@@ -30,7 +30,7 @@ def test_ghost_norms_equal_opacus_noise_included(records, networks, noise, setti
     config = Train(
         networks.mlp, 2, epochs=3, batch_size=7, precision="double", privacy=Private(noise, clip=0.3), **settings
     )
-    data = models.TrainingData(torch.from_numpy(records.x), torch.from_numpy(records.y))
+    data = network_training.TrainingData(torch.from_numpy(records.x), torch.from_numpy(records.y))
     rows = np.arange(60)
     ours, theirs = private.train_privately(config, data, rows, 1), by_opacus(config, data, rows, 1)
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -42,7 +42,7 @@ def test_norms_are_those_of_every_records_own_gradient(records, networks):
     config = Train(
         networks.mlp, 2, epochs=1, batch_size=10, lr=1.0, momentum=0.0, precision="double", privacy=Private(0.0, 0.2)
     )
-    module = models.build_network(networks.mlp, 0).double()
+    module = network_training.build_network(networks.mlp, 0).double()
     x, y = torch.from_numpy(records.x[:10]), torch.from_numpy(records.y[:10])
     total = [torch.zeros_like(p) for p in module.parameters()]
     for one, label in zip(x, y, strict=True):
@@ -52,7 +52,7 @@ def test_norms_are_those_of_every_records_own_gradient(records, networks):
         for part, p in zip(total, module.parameters(), strict=True):
             part += p.grad * min(1.0, 0.2 / (norm.item() + 1e-6))
     wanted = [p.detach() - part / 10 for p, part in zip(module.parameters(), total, strict=True)]
-    private.GhostClipping(config, module, mlp.mlp_layers(module), 0)(x, y, 1.0)
+    private.GhostClipping(config, module, stacked.mlp_layers(module), 0)(x, y, 1.0)
     for got, want in zip(module.parameters(), wanted, strict=True):
         assert (got - want).abs().max().item() < 1e-12
 
@@ -109,6 +109,6 @@ def test_bad_settings(call, message):
 
 def test_divergence_is_noticed(records, networks):
     config = Train(networks.linear, 2, epochs=5, batch_size=10, lr=1e38, privacy=Private(0.0, clip=1e30))
-    data = models.TrainingData(torch.from_numpy(records.x).float(), torch.from_numpy(records.y))
-    with pytest.raises(loop.DivergedError):
+    data = network_training.TrainingData(torch.from_numpy(records.x).float(), torch.from_numpy(records.y))
+    with pytest.raises(network_training.DivergedError):
         private.train_privately(config, data, np.arange(100), 0)

@@ -9,7 +9,7 @@ from torch import nn
 
 from divulge import InputError
 from divulge.references import Train
-from divulge.references import models as networks
+from divulge.references import network_training as networks
 
 
 def rates(schedule, **options):

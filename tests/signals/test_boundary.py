@@ -8,7 +8,7 @@ from scipy import stats
 
 import divulge as dv
 from divulge.signals import BoundaryDistance, NoiseRobustness
-from divulge.signals.boundary import _ScaledRecords, _plan_rounds, _BoundarySearch, _nearest_other_class
+from divulge.signals.boundary import _BoundarySearch, _nearest_other_class, _plan_rounds, _ScaledRecords
 from divulge.targets import CallableTarget, Metered
 
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.signals import internals
-from divulge.targets import CallableTarget, GivesGradientNorms, Metered, TorchTarget, weight_gradients
+from divulge.targets import CallableTarget, GivesGradientNorms, Metered, TorchTarget, torch_modules
 from odd_networks import Scaled
 
 
@@ -100,12 +100,14 @@ def test_norms_of_gradients_are_those_of_a_loop_over_records(case, monkeypatch):
     data = records(shape, classes=2 if case == "one output" else 3, whole=case == "tokens")
     own = dv.Records(data.x if case == "tokens" else data.x.astype(np.float32), data.y)
     slow = by_a_loop(make_double(net), data)
-    calls, one_by_one = [], weight_gradients._squared_norms_one_by_one
-    monkeypatch.setattr(weight_gradients, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given))
+    calls, one_by_one = [], torch_modules._squared_norms_one_by_one
+    monkeypatch.setattr(
+        torch_modules, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given)
+    )
     fast = TorchTarget(net, device="cpu", batch_size=4).gradient_norms(own)
     np.testing.assert_allclose(fast, slow, atol=2e-5)
     assert not calls
-    monkeypatch.setattr(weight_gradients, "_GRADIENT_BYTES", 1)
+    monkeypatch.setattr(torch_modules, "_GRADIENT_BYTES", 1)
     np.testing.assert_allclose(TorchTarget(net, device="cpu").gradient_norms(own), slow, atol=2e-5)
 
 
@@ -131,8 +133,10 @@ def test_what_vmap_cannot_take_is_asked_one_record_at_a_time(monkeypatch):
     """Its answer for a batch is that of its sum, so batches of one are asked for here."""
     torch.manual_seed(4)
     net, data = Branching(), records((5,))
-    calls, one_by_one = [], weight_gradients._squared_norms_one_by_one
-    monkeypatch.setattr(weight_gradients, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given))
+    calls, one_by_one = [], torch_modules._squared_norms_one_by_one
+    monkeypatch.setattr(
+        torch_modules, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given)
+    )
     fast = TorchTarget(net, device="cpu", batch_size=1).gradient_norms(data)
     twin = Branching().double()
     twin.load_state_dict({name: value.double() for name, value in net.state_dict().items()})
@@ -145,16 +149,16 @@ def test_one_record_at_a_time_is_the_same_as_vmap_frozen_or_not():
     net, data = perceptron(), records((5,))
     x, v = torch.from_numpy(data.x).float(), torch.randn(9, 3)
     net.eval()
-    fast = weight_gradients.parameter_log_norms(net, net[3], x, v)
+    fast = torch_modules.parameter_log_norms(net, net[3], x, v)
     net[0].weight.requires_grad_(False)
 
     def along(record, direction):
         return (net(record[None])[0] * direction).sum()
 
-    slow = weight_gradients._squared_norms_one_by_one(net, along, x, v)
+    slow = torch_modules._squared_norms_one_by_one(net, along, x, v)
     np.testing.assert_allclose(fast, np.log(torch.cat(slow).numpy()) / 2, atol=1e-5)
     assert not net[0].weight.requires_grad
-    np.testing.assert_allclose(weight_gradients.parameter_log_norms(net, net[3], x, v), fast)
+    np.testing.assert_allclose(torch_modules.parameter_log_norms(net, net[3], x, v), fast)
 
 
 def test_probabilities_and_double_precision_give_the_norms_of_the_logits():
@@ -175,7 +179,7 @@ def test_a_record_the_network_is_sure_of_keeps_its_order_where_single_precision_
     expected = [math.log(2) / 2 - x + math.log(x**2 + 1) / 2 for x in (40.0, 80.0, 400.0)]
     np.testing.assert_allclose(norms, np.column_stack([expected, expected]), rtol=1e-6)
     told = internals.measure(TorchTarget(layer, device="cpu"), dv.Records([[1e5]], [0]), ("weight-gradient",))
-    assert told.tolist() == [[weight_gradients.MAX_LOG_NORM]]
+    assert told.tolist() == [[torch_modules.MAX_LOG_NORM]]
 
 
 def test_directions_and_lengths_of_a_loss_in_the_logits():
@@ -183,7 +187,7 @@ def test_directions_and_lengths_of_a_loss_in_the_logits():
     z, y = rng.normal(size=(50, 4)) * 3, rng.integers(0, 4, 50)
     p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
     slope = p - np.eye(4)[y]
-    length, v = weight_gradients.logit_gradients(z, y)
+    length, v = torch_modules.logit_gradients(z, y)
     np.testing.assert_allclose(np.exp(length)[:, None] * v, slope, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(v, axis=1), 1.0)
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from divulge.errors import InputError
-from divulge.targets.statistics import PER_TOKEN, GivesTokens
-from divulge.targets.text import CausalLM, reduce_logits
-from divulge.targets.token_windows import batch_windows, split_windows
+from divulge.targets.language_models import CausalLM, batch_windows, reduce_logits, split_windows
+from divulge.targets.token_statistics import PER_TOKEN, GivesTokens
 
 torch = pytest.importorskip("torch")
 

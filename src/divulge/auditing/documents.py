@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from divulge.auditing.inputs import Inputs
     from divulge.recipes import Recipe
     from divulge.references import FineTune
-    from divulge.references.finetuning import LoadedFineTune
+    from divulge.references.fine_tuning import LoadedFineTune
     from divulge.types import Bools, Floats, Ints
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.

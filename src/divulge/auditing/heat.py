@@ -8,7 +8,7 @@ import numpy as np
 
 from divulge.attacks import Need
 from divulge.results import HeatStrip
-from divulge.targets import GivesTokens, token_spans
+from divulge.targets import GivesTokens, token_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ def strips(case: Case, measured: Measurements, exhibits: Mapping[int, Array | st
     made = {}
     for row, text in exhibits.items():
         own = slice(int(logs.offsets[row]), int(logs.offsets[row + 1]))
-        ends = token_spans.token_ends(case.target, str(case.given.candidates.x[row]))
+        ends = token_statistics.token_ends(case.target, str(case.given.candidates.x[row]))
         if ends is None or len(ends) != own.stop - own.start:
             continue
         values = logs.target[own] - others[:, own].mean(axis=0, dtype=np.float64)

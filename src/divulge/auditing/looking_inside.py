@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.recipes import Recipe
-    from divulge.targets import modules
+    from divulge.targets import torch_modules
     from divulge.types import Floats, Records
 else:
-    modules = lazy.module("divulge.targets.modules")
+    torch_modules = lazy.module("divulge.targets.torch_modules")
 
 _ASKED = 2  # records that show whether a network can be looked into
 
@@ -37,7 +37,7 @@ def check(target: Any, references: Any, recipes: Sequence[Recipe], records: Reco
     internals.measure(target, some, names)
     trained = [recipe for recipe in looking if recipe.references != "none"]
     if trained and isinstance(references, Train):
-        of_reference(modules.TorchTarget(references.untrained(), device="cpu"), some, names_of(trained))
+        of_reference(torch_modules.TorchTarget(references.untrained(), device="cpu"), some, names_of(trained))
 
 
 def names_of(recipes: Sequence[Recipe]) -> tuple[str, ...]:

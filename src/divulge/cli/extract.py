@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from divulge import datafiles, extraction, results
     from divulge.extraction import extraction_page
     from divulge.results import provenance
-    from divulge.targets import decoding, folders
+    from divulge.targets import folders, token_statistics
 else:
     datafiles = lazy.module("divulge.datafiles")
-    decoding = lazy.module("divulge.targets.decoding")
+    token_statistics = lazy.module("divulge.targets.token_statistics")
     extraction = lazy.module("divulge.extraction")
     extraction_page = lazy.module("divulge.extraction.extraction_page")
     folders = lazy.module("divulge.targets.folders")
@@ -66,7 +66,7 @@ def extract(
 
     No document is printed; --out writes those that are given back most easily into its report.
     """
-    sampling = decoding.Decoding(temperature, top_k, top_p)
+    sampling = token_statistics.Decoding(temperature, top_k, top_p)
     cut = extraction.Cut(_tokens(prefix), suffix, place)
     layout = datafiles.FileLayout.of(columns.names(), text="text", label="")  # classes are not read
     provenance.reading(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)

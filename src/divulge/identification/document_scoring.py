@@ -16,7 +16,7 @@ from divulge.errors import InputError
 from divulge.identification import score_files
 from divulge.results import ScoringSummary, Skipped
 from divulge.signals import tokens as signals
-from divulge.targets import token_spans
+from divulge.targets import token_statistics
 from divulge.targets.endpoint import Endpoint
 from divulge.validation import check_integer, require_callable
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from divulge.identification.from_tables import Progress
     from divulge.tables import Table
     from divulge.targets import folders
-    from divulge.targets.statistics import GivesTokens
+    from divulge.targets.token_statistics import GivesTokens
     from divulge.types import Array
 else:
     folders = lazy.module("divulge.targets.folders")
@@ -255,7 +255,7 @@ def _objects(values: Sequence[Any]) -> Array:
 
 def _ends(target: GivesTokens, text: str, count: int) -> list[int] | None:
     """Where each scored token ends in its text; None where the target does not show it."""
-    ends = token_spans.token_ends(target, text)
+    ends = token_statistics.token_ends(target, text)
     return ends if ends is not None and len(ends) == count else None
 
 

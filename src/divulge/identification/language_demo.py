@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
     from divulge.results import IdentificationSummary
-    from divulge.targets import text
+    from divulge.targets import language_models
 else:
-    text = lazy.module("divulge.targets.text")
+    language_models = lazy.module("divulge.targets.language_models")
     tokenizers = lazy.module("tokenizers")
     topics = lazy.module("pydoc_data.topics")
     torch = lazy.module("torch")
@@ -111,7 +111,7 @@ def run(
         return from_tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
 
 
-def _scored(draft: Draft, name: str, target: text.CausalLM, documents: list[str], trained: int) -> Path:
+def _scored(draft: Draft, name: str, target: language_models.CausalLM, documents: list[str], trained: int) -> Path:
     """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
     truth, options = np.arange(len(documents)) < trained, document_scoring.ScoringOptions()
     draft.write_table(name, tables.from_arrays({"text": np.array(documents, object), "member": truth}))
@@ -123,7 +123,9 @@ def _scored(draft: Draft, name: str, target: text.CausalLM, documents: list[str]
     return inner.path
 
 
-def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None) -> text.CausalLM:
+def train(
+    texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None
+) -> language_models.CausalLM:
     """A small Llama, from random weights, that has learned ``texts`` too well.
 
     Raises:
@@ -147,7 +149,7 @@ def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progr
             )
         )
     _fit(model, encoded, recipe, seeds.generator(seed, "demo order"), progress or (lambda done, total: None))
-    return text.CausalLM(model, tokenizer, name="demo", bos="add")
+    return language_models.CausalLM(model, tokenizer, name="demo", bos="add")
 
 
 def _tokenizer(texts: list[str], size: int) -> transformers.PreTrainedTokenizerFast:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from divulge.identification.document_scoring import ScoringOptions, Shard
     from divulge.identification.from_tables import Progress
     from divulge.results import ScoringSummary
-    from divulge.targets.statistics import GivesTokens
+    from divulge.targets.token_statistics import GivesTokens
 else:
     ray = lazy.module("ray")
 

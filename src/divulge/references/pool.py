@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
+import functools
 import hashlib
+import inspect
 import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import filelock
+import numpy as np
 import safetensors
 from safetensors import numpy as tensors
 
@@ -27,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from filelock import BaseFileLock
+    from torch import nn
 
-    from divulge.types import Array
+    from divulge.types import Array, Records
+
 
 State: TypeAlias = Literal["good", "damaged", "unfinished", "foreign"]
 
@@ -174,12 +179,15 @@ class Pool:
         """
         if not self.path.is_dir():
             raise InputError(f"{self.path}: no such pool of models")
-        ours, left, foreign = self._sorted()
-        if not self._marked() and not ours:
+        keys, unfinished, foreign = self._sorted()
+        if not self._marked() and not keys:
             raise InputError(f"{self.path}: not a pool of models (no {MARKER} in it, and no model)")
         return (
-            *(self._entry(key, verify=verify) for key in ours),
-            *(Entry(name, "unfinished", _disk_size([self.path / name]), "", {}, "left by a crash") for name in left),
+            *(self._entry(key, verify=verify) for key in keys),
+            *(
+                Entry(name, "unfinished", _disk_size([self.path / name]), "", {}, "left by a crash")
+                for name in unfinished
+            ),
             *(
                 Entry(name, "foreign", _disk_size([self.path / name]), "", {}, "not written by a pool; left alone")
                 for name in foreign
@@ -231,17 +239,17 @@ class Pool:
 
     def _refuse_foreign(self) -> None:
         """Raise where the folder holds what no pool writes."""
-        strange = self._sorted()[2] if self.path.is_dir() else []
-        if strange:
-            shown = ", ".join(strange[:5]) + (", …" if len(strange) > 5 else "")
+        foreign = self._sorted()[2] if self.path.is_dir() else []
+        if foreign:
+            listed_names = ", ".join(foreign[:5]) + (", …" if len(foreign) > 5 else "")
             raise InputError(
-                f"pool: {self.path} is not marked as a pool and holds files that no pool writes ({shown}); "
+                f"pool: {self.path} is not marked as a pool and holds files that no pool writes ({listed_names}); "
                 "give another folder, or move these away"
             )
 
     def _sorted(self) -> tuple[list[str], list[str], list[str]]:
         """Keys of models, names of temporary files that a crash left, and names of files that are not a pool's."""
-        keys, left, foreign = set(), [], []
+        keys, unfinished, foreign = set(), [], []
         for name in self._names():
             path = self.path / name
             if not self._ours(path, name):
@@ -249,8 +257,8 @@ class Pool:
             elif match := _MODEL.fullmatch(name):
                 keys.add(match[1])
             elif _TEMPORARY.fullmatch(name):
-                left.append(name)
-        return sorted(keys), left, foreign
+                unfinished.append(name)
+        return sorted(keys), unfinished, foreign
 
     def _names(self) -> Iterator[str]:
         """Names of all files, and of those in folders that pools have; links are not followed."""
@@ -329,9 +337,9 @@ class Pool:
         return Entry(key, "good", size, record.stored, record.about)
 
 
-def _expected_prefix(key: str, kind: str) -> bytes:
+def _expected_prefix(key: str, suffix: str) -> bytes:
     """How a file of a pool begins."""
-    if kind == "json":
+    if suffix == "json":
         return f'{{\n  "key": "{key}",'.encode()
     return f'{{"__metadata__":{{"divulge":"{key}"}}'.encode()
 
@@ -349,3 +357,99 @@ def _checksum(record: Mapping[str, Any]) -> str:
 def _write_error(path: Path, error: OSError) -> InputError:
     reason = "no space is left on the device" if error.errno == errno.ENOSPC else (error.strerror or str(error))
     return InputError(f"pool: cannot write to {path}: {reason}; models stored before are kept and stay valid")
+
+
+ARITHMETIC_VERSION = 3
+"""Raised whenever a change to the training code changes what it computes."""
+
+
+def digest_records(records: Records, *, labelled: bool = True) -> str:
+    """Digest of records, as they are and as they are encoded, and of their labels."""
+    table = () if records.table is None else (tuple(records.table.columns), b"".join(records.digests()).hex())
+    return store.digest(records.x, records.y if labelled else None, *table)
+
+
+def digest_function(function: object) -> str:
+    """Digest of what a function does, as far as that can be seen: name, source, defaults and captured values.
+
+    A captured object without a value of its own (its repr holds an address) makes a digest that never
+    matches again: retraining is slow, a stale model would be wrong.
+
+    Examples:
+        >>> digest_function(lambda x: x + 1) == digest_function(lambda x: x + 2)
+        False
+    """
+    if isinstance(function, functools.partial):
+        return store.digest(
+            "partial",
+            digest_function(function.func),
+            *map(digest_value, function.args),
+            *_digest_items(function.keywords),
+        )
+    if inspect.ismethod(function):
+        return store.digest("method", digest_function(function.__func__), digest_value(function.__self__))
+    if inspect.isclass(function):
+        return store.digest("class", function.__module__, function.__qualname__, _source_code(function))
+    if not inspect.isfunction(function):
+        return store.digest("object", repr(function))
+    code = function.__code__
+    parts = [function.__module__, function.__qualname__, _source_code(function), code.co_code.hex()]
+    parts.append(repr([c for c in code.co_consts if not inspect.iscode(c)]))
+    parts += map(digest_value, function.__defaults__ or ())
+    parts += _digest_items(function.__kwdefaults__ or {})
+    parts += [_digest_cell(cell) for cell in function.__closure__ or ()]
+    return store.digest("function", *parts)
+
+
+def list_settings(config: Any) -> list[tuple[str, str]]:
+    """The fields of a configuration that decide what comes out; how it is run decides nothing."""
+    execution = ("make_model", "count", "engine", "device", "workers", "lr")  # `learning_rate` stands for the last
+    pairs = [(f.name, digest_value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
+    return [*pairs, ("learning_rate", repr(config.learning_rate))]
+
+
+def digest_architecture(module: nn.Module) -> str:
+    """Digest of a network's structure, its plain attributes, the source of its own classes, and its first weights."""
+    parts: list[object] = [repr(module)]
+    for name, part in module.named_modules():
+        if not type(part).__module__.startswith("torch."):
+            parts += [name, type(part).__qualname__, _source_code(type(part))]
+        plain = {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float | str | tuple)}
+        parts.append(sorted((k, repr(v)) for k, v in plain.items()))
+    for name, tensor in module.state_dict().items():
+        parts += [name, _to_numpy(tensor)]
+    return store.digest("architecture", *parts)
+
+
+def _to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
+    plain = tensor.detach().cpu()
+    return (plain.float() if plain.dtype.is_floating_point and plain.element_size() < 4 else plain).numpy()
+
+
+def _digest_items(values: dict[str, object]) -> list[str]:
+    return [f"{name}={digest_value(item)}" for name, item in sorted(values.items())]
+
+
+def digest_value(value: object) -> str:
+    """Digest or repr of an argument, a default or a captured value."""
+    if isinstance(value, np.ndarray):
+        return store.digest(value)
+    if inspect.isfunction(value) or inspect.isclass(value) or inspect.ismethod(value):
+        return digest_function(value)
+    if isinstance(value, functools.partial):
+        return digest_function(value)
+    return repr(value)
+
+
+def _digest_cell(cell: Any) -> str:
+    try:
+        return digest_value(cell.cell_contents)
+    except ValueError:  # a recursive function, not yet bound
+        return "empty"
+
+
+def _source_code(value: Any) -> str:
+    try:
+        return inspect.getsource(value)
+    except (OSError, TypeError):
+        return ""

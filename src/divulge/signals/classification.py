@@ -143,10 +143,10 @@ def one_hot_logits(labels: Ints, classes: int) -> Floats:
         >>> one_hot_logits(np.array([1]), 2)
         array([[  0., 800.]])
     """
-    told = check_labels(labels, "labels")
-    width = max(check_integer(classes, "classes", least=2), int(told.max()) + 1)
-    check_memory(8.0 * width * len(told), "classes", f"there are {width:,} classes of {len(told):,} records")
-    return 800.0 * (told[:, None] == np.arange(width))
+    predicted = check_labels(labels, "labels")
+    width = max(check_integer(classes, "classes", least=2), int(predicted.max()) + 1)
+    check_memory(8.0 * width * len(predicted), "classes", f"there are {width:,} classes of {len(predicted):,} records")
+    return 800.0 * (predicted[:, None] == np.arange(width))
 
 
 SIGNALS: Mapping[str, Callable[[Floats, Ints], Floats]] = MappingProxyType(
@@ -183,9 +183,9 @@ def _clip_logits(logits: Floats) -> Floats:
 
 
 def _mask_class(z: Floats, rows: Ints, columns: Ints) -> Floats:
-    others = z.copy()
-    others[rows, columns] = -np.inf
-    return others
+    masked = z.copy()
+    masked[rows, columns] = -np.inf
+    return masked
 
 
 def _logsumexp(z: Floats) -> Floats:

@@ -53,21 +53,21 @@ def measure(target: Any, records: Records, names: Sequence[str]) -> Floats:
         >>> measure(net, Records([[3.0, 4.0]], [0]), ("feature-angle",)).round(3)
         array([[0.6]])
     """
-    for name in (listed := as_list(names, "names")):
+    for name in (signal_names := as_list(names, "names")):
         check_choice(name, "signal", SIGNALS)
-    if not listed:
+    if not signal_names:
         raise InputError("names: at least 1 signal is needed, got none")
     require_white_box(target, ", ".join(names))
     check_instance(records, "records", Records, "divulge.Records")
     if records.y is None:
         raise InputError(f"signal: {', '.join(names)} read the records' labels, but y is None")
-    told: dict[str, Floats] = {}
+    values: dict[str, Floats] = {}
     if not set(_GRADIENT_SIGNALS).isdisjoint(names):
         norms = check_matrix(target.gradient_norms(records), "target: gradient_norms", columns=len(_GRADIENT_SIGNALS))
-        told |= dict(zip(_GRADIENT_SIGNALS, -norms.T, strict=True))
+        values |= dict(zip(_GRADIENT_SIGNALS, -norms.T, strict=True))
     if "feature-angle" in names:
-        told["feature-angle"] = feature_angle(*target.head(records), records.y)
-    return np.stack([told[name] for name in names], axis=1)
+        values["feature-angle"] = feature_angle(*target.head(records), records.y)
+    return np.stack([values[name] for name in names], axis=1)
 
 
 def feature_angle(fed: Floats, weights: Floats, labels: Ints) -> Floats:
@@ -125,7 +125,7 @@ def describe_reads(names: Sequence[str]) -> str:
     return ", ".join(["outputs", *gradients]) + "".join(f", and {each}" for each in hidden)
 
 
-def require_white_box(target: Any, who: str) -> None:
+def require_white_box(target: Any, caller: str) -> None:
     """Pass if the target can be looked into.
 
     Raises:
@@ -135,6 +135,6 @@ def require_white_box(target: Any, who: str) -> None:
         isinstance(target, GivesLogits) and isinstance(target, GivesHead) and isinstance(target, GivesGradientNorms)
     ):
         raise InputError(
-            f"target: a torch module is needed (or a target with logits, head and gradient_norms), as {who} cannot be "
-            f"had without a look inside the network, got {type(target).__name__}"
+            f"target: a torch module is needed (or a target with logits, head and gradient_norms), as {caller} cannot "
+            f"be had without a look inside the network, got {type(target).__name__}"
         )

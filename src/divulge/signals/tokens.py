@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.targets.statistics import TokenStatistics
+from divulge.targets.token_statistics import TokenStatistics
 from divulge.validation import check_choice, check_instance, check_number
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def log_likelihood(stats: TokenStatistics) -> Floats:
     """Mean log-probability of the tokens: minus the logarithm of the perplexity (Yeom et al. 2018).
 
     Examples:
-        >>> from divulge.targets.statistics import TokenStatistics
+        >>> from divulge.targets.token_statistics import TokenStatistics
         >>> log_likelihood(TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0])))
         array([-2., nan])
     """
@@ -39,7 +39,7 @@ def token_probability(stats: TokenStatistics) -> Floats:
     """Geometric mean of the tokens' probabilities, one over the perplexity, in [0, 1]; what RMIA compares.
 
     Examples:
-        >>> from divulge.targets.statistics import TokenStatistics
+        >>> from divulge.targets.token_statistics import TokenStatistics
         >>> token_probability(TokenStatistics(np.array([0, 2]), np.array([9]), logp=np.log([0.5, 0.125])))
         array([0.25])
     """
@@ -50,7 +50,7 @@ def scaled_likelihood(stats: TokenStatistics) -> Floats:
     """``log(p / (1 - p))`` of that probability, which does not saturate where documents are learnt well.
 
     Examples:
-        >>> from divulge.targets.statistics import TokenStatistics
+        >>> from divulge.targets.token_statistics import TokenStatistics
         >>> scaled_likelihood(TokenStatistics(np.array([0, 1]), np.array([9]), logp=np.log([0.5])))
         array([0.])
     """
@@ -67,7 +67,7 @@ def min_k(stats: TokenStatistics, k: float = 0.2) -> Floats:
     """Mean log-probability of the least likely share ``k`` of the tokens, at least one (Shi et al. 2024, Min-K%).
 
     Examples:
-        >>> from divulge.targets.statistics import TokenStatistics
+        >>> from divulge.targets.token_statistics import TokenStatistics
         >>> min_k(TokenStatistics(np.array([0, 3]), np.array([9]), logp=np.array([-1.0, -3.0, -2.0])), k=0.67)
         array([-2.5])
     """
@@ -175,9 +175,9 @@ def get_signal(name: str) -> Callable[[TokenStatistics], Floats]:
 
 def all_signals(stats: TokenStatistics) -> dict[str, Floats]:
     """Every signal of one pass that the target's answers allow, by name."""
-    partial = ("log_likelihood", "zlib", "min_k")
-    whole = _check_statistics(stats).entropy is not None
-    return {name: signal(stats) for name, signal in SIGNALS.items() if name in partial or whole}
+    likelihood_signals = ("log_likelihood", "zlib", "min_k")
+    has_distribution = _check_statistics(stats).entropy is not None
+    return {name: signal(stats) for name, signal in SIGNALS.items() if name in likelihood_signals or has_distribution}
 
 
 def _check_statistics(stats: TokenStatistics, name: str = "stats") -> TokenStatistics:
@@ -197,14 +197,14 @@ def _require_statistic(stats: TokenStatistics, name: str) -> Floats:
 def _renyi_entropies(stats: TokenStatistics, alpha: float) -> Floats:
     order = check_number(alpha, "alpha", above=0, closed=True)
     if order not in _ORDERS:
-        known = ", ".join(f"{one:g}" for one in _ORDERS)
-        raise InputError(f"alpha: one of {known} is needed, got {order:g}")
+        orders = ", ".join(f"{order_value:g}" for order_value in _ORDERS)
+        raise InputError(f"alpha: one of {orders} is needed, got {order:g}")
     return _require_statistic(stats, _ORDERS[order])
 
 
-def _check_paired(stats: TokenStatistics, other: TokenStatistics, name: str) -> None:
-    if len(_check_statistics(stats)) != len(_check_statistics(other, name)):
-        raise InputError(f"{name}: {len(stats)} documents are needed, got {len(other)}")
+def _check_paired(stats: TokenStatistics, other_stats: TokenStatistics, name: str) -> None:
+    if len(_check_statistics(stats)) != len(_check_statistics(other_stats, name)):
+        raise InputError(f"{name}: {len(stats)} documents are needed, got {len(other_stats)}")
 
 
 def _mean_per_document(values: Floats, offsets: Ints) -> Floats:
@@ -218,8 +218,8 @@ def _mean_of_lowest(values: Floats, offsets: Ints, k: float) -> Floats:
     lengths = np.diff(offsets)
     document = np.repeat(np.arange(len(lengths)), lengths)
     # Written so that k = 0.2 of 10 tokens is 2 although 0.2 · 10 may come out a hair below.
-    take = np.minimum(np.maximum((lengths * k + 1e-9).astype(np.int64), 1), lengths)
+    n_lowest = np.minimum(np.maximum((lengths * k + 1e-9).astype(np.int64), 1), lengths)
     order = np.arange(len(values)) if k == 1 else np.lexsort((values, document))
-    kept = np.arange(len(values)) - np.repeat(offsets[:-1], lengths) < np.repeat(take, lengths)
-    total = np.bincount(document[kept], weights=values[order][kept], minlength=len(lengths))
-    return np.where(lengths > 0, total / np.maximum(take, 1), np.nan)
+    is_lowest = np.arange(len(values)) - np.repeat(offsets[:-1], lengths) < np.repeat(n_lowest, lengths)
+    total = np.bincount(document[is_lowest], weights=values[order][is_lowest], minlength=len(lengths))
+    return np.where(lengths > 0, total / np.maximum(n_lowest, 1), np.nan)

@@ -13,8 +13,8 @@ from divulge.errors import InputError
 from divulge.targets.endpoint import Endpoint
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
-from divulge.targets.skops import read_skops as read_skops
-from divulge.targets.weight_types import reject_quantised_weights
+from divulge.targets.skops_files import read_skops as read_skops
+from divulge.targets.torch_modules import reject_quantised_weights
 from divulge.validation import as_list, check_path, check_string, format_value
 
 if TYPE_CHECKING:
@@ -81,36 +81,36 @@ def load(
             cannot be imported, types that are not trusted, an adapter without its base.
     """
     if endpoint is not None:
-        _reject_options(base=base, dtype=dtype, bos=bos, factory=factory, why="a model behind an endpoint has none")
+        _reject_options(base=base, dtype=dtype, bos=bos, factory=factory, reason="a model behind an endpoint has none")
         return Endpoint(endpoint, model)
     path = check_path(Path(folder or ".") / check_string(model, "target.model"), "target.model")
     if path.is_dir() or (model.startswith("hf:") and not path.exists()):
-        more = {} if bos is None else {"bos": bos}
-        return folders.load_folder(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **more)
-    named = ":" in model and not path.exists()
-    if not named and not path.is_file():
+        options = {} if bos is None else {"bos": bos}
+        return folders.load_folder(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **options)
+    is_import_path = ":" in model and not path.exists()
+    if not is_import_path and not path.is_file():
         raise InputError(f"target.model: no such file or folder: {path} (and no 'module:callable' either)")
-    _reject_options(base=base, dtype=dtype, bos=bos, why=f"only Hugging Face folders have one, and {path} is none")
-    if named:
+    _reject_options(base=base, dtype=dtype, bos=bos, reason=f"only Hugging Face folders have one, and {path} is none")
+    if is_import_path:
         return adapt(_import_model(model, folder), outputs=outputs, device=device, labels_only=labels_only, names=names)
-    kind = path.suffix.lower()
-    if kind == ".safetensors":
+    suffix = path.suffix.lower()
+    if suffix == ".safetensors":
         return adapt(_load_safetensors(path, factory, folder), outputs=outputs, device=device)
-    if kind == ".skops":
+    if suffix == ".skops":
         trusted = [check_string(name, "trust") for name in as_list(trust, "trust")]
         return adapt(read_skops(path, trusted), outputs=outputs, device=device, names=names)
-    if kind == ".onnx":
+    if suffix == ".onnx":
         return _load_onnx(path, outputs)
     raise InputError(
         f"target.model: {path} cannot be loaded without running code from it: {_refusal_reason(path)}. What can: {SAFE}"
     )
 
 
-def _reject_options(why: str, **given: Any) -> None:
+def _reject_options(reason: str, **options: Any) -> None:
     """Pass if none of these was given."""
-    for key, value in given.items():
+    for key, value in options.items():
         if value is not None:
-            raise InputError(f"target.{key}: {why}")
+            raise InputError(f"target.{key}: {reason}")
 
 
 def _load_onnx(path: Path, outputs: str) -> GivesLogits:
@@ -142,12 +142,12 @@ def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
     """The factory's module with the weights of a file."""
     if factory is None:
         raise InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
-    read = tensors.load_file
-    make = imports.named(factory, "target.factory", folder).value if isinstance(factory, str) else factory
+    read_weights = tensors.load_file
+    build_module = imports.named(factory, "target.factory", folder).value if isinstance(factory, str) else factory
     with errors.user_code_errors(f"target.factory: {format_value(factory)}"):
-        module = make()
+        module = build_module()
     try:
-        weights = read(path)
+        weights = read_weights(path)
         reject_quantised_weights({name: str(value.dtype) for name, value in weights.items()}, module.state_dict())
         module.load_state_dict(weights)
     except Exception as error:
@@ -157,16 +157,20 @@ def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
 
 def _refusal_reason(path: Path) -> str:
     """Why a file of another kind is refused, by its content, whatever it is called."""
-    kind = _detect_file_type(path)
-    return f"a {kind} file {REFUSED[kind]}" if kind else f"its kind ({path.suffix or 'no ending'}) is not known here"
+    file_type = _detect_file_type(path)
+    return (
+        f"a {file_type} file {REFUSED[file_type]}"
+        if file_type
+        else f"its kind ({path.suffix or 'no ending'}) is not known here"
+    )
 
 
 def _detect_file_type(path: Path) -> str:
     """Which of `REFUSED`; empty for none of them."""
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return _detect_archive_type(archive.namelist())
-    with path.open("rb") as opened:
-        head = opened.read(8)
+    with path.open("rb") as file:
+        head = file.read(8)
     if head.startswith(b"\x89HDF"):
         return "HDF5"
     return "pickle" if head[:1] == b"\x80" or path.suffix.lower() in (".pkl", ".pickle", ".joblib", ".pth") else ""

@@ -12,7 +12,7 @@ import safetensors
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
-from divulge.targets.weight_types import reject_quantised_weights
+from divulge.targets.torch_modules import reject_quantised_weights
 from divulge.untrusted import LINES, panic_errors, read_untrusted
 from divulge.validation import check_choice, format_exception, format_value
 
@@ -35,7 +35,9 @@ else:
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 _MAX_PADDING = 1 << 24  # tokens that texts may be filled up to
-_MAX_COUNT = 10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
+_MAX_COUNT = (
+    10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
+)
 # Of a configuration, where a model comes from and how it was saved; the rest decides what it computes.
 _PROVENANCE_KEYS = frozenset({"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"})
 _COUNT_KEYS = ("layer", "expert", "label", "block", "head")
@@ -70,37 +72,37 @@ def load_pretrained(
     check_choice(dtype, "dtype", DTYPES)
     if not name.startswith("hf:") and not Path(name).is_dir():
         raise InputError(f"model: {format_value(name)} cannot be loaded: no such folder; hf:NAME is one on the hub")
-    where, _, revision = name.removeprefix("hf:").partition("@")
-    place: dict[str, Any] = {"revision": revision} if revision else {}
-    spread = {"device_map": "auto"} if device == "map" else {}
+    source, _, revision = name.removeprefix("hf:").partition("@")
+    revision_option: dict[str, Any] = {"revision": revision} if revision else {}
+    device_option = {"device_map": "auto"} if device == "map" else {}
     try:
-        _reject_adapters(where, place)
-        _reject_unsafe_config(where, place)
-        _reject_long_padding(tokenizer or where)
+        _reject_adapters(source, revision_option)
+        _reject_unsafe_config(source, revision_option)
+        _reject_long_padding(tokenizer or source)
         with hide_progress_bars():
             model, report = model_class.from_pretrained(
-                where,
+                source,
                 dtype=DTYPES[dtype],
                 use_safetensors=True,
                 trust_remote_code=False,
                 output_loading_info=True,
-                **place,
-                **spread,
+                **revision_option,
+                **device_option,
                 **options,
             )
         _reject_missing_weights(report["missing_keys"], lacks)
-        _reject_unscaled_weights(model, where)
+        _reject_unscaled_weights(model, source)
         with panic_errors("tokenizer"):
-            words = tokenizer_class.from_pretrained(
-                tokenizer or where, trust_remote_code=False, **({} if tokenizer else place)
+            tokenizer_object = tokenizer_class.from_pretrained(
+                tokenizer or source, trust_remote_code=False, **({} if tokenizer else revision_option)
             )
-            _reject_empty_tokenizer(words)
+            _reject_empty_tokenizer(tokenizer_object)
         if device != "map":
             cuda = torch.cuda.is_available()
             model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
     except Exception as error:  # whatever transformers raises on files that are damaged or missing
         raise InputError(f"model: {format_value(name)} cannot be loaded: {format_exception(error)}") from None
-    return model.eval(), words
+    return model.eval(), tokenizer_object
 
 
 @contextlib.contextmanager
@@ -115,27 +117,27 @@ def hide_progress_bars() -> Generator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _reject_adapters(where: str, place: Mapping[str, Any]) -> None:
+def _reject_adapters(source: str, revision_option: Mapping[str, Any]) -> None:
     """Beside a model, transformers looks for an adapter, and reads it in ways that are not safe.
 
     Raises:
         ValueError: there is one.
     """
-    if transformers_utils.find_adapter_config_file(where, **place) is not None:
+    if transformers_utils.find_adapter_config_file(source, **revision_option) is not None:
         raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
 
 
-def _reject_unsafe_config(where: str, place: Mapping[str, str]) -> None:
+def _reject_unsafe_config(source: str, revision_option: Mapping[str, str]) -> None:
     """A configuration can name compiled code on the hub, which transformers would fetch and run, or endless layers.
 
     Raises:
         ValueError: it does.
     """
-    waiting: list[Any] = [transformers.PretrainedConfig.get_config_dict(where, **place)[0]]
-    while waiting:
-        for key, value in waiting.pop().items():
+    pending: list[Any] = [transformers.PretrainedConfig.get_config_dict(source, **revision_option)[0]]
+    while pending:
+        for key, value in pending.pop().items():
             if isinstance(value, dict):
-                waiting.append(value)
+                pending.append(value)
             if "implementation" in key and "/" in str(value):
                 raise ValueError(f"its configuration asks for code from the hub ({key}: {value!r})")
             size = len(value) if isinstance(value, dict | list) else value
@@ -153,7 +155,7 @@ def _reject_missing_weights(missing: Sequence[str], lacks: Sequence[str]) -> Non
         raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
 
 
-def _reject_unscaled_weights(model: Any, where: str) -> None:
+def _reject_unscaled_weights(model: Any, source: str) -> None:
     """Integers in a file are quantised weights; without their scales, which transformers then ignores, they are noise.
 
     Raises:
@@ -161,39 +163,39 @@ def _reject_unscaled_weights(model: Any, where: str) -> None:
     """
     if getattr(model.config, "quantization_config", None) is not None:
         return  # transformers reads the scales
-    own = model.state_dict()
-    for path in sorted(Path(where).glob("*.safetensors")) if Path(where).is_dir() else ():
-        with safetensors.safe_open(path, framework="pt") as held:
-            kinds = {name: held.get_slice(name).get_dtype() for name in held.keys()}  # noqa: SIM118 - no dictionary
-        reject_quantised_weights(kinds, own)
+    parameters = model.state_dict()
+    for path in sorted(Path(source).glob("*.safetensors")) if Path(source).is_dir() else ():
+        with safetensors.safe_open(path, framework="pt") as file:
+            stored_types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 - no dictionary
+        reject_quantised_weights(stored_types, parameters)
 
 
-def _reject_long_padding(where: str) -> None:
+def _reject_long_padding(source: str) -> None:
     """A tokenizer may ask that every text is filled up to so many tokens that the process is ended for want of memory.
 
     Raises:
         ValueError: it does.
     """
-    path = Path(where) / "tokenizer.json"
+    path = Path(source) / "tokenizer.json"
     if not path.is_file():
         return
     content = json.loads(read_untrusted(path, limit=LINES))
-    waiting: list[Any] = [content.get("padding"), content.get("truncation")] if isinstance(content, dict) else []
-    while waiting:
-        value = waiting.pop()
+    pending: list[Any] = [content.get("padding"), content.get("truncation")] if isinstance(content, dict) else []
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict):
-            waiting += value.values()
+            pending += value.values()
         elif isinstance(value, int) and value > _MAX_PADDING:
             raise ValueError(f"tokenizer.json asks for texts of {value:,} tokens (at most {_MAX_PADDING:,})")
 
 
-def _reject_empty_tokenizer(words: Any) -> None:
+def _reject_empty_tokenizer(tokenizer_or_processor: Any) -> None:
     """Where a folder holds no tokenizer, transformers makes one up, of special tokens alone.
 
     Raises:
         ValueError: it did.
     """
-    tokenizer = getattr(words, "tokenizer", words)
+    tokenizer = getattr(tokenizer_or_processor, "tokenizer", tokenizer_or_processor)
     if not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
         raise ValueError("it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)")
 
@@ -217,15 +219,15 @@ def weights_digest(model: Any) -> str:
     That a model came from the hub says nothing of its weights: it may have been trained since, or wear an adapter.
     Only of weights that are left on disk is the revision all that is known.
     """
-    used = {name: value for name, value in model.config.to_dict().items() if name not in _PROVENANCE_KEYS}
-    total = hashlib.sha256(json.dumps(used, sort_keys=True, default=repr).encode())
+    config = {name: value for name, value in model.config.to_dict().items() if name not in _PROVENANCE_KEYS}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
     for name, value in sorted(model.state_dict().items()):
-        total.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
+        digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
         if value.is_meta:
-            total.update(str(getattr(model.config, "_commit_hash", None)).encode())
+            digest.update(str(getattr(model.config, "_commit_hash", None)).encode())
         else:
-            total.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
-    return total.hexdigest()
+            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def tokenizer_digest(tokenizer: Any) -> str:

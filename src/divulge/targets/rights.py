@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from divulge import errors, lazy
+import numpy as np
+
+from divulge import errors, lazy, seeds, store
 from divulge.errors import InputError
-from divulge.targets import declared_outputs as out
-from divulge.targets.arrays import CallableTarget
+from divulge.targets import arrays as out
+from divulge.targets.arrays import PROBABILITY_FLOOR, CallableTarget
 from divulge.targets.estimators import SklearnTarget
-from divulge.targets.statistics import GivesTokens, TokenStatistics
-from divulge.validation import check_choice, check_instance, check_labels, format_value
+from divulge.targets.token_statistics import GivesTokens, TokenStatistics
+from divulge.validation import (
+    check_choice,
+    check_instance,
+    check_integer,
+    check_labels,
+    check_number,
+    format_value,
+    require_callable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from divulge.targets import modules
+    from divulge.targets import torch_modules
     from divulge.types import Array, Floats, Ints, Records
 else:
-    modules = lazy.module("divulge.targets.modules")
+    torch_modules = lazy.module("divulge.targets.torch_modules")
 
 
 @runtime_checkable
@@ -221,7 +231,7 @@ def adapt(
         return wrap_target(model)
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
     if "torch" in kinds and callable(model):
-        return modules.TorchTarget(model, outputs=outputs, device=device)
+        return torch_modules.TorchTarget(model, outputs=outputs, device=device)
     if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
         return SklearnTarget(model, names=names)
     if callable(model):
@@ -230,3 +240,147 @@ def adapt(
         f"target: {type(model).__name__} is neither a torch module, a scikit-learn classifier, a callable "
         f"nor an object with a method logits(records){' or labels(records)' if labels_only else ''}"
     )
+
+
+@dataclass
+class Metered:
+    """Counts the records a target is queried on, and refuses to go over a limit.
+
+    It grants exactly the rights of the target behind it.
+
+    Args:
+        target: the target to count for.
+        limit: greatest number of queries, or None.
+
+    Raises:
+        divulge.InputError: a call that would go over the limit (before it is made).
+
+    Examples:
+        >>> from divulge import Records
+        >>> from divulge.targets import CallableTarget, GivesGradients
+        >>> meter = Metered(CallableTarget(lambda x: x))
+        >>> meter.labels(Records([[0.0, 2.0], [3.0, 0.0]])), meter.queries, isinstance(meter, GivesGradients)
+        (array([1, 0]), 2, False)
+    """
+
+    target: Any
+    limit: int | None = None
+    queries: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.target = wrap_target(self.target)
+        if self.limit is not None:
+            check_integer(self.limit, "limit", least=0)
+        grant_rights(self, self.target, self._ask)
+
+    if TYPE_CHECKING:  # given by `grant`, where the target has them
+
+        def logits(self, records: Records) -> Floats:
+            """The target's logits, counted."""
+            ...
+
+    def _ask(self, right: str, records: Records) -> Any:
+        self._count(records)
+        return getattr(self.target, right)(records)
+
+    def _count(self, records: Records) -> None:
+        if self.limit is not None and self.queries + len(records) > self.limit:
+            raise InputError(
+                f"limit: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are requested"
+            )
+        self.queries += len(records)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """A target whose probabilities are rounded to ``decimals`` places before anyone sees them.
+
+    Examples:
+        >>> from divulge import Records
+        >>> from divulge.targets import CallableTarget
+        >>> inner = CallableTarget(lambda x: [[0.123, 0.877]], outputs="probabilities")
+        >>> np.exp(Rounded(inner, decimals=1).logits(Records([[0.0]])))
+        array([[0.1, 0.9]])
+    """
+
+    target: GivesLogits
+    decimals: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", wrap_target(require_callable(self.target, "target", "logits")))
+        check_integer(self.decimals, "decimals", least=0, most=300)
+
+    def logits(self, records: Records) -> Floats:
+        """Logarithms of the rounded probabilities."""
+        return np.log(np.maximum(np.round(_softmax(self.target.logits(records)), self.decimals), PROBABILITY_FLOOR))
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """A target that adds Gaussian noise to its logits; the same record always gets the same noise.
+
+    (Noise drawn afresh for every query could be averaged away.)
+
+    Args:
+        target: the target behind.
+        scale: standard deviation of the noise.
+        seed: of the noise.
+    """
+
+    target: GivesLogits
+    scale: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", wrap_target(require_callable(self.target, "target", "logits")))
+        check_number(self.scale, "scale", above=0.0, below=1e300, closed=True)
+        check_integer(self.seed, "seed", least=0)
+
+    def logits(self, records: Records) -> Floats:
+        """Logits with the noise that belongs to each record."""
+        logits = self.target.logits(records)
+        noise = [
+            seeds.generator(self.seed, "noise", int(store.digest(np.asarray(x))[:12], 16)).normal(size=logits.shape[1])
+            for x in records.x
+        ]
+        return logits + self.scale * np.stack(noise)
+
+
+def _softmax(logits: Floats) -> Floats:
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class FramedTarget:
+    """Give a target data frames also where an attack made records of numbers alone (moved, or completed).
+
+    It grants exactly the rights of the target behind it.
+
+    Args:
+        target: the target behind.
+        like: a record with the columns, types and encoding of the audit's.
+
+    Raises:
+        divulge.InputError: records without a frame where a column holds free text, which numbers cannot stand for.
+    """
+
+    target: Any
+    like: Records
+
+    def __post_init__(self) -> None:
+        grant_rights(self, self.target, self._ask)
+
+    def _ask(self, right: str, records: Records) -> Any:
+        return getattr(self.target, right)(self._with_frame(records))
+
+    def _with_frame(self, records: Records) -> Records:
+        encoder = self.like.encoder
+        if records.table is not None or encoder is None or self.like.table is None:
+            return records
+        if free := [column.name for column in encoder.columns if column.measure == "text"]:
+            raise InputError(
+                f"recipes: this one moves or completes records, which is not defined for free text (column {free[0]!r})"
+            )
+        framed = self.like[np.zeros(len(records), dtype=np.int64)].with_values(records.x)
+        return framed if records.y is None else framed.with_labels(records.y, records.class_names)

@@ -13,29 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from divulge import errors, lazy, networks, people, seeds, store
 from divulge.errors import InputError
-from divulge.references import fitting, keys, next_token
+from divulge.references import fitting, pool
 from divulge.references.engines import Placement
-from divulge.references.jobs import LocalEngine, Job, Task, Tick, TrainedModel, output_only_model, stored_outputs
-from divulge.references.loop import DivergedError
-from divulge.targets import adapters, text, token_spans
-from divulge.targets.pretrained import weights_digest, tokenizer_digest
-from divulge.targets.text import CausalLM
+from divulge.references.jobs import Job, LocalEngine, Task, Tick, TrainedModel, output_only_model, stored_outputs
+from divulge.references.network_training import DivergedError
+from divulge.targets import folders, language_models, token_statistics
+from divulge.targets.language_models import CausalLM
+from divulge.targets.pretrained import tokenizer_digest, weights_digest
 from divulge.types import Array, Floats, Ints, Records
 from divulge.validation import check_instance
 
 if TYPE_CHECKING:
     import peft
 
-    from divulge.references.predictions import Trained
+    from divulge.references.estimators import FineTuneSettings
+    from divulge.references.jobs import Trained
     from divulge.references.progress import Progress
     from divulge.references.splits import Splits
-    from divulge.references.tuning import FineTuneSettings
     from divulge.types import Bools
 else:
     peft = lazy.module("peft")
+
 
 _MAX_GRADIENT_NORM = 1.0  # gradients are clipped to it, as the usual trainers do
 _EXECUTION = ("base", "count", "engine", "device", "workers")
@@ -58,7 +60,7 @@ class LoadedFineTune:
         self._hold(_load_base(self.config))
 
     def _hold(self, base: CausalLM) -> None:
-        longest = text.context_length(base.model)
+        longest = language_models.context_length(base.model)
         if self.config.length is not None and self.config.length > longest:
             raise InputError(f"length: the base takes at most {longest} tokens, got {self.config.length}")
         object.__setattr__(self, "base", base)
@@ -99,7 +101,9 @@ class LoadedFineTune:
         if not config.count:
             raise InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
         work = fitting.TrainingRequest(records, splits, tuple(observe), None, 0, pool, out, progress)
-        return fitting.fit_references(DocumentLearner(self), work, config.count, seed, Placement(config.engine, config.workers))
+        return fitting.fit_references(
+            DocumentLearner(self), work, config.count, seed, Placement(config.engine, config.workers)
+        )
 
     def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
         """See `FineTune.one`."""
@@ -134,20 +138,23 @@ class LoadedFineTune:
 
         None where there is none, or where one of the two does not show where its tokens end.
         """
-        own = getattr(target, "tokenizer", None)
-        if own is None or tokenizer_digest(own) == tokenizer_digest(self.base.tokenizer):
+        tokenizer = getattr(target, "tokenizer", None)
+        if tokenizer is None or tokenizer_digest(tokenizer) == tokenizer_digest(self.base.tokenizer):
             return None
         for row, record in enumerate(records):
-            pair = [token_spans.token_ends(model, record) for model in (target, self.base)]
-            if None not in pair and pair[0] != pair[1]:
-                return row, next((at for at, (one, other) in enumerate(zip(*pair, strict=False)) if one != other), 0)
+            ends = [token_statistics.token_ends(model, record) for model in (target, self.base)]
+            if None not in ends and ends[0] != ends[1]:
+                return row, next(
+                    (position for position, (end, base_end) in enumerate(zip(*ends, strict=False)) if end != base_end),
+                    0,
+                )
         return None
 
     def tokenised(self, records: Sequence[str]) -> list[list[list[int]]]:
         """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""
         longest = self.config.length or int(self.base.length or 0)
         return [
-            [part for ids in self.base.encoded(people.documents(record)) for part in next_token.split_stretches(ids, longest)]
+            [part for ids in self.base.encoded(people.documents(record)) for part in split_stretches(ids, longest)]
             for record in records
         ]
 
@@ -155,16 +162,16 @@ class LoadedFineTune:
         """A copy of the base, fine-tuned on the stretches of documents.
 
         Raises:
-            divulge.references.loop.DivergedError: NaN or infinity in the loss.
+            divulge.references.network_training.DivergedError: NaN or infinity in the loss.
         """
         stretches = [stretch for document in documents for stretch in document]
         # Dropout and the adapters' first weights are drawn from torch's own generators.
-        where = self.base.model.device
-        with networks.randomness(seeds.derive_seed(seed, "fine-tune"), where), networks.one_thread():
+        device = self.base.model.device
+        with networks.randomness(seeds.derive_seed(seed, "fine-tune"), device), networks.one_thread():
             model = self._copy()
             _train_epochs(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
         if self.config.lora is not None:
-            model = adapters.merge_adapter(model)
+            model = folders.merge_adapter(model)
         return replace(self.base, model=model.to(self.base.model.dtype).eval(), name=f"{self.base.name}, fine-tuned")
 
     def _copy(self) -> Any:
@@ -198,8 +205,12 @@ class DocumentLearner:
     def settings(self) -> dict[str, str]:
         """The configuration, field by field, and the base."""
         config = self.opened.config
-        told = {one.name: repr(getattr(config, one.name)) for one in fields(config) if one.name not in _EXECUTION}
-        return told | {"base": f"{self.opened.base.name} ({self.opened.digest[:16]})"}
+        settings = {
+            setting.name: repr(getattr(config, setting.name))
+            for setting in fields(config)
+            if setting.name not in _EXECUTION
+        }
+        return settings | {"base": f"{self.opened.base.name} ({self.opened.digest[:16]})"}
 
     def width(self, records: Records, classes: int | None) -> int:
         """No classes."""
@@ -226,18 +237,23 @@ class DocumentLearner:
         steps = sum(
             config.epochs * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size) for job in jobs
         )
-        few = [documents[row] for row in jobs[0].rows[: _TRIAL_BATCHES * config.batch_size]]
+        trial_documents = [documents[row] for row in jobs[0].rows[: _TRIAL_BATCHES * config.batch_size]]
         began = time.perf_counter()
-        self.opened.brief().tuned(few, 0, lambda share: None)
+        self.opened.brief().tuned(trial_documents, 0, lambda share: None)
         return "serial", steps * (time.perf_counter() - began) / _TRIAL_BATCHES, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Digest of base, tokenizer, settings, documents, subset, seed and what is observed."""
         base = self.opened.base
-        observed = [keys.digest_records(records, labelled=False) for records in task.observe]
-        asked = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
-        parts = (keys.ARITHMETIC_VERSION, torch.__version__, self.opened.digest, sorted(map(str, asked.items())))
-        settings = {name: told for name, told in self.settings().items() if name != "base"}
+        observed = [pool.digest_records(records, labelled=False) for records in task.observe]
+        base_settings = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
+        parts = (
+            pool.ARITHMETIC_VERSION,
+            torch.__version__,
+            self.opened.digest,
+            sorted(map(str, base_settings.items())),
+        )
+        settings = {name: value for name, value in self.settings().items() if name != "base"}
         return store.digest(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
@@ -270,9 +286,9 @@ class DocumentLearner:
 
 def _with_settings(opened: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
     """The same base under other settings."""
-    made = copy.copy(opened)
-    object.__setattr__(made, "config", config)
-    return made
+    loaded = copy.copy(opened)
+    object.__setattr__(loaded, "config", config)
+    return loaded
 
 
 def _load_base(config: FineTuneSettings) -> CausalLM:
@@ -288,7 +304,9 @@ def _require_texts(records: Records) -> list[str]:
     return list(records.x)
 
 
-def _train_epochs(model: Any, stretches: Sequence[list[int]], config: FineTuneSettings, rng: np.random.Generator, tick: Tick) -> None:
+def _train_epochs(
+    model: Any, stretches: Sequence[list[int]], config: FineTuneSettings, rng: np.random.Generator, tick: Tick
+) -> None:
     """The loop: AdamW on batches of nearly equal length.
 
     Raises:
@@ -301,20 +319,20 @@ def _train_epochs(model: Any, stretches: Sequence[list[int]], config: FineTuneSe
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_factor(config, step, total))
-    lesson = next_token.NextTokenLoss.of(model)
+    loss_function = NextTokenLoss.of(model)
     model.train()
-    done = 0
+    steps_done = 0
     for _ in range(config.epochs):
-        for batch in next_token.batch_stretches(stretches, config.batch_size, rng):
-            loss = lesson(batch)
+        for batch in batch_stretches(stretches, config.batch_size, rng):
+            loss = loss_function(batch)
             norm = torch.nn.utils.clip_grad_norm_(weights, _MAX_GRADIENT_NORM)
             if not (math.isfinite(loss) and math.isfinite(norm.item())):
                 raise DivergedError
             optimizer.step()
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
-            done += 1
-        tick(done / total)
+            steps_done += 1
+        tick(steps_done / total)
 
 
 def _rate_factor(config: FineTuneSettings, step: int, total: int) -> float:
@@ -326,3 +344,71 @@ def _rate_factor(config: FineTuneSettings, step: int, total: int) -> float:
     if config.schedule == "constant":
         return 1.0
     return 1.0 - share if config.schedule == "linear" else (1.0 + math.cos(math.pi * share)) / 2.0
+
+
+_JITTER = 5.0  # tokens by which lengths are blurred, so that no two epochs have the same batches
+_LOGITS = 1 << 20  # held at a time: on a CPU they stay in its cache
+
+
+def split_stretches(ids: Sequence[int], longest: int) -> list[list[int]]:
+    """Tokens cut into stretches; each after the first begins with the last token of the one before."""
+    pieces = [list(ids[start : start + longest]) for start in range(0, max(len(ids) - 1, 0), longest - 1)]
+    return [stretch for stretch in pieces if len(stretch) > 1]
+
+
+def batch_stretches(pieces: Sequence[list[int]], size: int, rng: np.random.Generator) -> Iterator[list[list[int]]]:
+    """Stretches of nearly equal length together, so that little is padding, in a new order each time."""
+    length = np.array([len(ids) for ids in pieces]) + rng.normal(0, _JITTER, len(pieces))
+    order = np.argsort(length, kind="stable")
+    starts = rng.permutation(np.arange(0, len(order), size))
+    for start in starts:
+        yield [pieces[row] for row in order[start : start + size]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NextTokenLoss:
+    """Adds the gradients of a batch: cross-entropy of the next token, averaged over the tokens of the batch.
+
+    The logits of a large vocabulary are most of what a batch takes, so they are made and used up some at a time, where
+    the model's output layer can be asked by itself.
+
+    Args:
+        model: what is trained; an adapted one too.
+        inner: the same model without adapters around it, if its output layer can be asked by itself; else None.
+    """
+
+    model: Any
+    inner: Any
+
+    @classmethod
+    def of(cls, model: Any) -> NextTokenLoss:
+        """A lesson for a model, which is not yet in training mode."""
+        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+        return cls(model, inner if language_models.has_separate_head(inner) else None)
+
+    def __call__(self, batch: Sequence[Sequence[int]]) -> float:
+        """Add the gradients of a batch and give its loss; padding stands on the right."""
+        width, device = max(map(len, batch)), self.model.device
+        ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in batch], device=device)
+        attention_mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch], device=device)
+        positions = attention_mask[:, 1:].bool()
+        targets = ids[:, 1:][positions]
+        inputs = {"input_ids": ids, "attention_mask": attention_mask, "use_cache": False}
+        if self.inner is None:
+            loss = functional.cross_entropy(self.model(**inputs).logits[:, :-1][positions].float(), targets)
+            loss.backward()
+            return loss.item()
+        return self._by_parts(self.inner.base_model(**inputs).last_hidden_state[:, :-1][positions], targets)
+
+    def _by_parts(self, hidden: torch.Tensor, targets: torch.Tensor) -> float:
+        head = self.inner.get_output_embeddings()
+        hidden_leaf, total = hidden.detach().requires_grad_(), 0.0
+        size = max(_LOGITS // head.weight.shape[0], 1)
+        for rows, block_targets in zip(hidden_leaf.split(size), targets.split(size), strict=True):
+            logits = language_models.finish_logits(self.inner, head(rows)).float()
+            loss = functional.cross_entropy(logits, block_targets, reduction="sum") / len(targets)
+            loss.backward()
+            total += loss.item()
+        if hidden.requires_grad:  # adapters may sit in the output layer alone
+            hidden.backward(hidden_leaf.grad)
+        return total

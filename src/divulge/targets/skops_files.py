@@ -1,8 +1,4 @@
-"""Trees that came in a file: scikit-learn's compiled code follows their indices without looking, so we look first.
-
-An index out of range reads (and, in gradient boosting, writes) memory that is not the model's; a cycle never ends.
-scikit-learn checks neither, see its pull request 34558.
-"""
+"""scikit-learn models in skops files: built from types that are trusted, and looked at before they are asked."""
 
 from __future__ import annotations
 
@@ -14,13 +10,84 @@ from sklearn.ensemble._forest import BaseForest
 from sklearn.ensemble._gb import BaseGradientBoosting
 from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 from sklearn.tree import BaseDecisionTree
+from skops import io as skops_io
 
+from divulge import errors, store
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from divulge.types import Array
+
+
+# What scikit-learn's classifiers are made of beside the estimators and arrays that skops trusts itself: plain Python
+# objects, functions without side effects, and the trees, whose content `forests` looks at.
+TRUSTED = (
+    "functools.partial",
+    "numpy.dtype",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.feature_selection._univariate_selection.chi2",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels.CompoundKernel",
+    "sklearn.gaussian_process.kernels.ConstantKernel",
+    "sklearn.gaussian_process.kernels.DotProduct",
+    "sklearn.gaussian_process.kernels.Exponentiation",
+    "sklearn.gaussian_process.kernels.Hyperparameter",
+    "sklearn.gaussian_process.kernels.Matern",
+    "sklearn.gaussian_process.kernels.Product",
+    "sklearn.gaussian_process.kernels.RBF",
+    "sklearn.gaussian_process.kernels.RationalQuadratic",
+    "sklearn.gaussian_process.kernels.Sum",
+    "sklearn.gaussian_process.kernels.WhiteKernel",
+    "sklearn.impute._iterative.IterativeImputer",
+    "sklearn.impute._iterative._ImputerTriplet",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.multiclass._ConstantPredictor",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
+    "sklearn.utils.validation.check_array",
+)
+
+
+def read_skops(path: Path, trust: Sequence[str] = ()) -> Any:
+    """The estimator in a skops file.
+
+    Args:
+        path: the file.
+        trust: full names of further types it may be built from.
+
+    Raises:
+        divulge.InputError: a damaged file, types that are not trusted (all are named), trees that cannot be followed.
+        divulge.MissingExtraError: skops is not installed.
+    """
+    name = f"target.model: {path}"
+    store.fits(path, name)
+    try:
+        untrusted_types = sorted(set(skops_io.get_untrusted_types(file=path)) - {*TRUSTED, *trust})
+        model = None if untrusted_types else skops_io.load(path, trusted=[*TRUSTED, *trust])
+    except errors.MissingExtraError:
+        raise
+    except Exception as error:  # of skops, NumPy or scikit-learn on what they were given
+        raise InputError(f"{name}: not a readable skops file ({error})") from None
+    if untrusted_types:
+        raise InputError(
+            f"{name} asks for types that are not trusted: {', '.join(untrusted_types)}. Building them may run code, or "
+            "crash; if you made the file, or know what they do, name them: "
+            f"trust=[{', '.join(map(repr, untrusted_types))}], in a plan or as --trust"
+        )
+    check_trees(model, name)
+    return model
+
 
 _LEAF = -1
 
@@ -51,15 +118,15 @@ def check_trees(model: Any, name: str) -> None:
 
 def _components(model: Any) -> Iterator[Any]:
     """Everything that ``model`` is made of, itself first."""
-    seen: set[int] = set()
-    waiting = [model]
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen or isinstance(part, str | bytes | int | float | type):
+    visited: set[int] = set()
+    pending = [model]
+    while pending:
+        part = pending.pop()
+        if id(part) in visited or isinstance(part, str | bytes | int | float | type):
             continue
-        seen.add(id(part))
+        visited.add(id(part))
         yield part
-        waiting += _children(part)
+        pending += _children(part)
 
 
 def _children(part: Any) -> list[Any]:
@@ -104,8 +171,8 @@ def _check_boosting(model: Any) -> None:
     for tree in model.estimators_.ravel():
         _check_tree(tree, features)
         _require(tree.tree_.n_outputs * tree.tree_.max_n_classes == 1, "a tree of several values")
-    begun = model._raw_predict_init(np.zeros((1, features), np.float32))
-    _require(begun.shape[1] == model.estimators_.shape[1], "a different number of trees per step than of classes")
+    initial = model._raw_predict_init(np.zeros((1, features), np.float32))
+    _require(initial.shape[1] == model.estimators_.shape[1], "a different number of trees per step than of classes")
 
 
 def _check_histogram(model: Any) -> None:
@@ -129,12 +196,12 @@ def _check_histogram(model: Any) -> None:
 def _check_nodes(inner: Array, left: Array, right: Array, feature: Array, features: int) -> None:
     """Children stand behind their parent, as training leaves them: so every path ends, and inside the tree."""
     _require(len(inner) >= 1, "a tree without nodes")
-    at = np.flatnonzero(inner)
-    for child in (left[at].astype(np.int64), right[at].astype(np.int64)):
-        _require(((child > at) & (child < len(inner))).all(), "a child that does not come after its parent")
-    _require(((feature[at] >= 0) & (feature[at] < features)).all(), "a feature out of range")
+    parents = np.flatnonzero(inner)
+    for child in (left[parents].astype(np.int64), right[parents].astype(np.int64)):
+        _require(((child > parents) & (child < len(inner))).all(), "a child that does not come after its parent")
+    _require(((feature[parents] >= 0) & (feature[parents] < features)).all(), "a feature out of range")
 
 
-def _require(holds: Any, otherwise: str) -> None:
-    if not holds:
-        raise ValueError(otherwise)
+def _require(condition: Any, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
