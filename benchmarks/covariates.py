@@ -34,8 +34,12 @@ def before(scores, members, texts):
     audit = scored(scores, members, fpr=(0.05,))
     if texts is not None and texts.signs:
         return "split is confounded", "undecided"
-    owed = () if texts is None else texts.owed_to_length(1 - judging.at_once(audit))
-    seen = [one for one in judging.claims(judging.scopes(audit)[0], audit.fpr, judging.at_once(audit)) if one.leak]
+    owed = () if texts is None else texts.owed_to_length(1 - judging.simultaneous_confidence(audit))
+    seen = [
+        one
+        for one in judging.test_statistics(judging.scopes(audit)[0], audit.fpr, judging.simultaneous_confidence(audit))
+        if one.leak
+    ]
     answer = audit.verdict.answer
     if seen and all(one.recipe in owed for one in seen):
         answer = "split is confounded"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from divulge.auditing.findings import FALSE_ALARM
+from divulge.auditing.findings import CONTROL_FALSE_ALARM
 from divulge.decisions import controls, knockoff
 from divulge.identification import identify, realised
 
@@ -53,8 +53,8 @@ def alarms(quick):
     for name, draw in SHAPES.items():
         for n, h in ((5, 3), (500, 5), (20, 500), (500, 300)):
             p = np.array([controls.exchangeability(draw(rng, n), draw(rng, h)).p_value for _ in range(runs)])
-            rows.append((name, n, h, rate(p <= 0.05), f"{np.mean(p <= FALSE_ALARM):.4f}"))
-    columns = ("scores", "calibration", "holdout", "at .05", f"at {FALSE_ALARM}")
+            rows.append((name, n, h, rate(p <= 0.05), f"{np.mean(p <= CONTROL_FALSE_ALARM):.4f}"))
+    columns = ("scores", "calibration", "holdout", "at .05", f"at {CONTROL_FALSE_ALARM}")
     table(f"Exchangeability fails, {runs} runs of non-members alike", columns, rows)
 
     def blind():

@@ -169,7 +169,7 @@ def scoring(quick, name):
     from divulge.targets.language_models import CausalLM
 
     texts, every = corpus(2 if quick else 5)
-    tokenizer, model = language_demo._tokenizer(every, 8192), pythia(*SHAPES[name])
+    tokenizer, model = language_demo.train_tokenizer(every, 8192), pythia(*SHAPES[name])
     target = CausalLM(model, tokenizer)
     count = sum(len(tokenizer.encode(text)) for text in texts)
     work = {

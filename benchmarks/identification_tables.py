@@ -84,9 +84,7 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     pythons = {"this version": sys.executable} | ({"the other": options.against} if options.against else {})
-    print(
-        f"{options.rows:,} rows, {os.cpu_count()} cores; medians of {options.runs} runs in turns, after one of each\n"
-    )
+    print(f"{options.rows:,} rows, {os.cpu_count()} cores; medians of {options.runs} runs in turns, after one more\n")
     print("| files | version | wall s | processor s | peak MiB |\n|---|---|---|---|---|")
     for kind in options.kinds or KINDS:
         suffix = KINDS[kind][1]

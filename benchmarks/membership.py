@@ -24,12 +24,12 @@ import torch
 from torch import nn
 
 import divulge as dv
+from data_sets import DATA_SETS, DataSet
 from divulge import recipes, references, store
 from divulge.attacks import Need
-from divulge.evidence import Layout, Measurements, Models, features, of_logits
+from divulge.evidence import Layout, Measurements, Models, regression_features, signals_from_logits
 from divulge.signals import BoundaryDistance, classification
 from divulge.targets import Metered, TorchTarget
-from unseen_data import DATA_SETS, DataSet
 
 MODELS = 64
 BUDGETS = (0, 1, 2, 4, 8, 16, 64)
@@ -147,10 +147,10 @@ class Case:
         path = self.out / f"{self.key}-{self.seed}-target.npz"
         if not path.exists():
             logits = self.target.logits(self.records)
-            kept = dict(zip(SIGNALS, of_logits(logits, self.data.y, SIGNALS).T, strict=True))
+            kept = dict(zip(SIGNALS, signals_from_logits(logits, self.data.y, SIGNALS).T, strict=True))
             told = classification.one_hot_logits(logits.argmax(axis=1), logits.shape[1])
             for name in classification.LABELS_ENOUGH:
-                kept[name] = of_logits(told, self.data.y, (name,))[:, 0]
+                kept[name] = signals_from_logits(told, self.data.y, (name,))[:, 0]
             judged = np.arange(len(self.data.x) - self.size.population + self.size.population // 5)
             for recipe in recipes.label_recipes():
                 if recipe.signal_name not in kept and self.runs(recipe):
@@ -173,7 +173,7 @@ class Case:
             began = time.process_time()
             fitted = self.settings().fit(
                 lessons, splits, seed=self.seed, classes=int(self.data.y.max()) + 1,
-                observe=[self.records], signal=lambda logits, labels: of_logits(logits, labels, SIGNALS),
+                observe=[self.records], signal=lambda logits, labels: signals_from_logits(logits, labels, SIGNALS),
             )  # fmt: skip
             inside = np.zeros((self.most, len(self.data.x)), bool)
             inside[:, rows] = splits
@@ -196,7 +196,7 @@ class Case:
         if BOTH in kinds and not unseen:
             models[BOTH] = self.references(np.r_[asked, calibration], "both")
         raw = self.data.raw
-        seen = features(dv.Records(raw[rows], self.data.y[rows]), np.isin(rows, free), self.seed)
+        seen = regression_features(dv.Records(raw[rows], self.data.y[rows]), np.isin(rows, free), self.seed)
         return Measurements(
             {name: values[rows] for name, values in target.items() if values.ndim},
             Layout(len(asked), len(calibration), len(free)),
@@ -254,7 +254,7 @@ def searched(case: Case) -> None:
     if path.exists() or case.key not in SEARCHED:
         return
     records = case.records[case.candidates]
-    kept = {"loss": of_logits(case.target.logits(records), records.y, ("negative-loss",))[:, 0]}
+    kept = {"loss": signals_from_logits(case.target.logits(records), records.y, ("negative-loss",))[:, 0]}
     for queries in QUERIES:
         meter = Metered(case.target)
         kept[str(queries)] = BoundaryDistance(queries=queries, seed=case.seed).measure(meter, records)

@@ -22,7 +22,7 @@ import polars as pl
 
 from divulge.decisions import methods
 from divulge.dossier import Dossier
-from divulge.identification import decide, from_tables, score_files
+from divulge.identification import decision, from_tables, score_tables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import score_audits
@@ -57,9 +57,9 @@ def identification(out: Path, records: int) -> float:
     pl.DataFrame({"id": [f"other {i}" for i in range(others)], "loss": 3 + rng.normal(size=others)}).write_parquet(
         files[1]
     )
-    table = score_files.scan(files[:1], "candidates")
-    columns = score_files.resolve(table, ["loss:low"], id="id", text=None, truth="member")
-    policy = decide.Policy(0.05, methods.named("auto", decide.METHODS))
+    table = score_tables.scan_scores(files[:1], "candidates")
+    columns = score_tables.resolve_columns(table, ["loss:low"], id="id", text=None, truth="member")
+    policy = decision.Policy(0.05, methods.named("auto", decision.METHODS))
     begun = time.process_time()
     from_tables.run(files[:1], files[1:], out, from_tables.DecisionPlan(columns, policy))
     return time.process_time() - begun

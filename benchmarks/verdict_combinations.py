@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from divulge import evaluation
 from divulge.auditing.compare import gate
-from divulge.auditing.verdict import at_once
+from divulge.auditing.verdict import simultaneous_confidence
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import of_columns
 from score_audits import at_covariates, scored
@@ -81,7 +81,7 @@ def audited(cell: Cell, seed: int):
 def contradicted(audit) -> bool:
     """Whether a raw AUC shows a leak by itself."""
     raw = [audit[name].distinct for name in audit]
-    areas = [evaluation.auc(one.scores, one.members, at_once(audit)) for one in raw]
+    areas = [evaluation.auc(one.scores, one.members, simultaneous_confidence(audit)) for one in raw]
     return any(area.low > 0.5 or area.high < 0.5 for area in areas)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from divulge.auditing.compare import gate
-from divulge.auditing.nominal import realised
-from null_models import ANSWERS, audited
+from divulge.auditing.findings import realised_fpr
+from null_models import ANSWERS, INFORMED, audited
 from score_audits import KINDS, null, scored, sizes
 
 SIZES = ((1, 1), (1, 1000), (5, 5), (30, 30), (100, 10), (60, 60), (500, 120), (1000, 1000))
@@ -25,7 +25,7 @@ def models(runs: int) -> None:
     print("\n| answers | members / non-members | leak found | no leak found | too little data | confounded |")
     print("|---|---|---|---|---|---|")
     for m, n in MODEL_SIZES:
-        for kind in ANSWERS:
+        for kind in ANSWERS | INFORMED:
             answers = [audited(kind, m, n, seed).verdict.answer for seed in range(runs)]
             print(f"| {kind} | {m:,} / {n:,} | {' | '.join(shares(answers, 'split is confounded'))} |", flush=True)
 
@@ -48,7 +48,7 @@ def wrong(runs: int) -> None:
                 audit = null(rng, kind, m, n, 8)
                 broken += any(ruling.state == "broken" for ruling in gate(audit, POLICIES))
                 outcomes = [audit[name] for name in audit]
-                nulls = [realised(one.scores[~one.members], one.calibration, 0.1, tests=8) for one in outcomes]
+                nulls = [realised_fpr(one.scores[~one.members], one.calibration, 0.1, tests=8) for one in outcomes]
                 alarms += any(one.broken for one in nulls)
                 answers.append(audit.verdict.answer)
             cells = [f"{broken / runs:.3f}", *shares(answers), f"{alarms / runs:.3f}"]

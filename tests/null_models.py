@@ -13,6 +13,14 @@ ANSWERS = {
     "rounded": lambda x: np.round(x[:, :3]) - 4.0,
     "continuous": lambda x: x[:, :3],
 }
+# Models that are right more often than a constant answer, on records whose class the first column tells.
+INFORMED = {
+    "two-valued, right in 90 %": lambda x: np.where(x[:, :1] > 0.5, [[0.0, 3.0, 0.0]], [[2.0, 1.0, -3.0]]),
+    "rounded, right in 90 %": lambda x: np.column_stack(
+        [np.round(1 - 2 * x[:, 0]), np.round(2 * x[:, 0] - 1), x[:, 1] - 9]
+    ),
+    "continuous, right in 90 %": lambda x: np.column_stack([1 - 2 * x[:, 0], 2 * x[:, 0] - 1, x[:, 1] - 9]),
+}
 
 
 def audited(answer, m, n, seed, recipes=RECIPES):
@@ -20,10 +28,13 @@ def audited(answer, m, n, seed, recipes=RECIPES):
     rng = np.random.default_rng([m, n, seed])
 
     def records(count):
-        return dv.Records(rng.normal(size=(count, 3)), rng.choice(3, count, p=LABELS))
+        x, y = rng.normal(size=(count, 3)), rng.choice(3, count, p=LABELS)
+        if answer in INFORMED:
+            y = np.where(rng.random(count) < 0.1, y, x[:, 0] > 0.5)
+        return dv.Records(x, y)
 
     return dv.audit(
-        ANSWERS[answer],
+        (ANSWERS | INFORMED)[answer],
         members=records(m),
         nonmembers=records(n),
         population=records(1500),

@@ -9,7 +9,7 @@ from divulge import InputError, canaries, completion, evaluation, labels
 from divulge.decisions import controls, planning, sensitivity, usage
 from divulge.decisions.counts import Counts
 from divulge.extraction.passages import Cut
-from divulge.margin.geometry import least_margin
+from divulge.margin.membership import least_margin
 from divulge.regressors.bodies import TextBag
 from divulge.statistics.telling import telling
 

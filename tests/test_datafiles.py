@@ -12,7 +12,7 @@ import pytest
 import divulge as dv
 from divulge import plan
 from divulge.datafiles import FileLayout, read, read_labels, refuse_unlabelled, tables
-from divulge.identification import score_files
+from divulge.identification import score_tables
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
 
@@ -383,17 +383,17 @@ def test_a_data_set_saved_by_datasets_is_a_table_to_score_and_to_identify(tmp_pa
     frame = pl.DataFrame({"text": ["one", "two", "three"], "loss": [1.0, None, 3.0]})
     folder = saved(tmp_path / "all" / "train", frame, ("data-0.arrow", "data-1.arrow"))
     frame.write_ipc_stream(folder / "cache-1.arrow")  # what `datasets` computed from it later
-    table = score_files.scan([folder], "candidates")
+    table = score_tables.scan_scores([folder], "candidates")
     pieces = list(table.batches({"loss": "number", "text": "text"}, 2))
     assert [len(piece) for piece in pieces] == [2, 1, 2, 1]
     assert [text for piece in pieces for text in piece["text"]] == ["one", "two", "three"] * 2
     assert pieces[0]["loss"].to_list() == [1.0, None]
     (tmp_path / "all" / "dataset_dict.json").write_text("{}")
     with pytest.raises(dv.InputError, match="several data sets; name one of its folders: train"):
-        score_files.scan([tmp_path / "all"], "candidates")
+        score_tables.scan_scores([tmp_path / "all"], "candidates")
     (folder / "data-1.arrow").write_bytes(b"damaged")
     with pytest.raises(dv.InputError, match=r"candidates: .*data-1\.arrow"):
-        score_files.scan([folder], "candidates")
+        score_tables.scan_scores([folder], "candidates")
 
 
 def painted(folder, mode, size=(4, 3), start=0):

@@ -1,4 +1,4 @@
-"""The how-to page, the tutorials and the page of every method run as they stand."""
+"""The examples on the how-to page, the pages by role and the pages on methods run as they stand."""
 
 import re
 import shlex
@@ -10,7 +10,8 @@ from divulge import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
 METHODS = sorted((DOCS / "methods").glob("*.md"))
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+ROLES = sorted((DOCS / "roles").glob("*.md"))
+NAVIGATION = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
 
 
 def blocks(page):
@@ -38,23 +39,29 @@ def test_every_block_of_the_how_to_runs(capsys):
 
 @pytest.mark.parametrize("page", [page for page in METHODS if page.stem != "index"], ids=lambda page: page.stem)
 def test_the_formula_of_every_method_is_what_is_computed(page):
-    text = page.read_text(encoding="utf-8")
-    assert blocks(page)
-    assert all(part in text for part in ("**Assumes**", "**Fails**", "**Source"))
+    for method in methods_of(page):
+        assert "```python\n" in method
+        assert all(part in method for part in ("**Assumes**", "**Fails**", "**Source")), method.split("\n", 1)[0]
     ran(page)
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_every_tutorial_runs(page, tmp_path, monkeypatch):
+def methods_of(page):
+    """The section of each method: from one heading of the second level to the next."""
+    return re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.M)[1:]
+
+
+@pytest.mark.parametrize("page", ROLES, ids=lambda page: page.stem)
+def test_every_page_by_role_runs(page, tmp_path, monkeypatch):
     if page.stem == "torch":
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     ran(page)
-    assert f"tutorials/{page.name}" in (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert f"roles/{page.name}" in NAVIGATION
 
 
 def test_every_method_is_listed_and_stands_in_the_navigation():
-    listed = set(re.findall(r"\]\((\w+)\.md\)", (DOCS / "methods" / "index.md").read_text(encoding="utf-8")))
-    assert listed == {page.stem for page in METHODS} - {"index"}
-    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
-    assert all(f"methods/{page.name}" in navigation for page in METHODS)
+    index = (DOCS / "methods" / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| \[([^\]]+)\]\((\w+)\.md#", index, re.M))
+    pages = [page for page in METHODS if page.stem != "index"]
+    assert listed == {(method.split("\n", 1)[0], page.stem) for page in pages for method in methods_of(page)}
+    assert all(f"methods/{page.name}" in NAVIGATION for page in METHODS)

@@ -65,7 +65,7 @@ def resolves(name: str) -> bool:
 
 
 def references(cell: str) -> list[str]:
-    return re.findall(r"`((?:divulge|tests/|benchmarks/|examples/)[^`\s]*)`", cell)
+    return re.findall(r"`((?:divulge|tests/|papers/|benchmarks/|examples/)[^`\s]*)`", cell)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -89,7 +89,7 @@ class TestLedger:
             names = references(row[3])
             assert names or row[2] == "out of reach", row
             if row[2] == "source errs":
-                assert any(name.startswith("tests/") for name in names), row
+                assert any(name.startswith(("tests/", "papers/tests/")) for name in names), row
 
     def test_the_counts_are_those_of_the_table(self, page):
         counted = Counter(row[2] for row in rows(page))
@@ -100,6 +100,6 @@ class TestLedger:
 def test_a_name_that_does_not_exist_is_noticed():
     assert not exists("divulge.attacks.NoSuchAttack")
     assert not exists("tests/test_sources.py::no_such_test")
-    assert not exists("benchmarks/no_such.py")
+    assert not exists("papers/no_such.py")
     assert exists("divulge.attacks.LiRA.score")
     assert exists("tests/test_sources.py::TestLedger::test_each_row_is_whole")

@@ -64,10 +64,10 @@ class DropClasses:
         Raises:
             divulge.InputError: no labels, a class that no record has, or nothing left.
         """
-        y = _labels(records, "DropClasses")
+        y = _require_labels(records, "DropClasses")
         if absent := sorted(set(self.classes) - set(np.unique(y).tolist())):
             raise InputError(f"DropClasses.classes: {absent} are not among the records' classes; nothing to drop")
-        return _some(~np.isin(y, self.classes), "DropClasses")
+        return _check_some_left(~np.isin(y, self.classes), "DropClasses")
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """The records of other classes."""
@@ -98,7 +98,7 @@ class DropShare:
         Raises:
             divulge.InputError: no labels, or fewer than two classes.
         """
-        classes = np.unique(_labels(records, "DropShare"))
+        classes = np.unique(_require_labels(records, "DropShare"))
         if len(classes) < 2:
             raise InputError(f"DropShare: at least 2 classes are needed, got {len(classes)}")
         count = min(max(1, round(self.share * len(classes))), len(classes) - 1)
@@ -143,7 +143,7 @@ class KeepPerClass:
         Raises:
             divulge.InputError: no labels, or a class that no record has.
         """
-        y = _labels(records, "KeepPerClass")
+        y = _require_labels(records, "KeepPerClass")
         scarce = np.unique(y) if not self.classes else np.asarray(self.classes)
         kept = ~np.isin(y, scarce)
         for label in scarce.tolist():
@@ -197,20 +197,20 @@ class DropGroups:
             raise InputError(f"groups: {len(records)} names are needed (one per record), got shape {names.shape}")
         if absent := sorted(set(self.groups) - set(np.unique(names).tolist())):
             raise InputError(f"DropGroups.groups: no record is in {', '.join(absent)}; nothing to drop")
-        return _some(~np.isin(names, self.groups), "DropGroups")
+        return _check_some_left(~np.isin(names, self.groups), "DropGroups")
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """The records of other subgroups."""
         return records[self.mask(records, groups, seed)]
 
 
-def _labels(records: Records, name: str) -> Ints:
+def _require_labels(records: Records, name: str) -> Ints:
     if records.y is None:
         raise InputError(f"{name}: labelled records are needed, but there are no labels")
     return records.y
 
 
-def _some(kept: Bools, name: str) -> Bools:
+def _check_some_left(kept: Bools, name: str) -> Bools:
     if not kept.any():
         raise InputError(f"{name}: no record is left; the auditor must hold at least one class to learn from")
     return kept

@@ -86,10 +86,10 @@ def run(
     """
     network()  # says what is missing before anything is made
     with Dossier(out).writing(KIND, store.digest("demo", size, seed), overwrite=overwrite) as draft:
-        return _both(draft, seed, size, watching)
+        return _run_both_audits(draft, seed, size, watching)
 
 
-def _both(draft: Draft, seed: int, size: Size, watching: ProgressContext) -> tuple[Audit, Audit]:
+def _run_both_audits(draft: Draft, seed: int, size: Size, watching: ProgressContext) -> tuple[Audit, Audit]:
     records = fashion_mnist()
     order = seeds.generator(seed, "demo").permutation(len(records))
     inside = records[order[: size.members]]
@@ -97,7 +97,7 @@ def _both(draft: Draft, seed: int, size: Size, watching: ProgressContext) -> tup
     population = records[order[2 * size.members : 2 * size.members + size.population]]
     training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
     target = training.one(inside, seed=seeds.derive_seed(seed, "demo target"))
-    _keep(draft.path / "inputs", target, {"members": inside, "nonmembers": outside, "population": population})
+    _write_inputs(draft.path / "inputs", target, {"members": inside, "nonmembers": outside, "population": population})
     shared: dict[str, Any] = {
         "members": inside,
         "nonmembers": outside,
@@ -138,7 +138,7 @@ def _plan(size: Size, seed: int) -> dict[str, Any]:
     }
 
 
-def _keep(folder: Path, target: nn.Module, sets: dict[str, Records]) -> None:
+def _write_inputs(folder: Path, target: nn.Module, sets: dict[str, Records]) -> None:
     """Write target and records to where the plans look for them."""
     store.private(folder)
     store.write_bytes(folder / "target.safetensors", tensors.save(target.state_dict()))

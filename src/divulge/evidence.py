@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
 
 # More columns than this are reduced to their principal components before a regressor sees them.
-COMPONENTS = 48
+MAX_FEATURES = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +133,18 @@ class Measurements:
         beyond = self.layout.of_population if Need.POPULATION in needs else slice(0)
         tokens = self._tokens(models) if Need.TOKENS in needs else None
         return Evidence(
-            target=_rows(target, scored),
-            population=_rows(target, beyond),
-            references=_columns(references, scored),
-            population_references=_columns(references, beyond),
-            trained_on=_columns(trained_on, scored),
-            population_trained_on=_columns(trained_on, beyond),
-            features=_rows(features, scored),
-            population_features=_rows(features, beyond),
-            labels=_rows(labels, scored),
-            population_labels=_rows(labels, beyond),
-            tokens=_documents(tokens, scored),
-            population_tokens=_documents(tokens, beyond),
+            target=_copy_rows(target, scored),
+            population=_copy_rows(target, beyond),
+            references=_copy_columns(references, scored),
+            population_references=_copy_columns(references, beyond),
+            trained_on=_copy_columns(trained_on, scored),
+            population_trained_on=_copy_columns(trained_on, beyond),
+            features=_copy_rows(features, scored),
+            population_features=_copy_rows(features, beyond),
+            labels=_copy_rows(labels, scored),
+            population_labels=_copy_rows(labels, beyond),
+            tokens=_select_documents(tokens, scored),
+            population_tokens=_select_documents(tokens, beyond),
         )
 
     def _tokens(self, models: Models | None) -> TokenLogs | None:
@@ -155,24 +155,24 @@ class Measurements:
         return TokenLogs(self.tokens.offsets, self.tokens.target, references)
 
 
-def _documents(tokens: TokenLogs | None, at: slice) -> TokenLogs | None:
+def _select_documents(tokens: TokenLogs | None, at: slice) -> TokenLogs | None:
     """The documents at ``at``; None without any."""
     return None if tokens is None or at.stop == 0 else tokens.documents(at)
 
 
-def _rows(array: Array | None, at: slice) -> Array | None:
+def _copy_rows(array: Array | None, at: slice) -> Array | None:
     """A copy of the records at ``at``; None without any."""
     return None if array is None or not len(array[at]) else np.array(array[at])
 
 
-def _columns(matrix: Array | None, at: slice) -> Array | None:
+def _copy_columns(matrix: Array | None, at: slice) -> Array | None:
     """The same of what every model says of them; arrays mapped from disk stay there, where nobody can write."""
     if matrix is None or not matrix[:, at].shape[1]:
         return None
     return matrix[:, at] if isinstance(matrix, np.memmap) else np.array(matrix[:, at], order="C")
 
 
-def averaged(views: Sequence[Evidence], *, likelihood: bool) -> Evidence:
+def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence:
     """One signal averaged over several views of the same records (completions of their unknown values).
 
     Args:
@@ -180,7 +180,7 @@ def averaged(views: Sequence[Evidence], *, likelihood: bool) -> Evidence:
         likelihood: the logarithm of the mean of the exponentials, rather than the mean.
 
     Examples:
-        >>> averaged([Evidence([value]) for value in (0.0, 2.0)], likelihood=False).target
+        >>> average_evidence([Evidence([value]) for value in (0.0, 2.0)], likelihood=False).target
         array([1.])
     """
 
@@ -194,14 +194,14 @@ def averaged(views: Sequence[Evidence], *, likelihood: bool) -> Evidence:
     return replace(views[0], target=mean([view.target for view in views]), references=mean(kept) if kept else None)
 
 
-def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Floats:
+def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Floats:
     """Several classification signals at once, ``[n, len(signals)]``.
 
     Raises:
         divulge.InputError: a signal that needs labels where there are none.
 
     Examples:
-        >>> of_logits(np.array([[3.0, 1.0]]), np.array([0]), ("hinge", "top-two-gap"))
+        >>> signals_from_logits(np.array([[3.0, 1.0]]), np.array([0]), ("hinge", "top-two-gap"))
         array([[2., 2.]])
     """
     columns = []
@@ -216,7 +216,9 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
     return np.stack(columns, axis=1) if columns else np.empty((len(logits), 0))
 
 
-def answered(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]) -> tuple[Floats | None, Ints]:
+def query_target(
+    target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]
+) -> tuple[Floats | None, Ints]:
     """The target's logits, if it gives any, and the class it calls each record; it is asked once.
 
     Raises:
@@ -230,7 +232,7 @@ def answered(target: GivesLogits | GivesLabels, records: Records, signals: Seque
     raise InputError(f"target: {type(target).__name__} gives no logits, which {', '.join(signals)} read")
 
 
-def of_answers(
+def signals_from_answers(
     logits: Floats | None, told: Ints, labels: Ints | None, signals: Sequence[str], classes: int = 2
 ) -> Floats:
     """Several classification signals of what a target answered, ``[n, len(signals)]``.
@@ -242,11 +244,13 @@ def of_answers(
     """
     bare = classification.one_hot_logits(told, classes)
     tables = [bare if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
-    columns = [of_logits(table, labels, (name,)) for table, name in zip(tables, signals, strict=True)]
+    columns = [signals_from_logits(table, labels, (name,)) for table, name in zip(tables, signals, strict=True)]
     return np.hstack(columns) if columns else np.empty((len(told), 0))
 
 
-def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2) -> Floats:
+def target_signals(
+    target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2
+) -> Floats:
     """Several signals of a classifier at once, ``[n, len(signals)]``; it is asked for outputs once.
 
     For signals of its inside (`divulge.signals.internals`) it is looked into.
@@ -257,19 +261,19 @@ def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequ
     Examples:
         >>> from divulge.targets import CallableTarget
         >>> target = CallableTarget(lambda x: np.array([[0.0, 2.0]]))
-        >>> of_target(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
+        >>> target_signals(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
         array([[0.88, 1.  ]])
     """
     if inside := [name for name in signals if name in internals.SIGNALS]:
         seen = dict(zip(inside, internals.measure(target, records, inside).T, strict=True))
         others = [name for name in signals if name not in seen]
-        seen |= dict(zip(others, of_target(target, records, others, classes).T, strict=True)) if others else {}
+        seen |= dict(zip(others, target_signals(target, records, others, classes).T, strict=True)) if others else {}
         return np.stack([seen[name] for name in signals], axis=1)
-    logits, told = answered(target, records, signals)
-    return of_answers(logits, told, records.y, signals, classes)
+    logits, told = query_target(target, records, signals)
+    return signals_from_answers(logits, told, records.y, signals, classes)
 
 
-def features(records: Records, fit_on: Bools, seed: int) -> Floats:
+def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
     """What a quantile regressor may condition on: the records themselves, reduced where they are wide.
 
     Args:
@@ -289,18 +293,18 @@ def features(records: Records, fit_on: Bools, seed: int) -> Floats:
         except ValueError:  # an empty vocabulary
             raise InputError("records: the texts that a regressor may learn from have no words") from None
         sparse = words.transform(records.x)
-        width = min(COMPONENTS, sparse.shape[1] - 1)
+        width = min(MAX_FEATURES, sparse.shape[1] - 1)
         if width < 1:
             return sparse.toarray()
         return decomposition.TruncatedSVD(width, random_state=state).fit(sparse[fit_on]).transform(sparse)
     flat = records.x.reshape(len(records), -1).astype(np.float64)
-    if flat.shape[1] <= COMPONENTS:
+    if flat.shape[1] <= MAX_FEATURES:
         return flat
-    width = min(COMPONENTS, int(fit_on.sum()))
+    width = min(MAX_FEATURES, int(fit_on.sum()))
     return decomposition.PCA(width, svd_solver="randomized", random_state=state).fit(flat[fit_on]).transform(flat)
 
 
-def concatenate(parts: Sequence[Records]) -> Records:
+def concatenate_records(parts: Sequence[Records]) -> Records:
     """All records in one, in order; labels and ids are kept where every part has them."""
     shapes = {part.x.shape[1:] for part in parts}
     if len(shapes) > 1:

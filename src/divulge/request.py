@@ -15,7 +15,7 @@ UnknownClasses: TypeAlias = Literal["error", "drop"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Subject:
+class AuditData:
     """What is audited, as the user hands it in; `divulge.audit` says what each means."""
 
     members: Records
@@ -28,7 +28,7 @@ class Subject:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Options:
+class AuditOptions:
     """How it is audited, as the user hands it in; `divulge.audit` says what each means."""
 
     recipes: Sequence[Any] = ("loss", "lira", "rmia", "quantile")

@@ -32,7 +32,7 @@ else:
     pretrained = lazy.module("divulge.targets.pretrained")
 
 RECIPES = ("loss", "zlib", "min-k++", "base-ratio", "wbc", "reference-ratio", "windows", "lira", "rmia", "learned")
-_RATE = 2e-3
+_LEARNING_RATE = 2e-3
 SETS = ("members", "nonmembers", "population")
 
 
@@ -71,7 +71,7 @@ def run(
         divulge.MissingExtraError: torch or transformers is not installed.
     """
     with Dossier(out).writing(KIND, store.digest("text demo", size, seed), overwrite=overwrite) as draft:
-        texts = language_demo.paragraphs(seed)
+        texts = language_demo.load_paragraphs(seed)
         manual, others = texts[: size.base], texts[size.base :]
         base = language_demo.train(manual, language_demo.DemoModel(epochs=size.base_epochs), seed=seed)
         sets, begin = {}, 0
@@ -79,9 +79,9 @@ def run(
             end = begin + getattr(size, name)
             sets[name] = Records(np.array(others[begin:end], dtype=object))
             begin = end
-        tuning = FineTune(base, size.count, size.epochs, lr=_RATE, bos="add", device="cpu")
+        tuning = FineTune(base, size.count, size.epochs, lr=_LEARNING_RATE, bos="add", device="cpu")
         target = tuning.one(sets["members"], seed=seeds.derive_seed(seed, "text demo target"))
-        _keep(draft, {"base": base, "target": target}, sets)
+        _write_inputs(draft, {"base": base, "target": target}, sets)
         with watching("reference models") as progress:
             return audit(
                 target,
@@ -95,7 +95,7 @@ def run(
             )
 
 
-def _keep(draft: Draft, models: Mapping[str, CausalLM], sets: Mapping[str, Records]) -> None:
+def _write_inputs(draft: Draft, models: Mapping[str, CausalLM], sets: Mapping[str, Records]) -> None:
     """Write models and documents to where the plan looks for them."""
     folder = draft.path / "inputs"
     store.private(folder)
@@ -117,5 +117,5 @@ def _plan(size: TextSize, seed: int) -> dict[str, Any]:
         "recipes": list(RECIPES),
         "target": {"model": "target", "bos": "add"},
         "data": {**{name: f"{name}.parquet" for name in SETS}, "text": "text"},
-        "references": {"base": "base", "count": size.count, "epochs": size.epochs, "lr": _RATE, "bos": "add"},
+        "references": {"base": "base", "count": size.count, "epochs": size.epochs, "lr": _LEARNING_RATE, "bos": "add"},
     }

@@ -206,8 +206,8 @@ def test_the_forecast_counts_what_signals_ask_by_themselves():
 
     told = []
     for names in (["correct"], ["correct", "noise"], ["correct", Recipe("mine", Counted(), Threshold())]):
-        options = request.Options(recipes=names, fpr=(0.05,))
-        told.append(auditing.forecast(Slow(), request.Subject(**SETS), options).scoring)
+        options = request.AuditOptions(recipes=names, fpr=(0.05,))
+        told.append(auditing.forecast(Slow(), request.AuditData(**SETS), options).scoring)
     assert told[0] >= 0.24
     assert told[1] >= 51 * 0.24
     assert told[2] is None  # a signal that does not say how often it asks

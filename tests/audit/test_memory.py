@@ -7,7 +7,7 @@ import pytest
 
 from divulge import InputError
 from divulge.attacks.needs import Need
-from divulge.auditing import memory
+from divulge.auditing import forecasts
 from divulge.evidence import Layout
 
 ROWS = Layout(60, 20, 20)
@@ -47,12 +47,14 @@ NUMBERS, TEXTS = np.zeros((100, 7)), np.array(["a" * 40] * 100, dtype=object)
     ],
 )
 def test_what_an_audit_holds_is_counted(audit, needed):
-    assert memory.needed(audit, on_disk=False) == needed
+    assert forecasts.estimate_memory(audit, on_disk=False) == needed
 
 
 def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
     audit = case(np.zeros((10, 1)), 0, [recipe("loss", OUT)], count=10**5, layout=Layout(10**5, 10, 10))
-    assert memory.needed(audit, on_disk=True) < 2.1 * 2**30 < memory.needed(audit, on_disk=False)
+    assert (
+        forecasts.estimate_memory(audit, on_disk=True) < 2.1 * 2**30 < forecasts.estimate_memory(audit, on_disk=False)
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,4 +71,4 @@ def test_a_refusal_names_what_is_too_much_and_what_would_help(monkeypatch, class
 
     monkeypatch.setattr(sizes, "available_memory", lambda: 1)
     with pytest.raises(InputError, match=said):
-        memory.check(case(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)
+        forecasts.check_memory_fits(case(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)

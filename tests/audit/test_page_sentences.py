@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from divulge import results
-from divulge.auditing import audit_page, compare, compare_page, decision_tables, fairness
-from divulge.auditing.verdict import verdict
+from divulge.auditing import compare
+from divulge.auditing import page as pages
+from divulge.auditing.verdict import decide_verdict
 from divulge.report import advice
 from divulge.report.markdown import render
 from divulge.report.page import Fold, Table
@@ -28,7 +29,7 @@ def with_about(found, **changes):
 
 
 def fairness_text(found):
-    return "\n".join(block.text for block in fairness.section(found.summary()).blocks)
+    return "\n".join(block.text for block in pages.fairness_section(found.summary()).blocks)
 
 
 def baseline(confounded):
@@ -75,7 +76,7 @@ def test_near_copies_of_texts_are_told_where_records_are_texts():
 )
 def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, heading):
     found = audit(shift, confounded=confounded)
-    page = audit_page.page(found, found.summary(), verdict(found), {})
+    page = pages.audit_page(found, found.summary(), decide_verdict(found), {})
     said, titles = render(page), [section.title for section in page.sections]
     assert page.heading == heading
     assert (advice.TITLE in titles) == (heading == "Leak found")
@@ -88,19 +89,19 @@ def test_what_a_verdict_names_no_recipe_for_is_shown_of_the_one_with_the_largest
     found = audit()
     summary = found.summary()
     best = max(summary.recipes, key=lambda name: summary.recipes[name].auc.value)
-    assert audit_page._largest(summary) == best
-    assert audit_page._largest(audit(shift=-2.0).summary()) == "rmia"
-    assert audit_page._largest(audit(shift=2.0).summary()) == "loss"
+    assert pages._largest_auc(summary) == best
+    assert pages._largest_auc(audit(shift=-2.0).summary()) == "rmia"
+    assert pages._largest_auc(audit(shift=2.0).summary()) == "loss"
 
 
 def test_unseen_classes_are_named_among_the_facts():
     labels = np.arange(600) % 3
     found = audit(labels=labels, unseen=(2,))
-    page = audit_page.page(found, found.summary(), verdict(found), {})
+    page = pages.audit_page(found, found.summary(), decide_verdict(found), {})
     assert page.facts["unseen classes"] == "2"
     assert page.facts["auditor holds"] == "100 records"
     plain = audit()
-    assert audit_page.page(plain, plain.summary(), verdict(plain), {}).facts["unseen classes"] == "none"
+    assert pages.audit_page(plain, plain.summary(), decide_verdict(plain), {}).facts["unseen classes"] == "none"
 
 
 def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():
@@ -110,7 +111,7 @@ def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():
         name: dataclasses.replace(one, raw_thresholds={"0.05": 1.0}) for name, one in found.about.recipes.items()
     }
     summary = with_about(found, recipes=recipes).summary()
-    fold = next(block for block in decision_tables.section(summary, "loss").blocks if isinstance(block, Fold))
+    fold = next(block for block in pages.decisions_section(summary, "loss").blocks if isinstance(block, Fold))
     realised = next(block for block in fold.blocks if isinstance(block, Table) and "raw" in block.columns)
     by_place = {}
     for name, where, *cells in realised.rows:
@@ -124,7 +125,7 @@ def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():
 
 def test_a_level_beyond_the_calibration_records_is_said_to_be():
     found = scored({"loss": np.arange(600.0)}, MEMBERS, calibration={"loss": np.arange(99.0)}, fpr=(0.001, 0.05))
-    short = decision_tables.section(found.summary(), "loss").blocks[0]
+    short = pages.decisions_section(found.summary(), "loss").blocks[0]
     claims = {row[0]: row for row in short.rows}
     assert claims["0.1 %"][-1] == "too few calibration records for this level"
     assert claims["0.1 %"][1] == "–"
@@ -137,14 +138,14 @@ def test_the_pictures_of_a_comparison_are_those_of_the_attack_it_speaks_of(direc
     noise = rng.normal(size=600)
     weak, strong = scored({"loss": noise + 0.2 * MEMBERS}, MEMBERS), scored({"loss": noise + 1.5 * MEMBERS}, MEMBERS)
     before, after = (weak, strong) if direction > 0 else (strong, weak)
-    changes = compare_page.at_once(before, after)
-    page = compare_page.page(before, after, changes)
+    changes = compare.compare_simultaneously(before, after)
+    page = compare.comparison_page(before, after, changes)
     area = next(one for one in changes if one.statistic == "auc")
     assert page.heading == ("More is given away" if direction > 0 else "Less is given away")
     assert [dots.value for dots in page.pictures] == [round(100 * area.before.value), round(100 * area.after.value)]
     assert page.pictures[0].caption.startswith("Before: about")
     assert page.pictures[1].caption.startswith("After: about")
-    same = compare_page.page(before, before, compare_page.at_once(before, before))
+    same = compare.comparison_page(before, before, compare.compare_simultaneously(before, before))
     assert same.pictures == ()
     assert same.heading == "No difference could be shown"
     assert compare.compare(before, after)[0].before.value == area.before.value

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.auditing import audit_page
-from divulge.auditing.audit_summary import decided
-from divulge.auditing.nominal import realised
+from divulge.auditing import page
+from divulge.auditing.findings import realised_fpr
+from divulge.auditing.summary import summarise_decision
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import html, in_words
 from divulge.report.markdown import render
@@ -87,14 +87,14 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     epsilon = audit["loss"].epsilon()
     assert epsilon.low > 3
     assert epsilon.method.endswith("from sure non-members")
-    notes, told = audit_page.notes(audit.summary()), audit.summary().recipes["loss"].epsilon
+    notes, told = page.recipe_notes(audit.summary()), audit.summary().recipes["loss"].epsilon
     assert 3 < told.low < epsilon.low
     assert any(f"(ε ≥ {in_words.least(told.low)})" in note and "from sure non-members" in note for note in notes)
     assert any(epsilon.method in str(recipe.epsilon) for recipe in audit.summary().recipes.values())
     turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
     assert turned["loss"].epsilon().method.endswith("from sure members")
     assert turned["loss"].epsilon().low == epsilon.low
-    assert not any("sure non-members" in note for note in audit_page.notes(turned.summary()))
+    assert not any("sure non-members" in note for note in page.recipe_notes(turned.summary()))
 
 
 def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhere():
@@ -248,7 +248,7 @@ def test_every_answer_is_said_in_words_in_the_report_and_is_plain_data():
 
 def test_a_realised_fpr_is_judged_by_its_interval_and_by_what_one_calibration_explains():
     def found(above):
-        return realised(np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)], np.arange(99.0), 0.05)
+        return realised_fpr(np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)], np.arange(99.0), 0.05)
 
     assert found(20).judged == "agrees"
     assert found(35).judged.startswith("above, as in one of ")
@@ -265,14 +265,14 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
     rate = summary.recipes["loss"].realised_fpr["0.05"]
     assert rate.broken
     assert rate.rate.low > 0.05
-    assert any("realised FPR at nominal 5 %" in note and "TOO HIGH" in note for note in audit_page.notes(summary))
+    assert any("realised FPR at nominal 5 %" in note and "TOO HIGH" in note for note in page.recipe_notes(summary))
 
 
 @pytest.mark.parametrize(("above", "said"), [(20, ""), (35, "above, as in one of"), (200, "TOO HIGH")])
 def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, said):
     outside = np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)]
     outcome = scored({"loss": np.r_[np.zeros(10), outside]}, sizes(10, 400))["loss"]
-    warnings = decided(outcome, outcome.selection(fpr=0.05), 0.05, 1).warnings
+    warnings = summarise_decision(outcome, outcome.selection(fpr=0.05), 0.05, 1).warnings
     flagged = [warning for warning in warnings if "the realised FPR at nominal 0.05" in warning]
     assert len(flagged) == bool(said)
     assert not said or said in flagged[0]

@@ -19,7 +19,7 @@ import divulge as dv
 from divulge import labels, plan, store, targets
 from divulge.datafiles import FileLayout, read_labels
 from divulge.datafiles import read as read_records
-from divulge.identification import gathering, score_files
+from divulge.identification import score_tables
 from divulge.margin import ShallowReLU
 from divulge.targets import folders
 from divulge.targets.endpoint import EndpointJournal
@@ -54,9 +54,9 @@ class Format:
 
 
 def _scan(path):
-    frame = score_files.scan([path], "tables")
+    frame = score_tables.scan_scores([path], "tables")
     to = path.with_name("gathered")
-    gathering.gather(frame, score_files.resolve(frame, ["loss:low"]), to)
+    score_tables.clean_table(frame, score_tables.resolve_columns(frame, ["loss:low"]), to)
     return pl.read_parquet(to).to_dict(as_series=False)
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.auditing.findings import FALSE_ALARM, Outcome
+from divulge.auditing.findings import CONTROL_FALSE_ALARM, Outcome
 from divulge.decisions import adadetect, controls
 from divulge.identification import realised
 from divulge.statistics import two_samples
@@ -38,7 +38,7 @@ def test_known_non_members_alike_seldom_fail(shape, n, h):
     """At both levels in use; a normal approximation of the rank sum has 27 times the smaller one at 500 and 5."""
     rng, draw = np.random.default_rng(1), SHAPES[shape]
     p = np.array([controls.exchangeability(draw(rng, n), draw(rng, h)).p_value for _ in range(150)])
-    for level in (0.05, FALSE_ALARM):
+    for level in (0.05, CONTROL_FALSE_ALARM):
         assert at_most((p <= level).sum(), len(p), level), (level, np.sort(p)[:5])
 
 

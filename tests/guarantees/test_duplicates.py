@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.auditing.separation import separate
+from divulge.auditing.inputs import separate_sets
 from divulge.evaluation import blind
 from divulge.statistics.duplicate_groups import are_divided_whole, fold_groups, keep_together, number_groups
 from score_audits import scored
@@ -31,7 +31,7 @@ def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes)
     alarms = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        sets = separate(split(rng, *table(rng, 350), sizes), policy)
+        sets = separate_sets(split(rng, *table(rng, 350), sizes), policy)
         one, other = sets.members, sets.nonmembers
         found = blind.baseline(
             one.x, other.x, seed, y_members=one.y, y_nonmembers=other.y, false_alarm=0.05, permutations=19
@@ -50,7 +50,7 @@ def test_groups_that_keep_together_are_one_observation_each():
         inside = (rng.permutation(120) < 60)[rows]
         alarms += blind.baseline(x[rows][inside], x[rows][~inside], seed, false_alarm=0.05, permutations=19).confounded
         sets = {"members": dv.Records(x[rows][inside]), "nonmembers": dv.Records(x[rows][~inside])}
-        separated = separate(sets | {"population": dv.Records(rng.normal(size=(50, 3)))}, "error")
+        separated = separate_sets(sets | {"population": dv.Records(rng.normal(size=(50, 3)))}, "error")
         assert separated.groups is not None
         assert "equal records count once" in separated.notes[0]
         both = np.concatenate([x[rows][inside], x[rows][~inside]])
@@ -137,7 +137,7 @@ def test_records_that_were_dealt_out_are_told_from_groups_that_were():
 def test_drop_takes_out_whole_groups_and_says_how_many():
     x = np.array([0.0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9])[:, None]
     sets = {"members": dv.Records(x[1:5]), "nonmembers": dv.Records(x[[0, 5, 6]]), "population": dv.Records(x[7:])}
-    found = separate(sets, "drop")
+    found = separate_sets(sets, "drop")
     assert found.members.x.ravel().tolist() == [1.0]
     assert found.nonmembers.x.ravel().tolist() == [3.0, 4.0]
     assert "all copies were dropped from every set, and 2 records with copies in their own set alone" in found.notes[0]

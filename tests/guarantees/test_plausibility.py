@@ -15,8 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import divulge as dv
 from divulge.auditing import plausibility
-from divulge.auditing.compare import gate
-from divulge.auditing.compare_page import at_once, finding, page
+from divulge.auditing.compare import compare_simultaneously, comparison_page, gate, summarise_changes
 from divulge.report import html
 from divulge.results import Accuracy, TokenFit
 from divulge.statistics import intervals
@@ -69,7 +68,7 @@ def test_broken_targets_are_never_cleared(kind, world, tmp_path):
         assert said.plain.startswith("Too little data to say: the model ")
         assert "of its own training records" in said.plain
         assert [ruling.state for ruling in gate(audit, ["auc:0.9", "tpr@fpr=0.05:0.9"])] == ["undecided"] * 2
-        assert gate(audit, "auc:0.9")[0].reason == plausibility.doubt(audit)
+        assert gate(audit, "auc:0.9")[0].reason == plausibility.describe_doubt(audit)
     assert "another file would give nothing away either" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -141,13 +140,13 @@ def test_targets_at_the_majority_share_are_always_doubted(n, classes, majority):
     least, above = 0, n + 1
     while least < above:  # what is doubted is doubted below it too
         middle = (least + above) // 2
-        if middle <= n and not plausibility.doubt(table(middle, labels)):
+        if middle <= n and not plausibility.describe_doubt(table(middle, labels)):
             above = middle
         else:
             least = middle + 1
     assert stats.binom.sf(least - 1, n, share) <= plausibility.ERROR
     assert (draws >= least).mean() <= 0.005
-    assert plausibility.doubt(table(round(share * n), labels))
+    assert plausibility.describe_doubt(table(round(share * n), labels))
 
 
 @pytest.mark.parametrize("n", [300, 2000, 20_000])
@@ -160,7 +159,7 @@ def test_honest_targets_that_know_their_records_are_not(n, classes, majority, ac
     # With few records only what is clearly better can be told from the constant answer.
     accuracy = min(accuracy + 0.08, 0.99) if n == 300 else accuracy
     draws = np.random.default_rng(2).binomial(n, accuracy, size=200)
-    assert not any(plausibility.doubt(table(k, labels)) for k in np.unique(draws))
+    assert not any(plausibility.describe_doubt(table(k, labels)) for k in np.unique(draws))
 
 
 def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same():
@@ -175,15 +174,17 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
     assert leaking.verdict.answer == "leak found"
     assert gate(leaking, "auc:0.6")[0].state == "broken"
     before = replace(run, about=replace(run.about, accuracy=None), scores=leaking.scores)
-    words, tone = finding(at_once(before, run), plausibility.doubt(run))
+    words, tone = summarise_changes(compare_simultaneously(before, run), plausibility.describe_doubt(run))
     assert tone == "undecided"
     assert "may be another model" in words
-    assert "Nothing can be said of the second model" in html.render(page(before, run, at_once(before, run)))
+    assert "Nothing can be said of the second model" in html.render(
+        comparison_page(before, run, compare_simultaneously(before, run))
+    )
 
 
 def test_runs_in_which_nothing_was_measured_are_judged_as_before():
     run = scored({"loss": np.random.default_rng(3).normal(size=1000)}, sizes(500, 500))
-    assert not plausibility.doubt(run)
+    assert not plausibility.describe_doubt(run)
     assert run.verdict.answer == "no leak found"
 
 

@@ -10,8 +10,8 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge.auditing.compare import gate
-from divulge.auditing.nominal import realised
-from null_models import ANSWERS, audited
+from divulge.auditing.findings import realised_fpr
+from null_models import ANSWERS, INFORMED, audited
 from score_audits import KINDS, null, scored, sizes
 
 TIED = [kind for kind in KINDS if kind not in ("continuous", "two-valued, rate .02")]
@@ -45,6 +45,14 @@ def test_ties_neither_break_a_gate_nor_make_a_leak(kind, m, n):
         verdicts += audit.verdict.answer == "leak found"
     assert gates <= most(50), gates
     assert verdicts <= most(50), verdicts
+
+
+@pytest.mark.parametrize("answer", INFORMED)
+def test_an_honest_model_that_knows_its_classes_is_cleared(answer):
+    """20 whole audits, 3 tests: one fails by chance in .3 % at the worst."""
+    answers = [audited(answer, 200, 200, seed).verdict.answer for seed in range(20)]
+    assert answers.count("leak found") <= most(20)
+    assert answers.count("no leak found") >= 14, answers
 
 
 @pytest.mark.parametrize(
@@ -100,5 +108,5 @@ def test_a_false_positive_rate_that_is_kept_is_seldom_called_too_high(kind):
     for _ in range(100):
         audit = null(rng, kind, 10, 400, 4)
         outcomes = [audit[name] for name in audit]
-        alarms += any(realised(one.scores[~one.members], one.calibration, 0.1, tests=4).broken for one in outcomes)
+        alarms += any(realised_fpr(one.scores[~one.members], one.calibration, 0.1, tests=4).broken for one in outcomes)
     assert alarms <= most(100)

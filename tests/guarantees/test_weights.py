@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from divulge import margin
-from divulge.auditing.weights_examination import Rules, examine
+from divulge.auditing.weights import ExaminationRules, examine_weights
 from divulge.datafiles import NamedRows
 
 RUNS = 200
@@ -22,7 +22,7 @@ def net():
 
 def examined(net, candidates, nonmembers, **asked):
     rows = [NamedRows(x, np.arange(len(x))) for x in (candidates, nonmembers)]
-    return examine(net, rows[0], Rules(**{"band": 0.1, **asked}), nonmembers=rows[1])
+    return examine_weights(net, rows[0], ExaminationRules(**{"band": 0.1, **asked}), nonmembers=rows[1])
 
 
 @pytest.mark.parametrize(("asked", "signal"), [(0.05, "kkt-nnls"), (0.5, "kkt-nnls"), (0.9, "margin-abs")])

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import divulge as dv
 from divulge.cli.app import app
 from divulge.decisions import blind_score
-from divulge.identification import from_tables, redecide, report, table_results
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification import finished_run, from_tables, redecide, report
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_run_without_a_blind_score_written_before_is_still_read(sets, tmp_path):
     paths = write(tmp_path, sets)
     plan = from_tables.DecisionPlan(Columns((Score("loss", -1),)), Policy(0.1))
     from_tables.run(paths["c"], paths["u"], tmp_path / "out", plan)
-    assert table_results.summary(tmp_path / "out").baseline is None
+    assert finished_run.load_summary(tmp_path / "out").baseline is None
 
 
 ROWS = np.arange(60.0)

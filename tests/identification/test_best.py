@@ -10,10 +10,10 @@ import pytest
 
 import divulge as dv
 from divulge.decisions import fdp
-from divulge.identification import best, doubt, envelope, sensitivity
+from divulge.identification import envelope, finished_run, identification_page, sensitivity
 from divulge.identification import from_tables as runs
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
 
 
 @pytest.fixture
@@ -62,13 +62,15 @@ def test_bounds_stand_as_the_selection_does(tables):
     assert summary.guarantee.standing == "void"
     bounds = envelope(tables / "out")
     assert not bounds.guarantee.says
-    assert "nothing is claimed" in best.line(bounds, 10)
-    assert best.blocks(summary, tables / "out") == []
+    assert "nothing is claimed" in finished_run.describe_best(bounds, 10)
+    assert identification_page.envelope_blocks(summary, tables / "out") == []
     doubtful = replace(summary, guarantee=replace(summary.guarantee, standing="doubtful"))
-    assert best.line(best.of(doubtful, tables / "out"), 10).startswith("if the assumption holds")
-    assert best.blocks(doubtful, tables / "out")
-    assert doubt.blocks(doubtful, tables / "out")
-    assert doubt.blocks(summary, tables / "out") == []
+    assert finished_run.describe_best(finished_run.run_envelope(doubtful, tables / "out"), 10).startswith(
+        "if the assumption holds"
+    )
+    assert identification_page.envelope_blocks(doubtful, tables / "out")
+    assert identification_page.sensitivity_blocks(doubtful, tables / "out")
+    assert identification_page.sensitivity_blocks(summary, tables / "out") == []
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):

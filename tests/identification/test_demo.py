@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from divulge.cli.app import app
-from divulge.identification import exhibits, language_demo
+from divulge.identification import finished_run, language_demo
 from divulge.results import to_json_values
 
 pytest.importorskip("torch")
@@ -17,7 +17,7 @@ SMALL = language_demo.DemoModel(epochs=1, width=16, layers=1, vocabulary=300, lo
 
 
 def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(language_demo, "paragraphs", lambda seed: shortened(seed))
+    monkeypatch.setattr(language_demo, "load_paragraphs", lambda seed: shortened(seed))
     seen = []
     summary = language_demo.run(tmp_path, fdr=0.5, recipe=SMALL, progress=lambda *at: seen.append(at))
     candidates = pl.read_parquet(tmp_path / "candidates.parquet")
@@ -27,23 +27,23 @@ def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
     assert seen[-1][0] == seen[-1][1]
     assert json.loads((tmp_path / "summary.json").read_text()) == to_json_values(summary)
     assert "Training-data identification" in (tmp_path / "report.html").read_text()
-    kept = exhibits.read(tmp_path)
+    kept = finished_run.read_documents(tmp_path)
     assert kept
     assert all(document.heat is not None for document in kept.values())  # its tokens are marked
 
 
-def shortened(seed, whole=language_demo.paragraphs):
+def shortened(seed, whole=language_demo.load_paragraphs):
     return whole(seed)[:120]
 
 
 def test_corpus_is_the_same_for_the_same_seed():
-    assert language_demo.paragraphs(1) == language_demo.paragraphs(1)
-    assert language_demo.paragraphs(1) != language_demo.paragraphs(2)
-    assert len(set(language_demo.paragraphs(1))) == len(language_demo.paragraphs(1)) > 500
+    assert language_demo.load_paragraphs(1) == language_demo.load_paragraphs(1)
+    assert language_demo.load_paragraphs(1) != language_demo.load_paragraphs(2)
+    assert len(set(language_demo.load_paragraphs(1))) == len(language_demo.load_paragraphs(1)) > 500
 
 
 def test_demo_needs_no_folder(monkeypatch):
-    monkeypatch.setattr(language_demo, "paragraphs", lambda seed: shortened(seed))
+    monkeypatch.setattr(language_demo, "load_paragraphs", lambda seed: shortened(seed))
     monkeypatch.setattr(language_demo, "DemoModel", lambda: SMALL)
     found = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
     assert found.exit_code == 0, found.exception

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from divulge import results
-from divulge.identification import best, doubt, exhibits, from_tables, identification_page, selected_rows
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification import finished_run, from_tables, identification_page
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
 from divulge.report import advice
 from divulge.report.markdown import render
 from divulge.report.page import Dial, Fold, Paragraph
@@ -117,7 +117,7 @@ def test_the_picture_counts_candidates_themselves_up_to_a_hundred(run):
     many = page(run).pictures[0]
     assert many.caption == f"{count} of 150 candidates are selected (drawn as {round(count / 1.5)} of 100)"
     assert (many.value, many.of) == (round(count / 1.5), 100)
-    few = identification_page._pictures(changed(run, selected=30, candidates=60))[0]
+    few = identification_page._dot_pictures(changed(run, selected=30, candidates=60))[0]
     assert few.caption == "30 of 60 candidates are selected"
     assert (few.value, few.of) == (30, 60)
 
@@ -125,7 +125,7 @@ def test_the_picture_counts_candidates_themselves_up_to_a_hundred(run):
 def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(run):
     folder, told, _ = run
     q = pl.read_parquet(folder / "selection.parquet")["q"].to_numpy()
-    (dial,) = identification_page._levels(changed(run), folder)
+    (dial,) = identification_page._level_blocks(changed(run), folder)
     assert isinstance(dial, Dial)
     assert [stop.label for stop in dial.stops] == ["1 %", "2 %", "5 %", "10 %", "20 %"]
     assert dial.stops[dial.start].label == "20 %"
@@ -134,7 +134,7 @@ def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(
             f"{told.selected if level == 0.2 else (q <= level).sum()} of 150 documents, of which"
         )
         assert stop.words.endswith("This bound was asked for.") == (level == 0.2)
-    (doubtful,) = identification_page._levels(changed(run, standing="doubtful"), folder)
+    (doubtful,) = identification_page._level_blocks(changed(run, standing="doubtful"), folder)
     assert all(stop.words.startswith("If the assumption holds: ") for stop in doubtful.stops)
 
 
@@ -172,10 +172,10 @@ def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
 
 
 def test_controls_say_how_they_ended(run):
-    rows = identification_page._controls(changed(run)).rows
+    rows = identification_page._control_table(changed(run)).rows
     assert {row[1] for row in rows} <= {"passed", "doubtful", "FAILED"}
     failed = tuple(dataclasses.replace(one, state="failed") for one in run[1].controls)
-    assert {row[1] for row in identification_page._controls(changed(run, controls=failed)).rows} == {"FAILED"}
+    assert {row[1] for row in identification_page._control_table(changed(run, controls=failed)).rows} == {"FAILED"}
 
 
 def test_the_method_is_named_with_what_was_asked_for(run):
@@ -188,9 +188,9 @@ def test_the_method_is_named_with_what_was_asked_for(run):
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 12])
 def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, count):
-    chosen = identification_page._chosen(run[0])
-    documents = {str(row["id"]): exhibits.Document(str(row["id"]), f"text {row['id']}") for row in chosen[:count]}
-    blocks = identification_page._shown_documents(changed(run), chosen, documents)
+    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
+    documents = {str(row["id"]): finished_run.Document(str(row["id"]), f"text {row['id']}") for row in chosen[:count]}
+    blocks = identification_page._document_blocks(changed(run), chosen, documents)
     assert bool(blocks) == (count > 0)
     if not count:
         return
@@ -203,18 +203,18 @@ def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, c
 
 
 def test_what_tokens_are_marked_against_is_said_where_they_are(run):
-    chosen = identification_page._chosen(run[0])
-    plain = exhibits.Document(str(chosen[0]["id"]), "to be read")
-    marked = exhibits.Document(str(chosen[1]["id"]), "to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
-    blocks = identification_page._shown_documents(changed(run), chosen, {plain.id: plain, marked.id: marked})
+    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
+    plain = finished_run.Document(str(chosen[0]["id"]), "to be read")
+    marked = finished_run.Document(str(chosen[1]["id"]), "to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
+    blocks = identification_page._document_blocks(changed(run), chosen, {plain.id: plain, marked.id: marked})
     assert "the likelier the model finds it than chance." in blocks[0].note
 
 
 def test_a_dozen_selected_are_listed_and_more_are_folded(run):
-    chosen = identification_page._chosen(run[0])
+    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
     assert len(chosen) == 50
     for count in (0, 12, 13):
-        blocks = identification_page._listed(changed(run), chosen[:count])
+        blocks = identification_page._row_blocks(changed(run), chosen[:count])
         assert [isinstance(block, Fold) for block in blocks] == ([] if not count else [count > 12])
 
 
@@ -227,31 +227,34 @@ def test_the_best_rows_are_those_with_the_highest_scores_and_ties_go_by_id(tmp_p
     for chosen, count in itertools.product((False, True), (1, 40, 400)):
         rows = table.filter(pl.col("selected")) if chosen else table
         wanted = rows.sort(["score", "id"], descending=[True, False]).head(count).select("id", "score").to_dicts()
-        found = selected_rows.highest(tmp_path / "selection.parquet", ["id", "score"], count, selected=chosen)
+        found = finished_run.highest_rows(tmp_path / "selection.parquet", ["id", "score"], count, selected=chosen)
         assert found == wanted
-    every = selected_rows.every(tmp_path / "selection.parquet", ["id"], 7)
+    every = finished_run.every_nth_row(tmp_path / "selection.parquet", ["id"], 7)
     assert every["id"].to_list() == table["id"].to_list()[::7]
 
 
 def test_doubt_is_measured_only_where_something_is_selected_and_claimed(run):
     told = changed(run)
-    blocks = doubt.blocks(told, run[0])
+    blocks = identification_page.sensitivity_blocks(told, run[0])
     counts = [int(count) for _, count in blocks[1].rows]
     assert [gamma for gamma, _ in blocks[1].rows] == ["1", "1.1", "1.25", "1.5", "2", "3", "5"]
     assert counts[0] == told.selected
     assert counts == sorted(counts, reverse=True)
-    assert doubt.blocks(changed(run, selected=0), run[0]) == []
-    assert doubt.blocks(changed(run, standing="void"), run[0]) == []
-    assert doubt.blocks(changed(run, standing="doubtful"), run[0]) != []
+    assert identification_page.sensitivity_blocks(changed(run, selected=0), run[0]) == []
+    assert identification_page.sensitivity_blocks(changed(run, standing="void"), run[0]) == []
+    assert identification_page.sensitivity_blocks(changed(run, standing="doubtful"), run[0]) != []
 
 
 def test_bounds_of_the_best_say_if_they_rest_on_a_doubted_assumption(run):
-    bounds = {standing: best.of(changed(run, standing=standing), run[0]) for standing in ("holds", "doubtful", "void")}
-    said = {standing: best.line(one, 20) for standing, one in bounds.items()}
+    bounds = {
+        standing: finished_run.run_envelope(changed(run, standing=standing), run[0])
+        for standing in ("holds", "doubtful", "void")
+    }
+    said = {standing: finished_run.describe_best(one, 20) for standing, one in bounds.items()}
     assert said["holds"].startswith("at most ")
     assert said["doubtful"] == f"if the assumption holds, {said['holds']}"
     assert said["void"] == "nothing is claimed about the 20 best candidates: the guarantee is void"
-    dots = {standing: best._dots(one, 20) for standing, one in bounds.items()}
+    dots = {standing: identification_page._member_dots(one, 20) for standing, one in bounds.items()}
     assert dots["void"] == ()
     assert dots["holds"][0].value == 20 - bounds["holds"].false(20)
     assert dots["doubtful"][0].caption.endswith(", if the assumption holds")

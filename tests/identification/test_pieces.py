@@ -14,10 +14,10 @@ from polars.testing import assert_frame_equal
 
 import divulge as dv
 from divulge import tables as readers
+from divulge.identification import finished_run, redecide, score_tables
 from divulge.identification import from_tables as runs
-from divulge.identification import gathering, redecide, score_files, selected_rows, table_results, text_digests
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
 
 ONE = Columns((Score("loss", -1),))
 
@@ -31,8 +31,8 @@ def pieces(request, monkeypatch):
 
 
 def gathered(paths, tmp_path, columns, **cleaning):
-    table = score_files.scan(paths, "candidates")
-    gathering.gather(table, columns, tmp_path / "gathered", gathering.Cleaning(**cleaning))
+    table = score_tables.scan_scores(paths, "candidates")
+    score_tables.clean_table(table, columns, tmp_path / "gathered", score_tables.CleaningOptions(**cleaning))
     return pl.read_parquet(tmp_path / "gathered")
 
 
@@ -65,10 +65,10 @@ def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
     path, key = tmp_path / "out" / "selection.parquet", {"descending": [True, False]}
     for count in (1, 9, 100):
         best = found.sort("score", "id", **key).head(count).select("id", "score")
-        assert selected_rows.highest(path, ["id", "score"], count) == best.to_dicts()
+        assert finished_run.highest_rows(path, ["id", "score"], count) == best.to_dicts()
         chosen = found.filter("selected").sort("score", "id", **key).head(count).select("id", "score")
-        assert selected_rows.highest(path, ["id", "score"], count, selected=True) == chosen.to_dicts()
-    assert selected_rows.every(path, ["score"], 7)["score"].to_list() == found["score"].gather_every(7).to_list()
+        assert finished_run.highest_rows(path, ["id", "score"], count, selected=True) == chosen.to_dicts()
+    assert finished_run.every_nth_row(path, ["score"], 7)["score"].to_list() == found["score"].gather_every(7).to_list()
 
 
 @pytest.mark.usefixtures("pieces")
@@ -166,23 +166,23 @@ def test_ids_that_repeat_far_apart_are_named(tmp_path):
 
 def test_digests_do_not_depend_on_the_process():
     code = (
-        "import numpy as np\nfrom divulge.identification import text_digests\n"
-        "print(text_digests.of(np.array(['a', 'é', '', None], object), 3).tolist())"
+        "import numpy as np\nfrom divulge.identification import score_tables\n"
+        "print(score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist())"
     )
     said = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
-    assert said == {f"{text_digests.of(np.array(['a', 'é', '', None], object), 3).tolist()}\n"}
+    assert said == {f"{score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist()}\n"}
 
 
 def test_the_sample_is_of_the_distinct_texts_with_the_lowest_digests():
     rng = np.random.default_rng(0)
     texts = np.array([f"text {i}" for i in rng.integers(0, 300, 2000)] + ["", None], object)
-    digests = dict(zip(texts, text_digests.of(texts, 5).tolist(), strict=True))
+    digests = dict(zip(texts, score_tables.digest_texts(texts, 5).tolist(), strict=True))
     want = sorted(set(texts[:-2]), key=digests.get)[:40]
     for order in (np.arange(2002), rng.permutation(2002)):
-        lowest = text_digests.Lowest(40)
+        lowest = score_tables.TextSample(40)
         for start in range(0, 2002, 13):
             piece = texts[order[start : start + 13]]
-            lowest.add(text_digests.of(piece, 5), piece, piece.astype(bool))
+            lowest.add(score_tables.digest_texts(piece, 5), piece, piece.astype(bool))
         assert lowest.texts() == want
 
 
@@ -247,12 +247,14 @@ def test_candidates_are_never_held_in_memory(tmp_path, monkeypatch):
     text = ["x" * 2000 + str(i) for i in range(20_000)]
     table = pl.DataFrame({"loss": np.random.default_rng(0).normal(size=20_000), "text": text})
     table.write_parquet(tmp_path / "t.parquet", row_group_size=2000)
-    scan = score_files.scan([tmp_path / "t.parquet"], "candidates")
-    monkeypatch.setattr(gathering, "_BATCH_OF_TEXTS", 500)
+    scan = score_tables.scan_scores([tmp_path / "t.parquet"], "candidates")
+    monkeypatch.setattr(score_tables, "_TEXTS_PER_BATCH", 500)
     monkeypatch.setattr(readers.table, "_PIECE_ROWS", 500)
     tracemalloc.start()
     try:
-        gathering.gather(scan, Columns(ONE.scores, text="text"), tmp_path / "to", gathering.Cleaning(texts=100))
+        score_tables.clean_table(
+            scan, Columns(ONE.scores, text="text"), tmp_path / "to", score_tables.CleaningOptions(sample_size=100)
+        )
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -269,7 +271,7 @@ def test_a_run_without_numbers_of_rows_is_decided_and_shown(tables, tmp_path):
     sign(tmp_path / "old", "selection.parquet")
     again = redecide(tmp_path / "old", fdr=0.3)
     runs.run(*files, tmp_path / "new", runs.DecisionPlan(columns, Policy(0.3)))
-    assert again == table_results.summary(tmp_path / "new")
+    assert again == finished_run.load_summary(tmp_path / "new")
     old, new = (pl.read_parquet(tmp_path / name / "selection.parquet") for name in ("old", "new"))
     assert_frame_equal(old, new.drop("row"), check_exact=True)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import divulge as dv
 from divulge.decisions import weighted
 from divulge.identification import from_tables as runs
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
 
 # Ties, zeros of both signs, and digits enough to show the last bit.
 VALUES = st.one_of(st.sampled_from([-0.0, 0.0, 1.0, 2.0]), st.floats(-5, 5, allow_subnormal=False))

@@ -16,8 +16,8 @@ from divulge.cli.app import app
 from divulge.decisions.methods import named
 from divulge.identification import from_tables as runs
 from divulge.identification import redecide
-from divulge.identification.decide import METHODS, Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification.decision import METHODS, Policy
+from divulge.identification.score_tables import Columns, Score
 
 ONE = (Score("loss", -1),)
 
@@ -119,7 +119,7 @@ def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypa
             path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
     known = [tables / "calibration.jsonl"]
     runs.run([tables / "candidates.parquet"], known, tmp_path / "a", plan(id="id", truth="member"))
-    monkeypatch.setattr(runs, "_ROWS", 137)
+    monkeypatch.setattr(runs, "_ROWS_PER_BATCH", 137)
     monkeypatch.setattr(readers.table, "BATCH", 97)
     monkeypatch.setattr(readers.table, "_PIECE_ROWS", 60)
     seen = []

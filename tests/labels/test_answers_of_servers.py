@@ -10,7 +10,7 @@ from divulge.web import Answer
 
 
 def score(status=200, body=b"0.5", key="score"):
-    return labels.HttpOracle("http://localhost:1/", key=key)._score(Answer(status, {}, body), "the server")
+    return labels.HttpOracle("http://localhost:1/", key=key)._parse_score(Answer(status, {}, body), "the server")
 
 
 @pytest.mark.parametrize(("status", "accepted"), [(200, True), (201, True), (299, True), (300, False), (404, False)])

@@ -9,7 +9,7 @@ from scipy import integrate, optimize, stats
 from sklearn import metrics
 
 from divulge import labels
-from divulge.labels import accuracy_bounds as bounds
+from divulge.labels import bounds as bounds
 
 CLIP = 1e-3
 SCORES = {
@@ -32,24 +32,24 @@ def test_one_label_moves_the_log_loss_by_at_most_the_logit_of_the_clip():
         metrics.log_loss([1], [[1 - p, p]], labels=[0, 1]) - metrics.log_loss([0], [[1 - p, p]], labels=[0, 1])
         for p in probabilities
     ]
-    assert bounds.difference(spec()) == pytest.approx(np.abs(gaps).max())
-    assert bounds.difference(spec(clip=None)) == math.inf
-    assert bounds.spread(spec()) == pytest.approx(span())
-    assert bounds.spread(spec(reduction="sum")) == pytest.approx(40 * span())
+    assert bounds.max_loss_difference(spec()) == pytest.approx(np.abs(gaps).max())
+    assert bounds.max_loss_difference(spec(clip=None)) == math.inf
+    assert bounds.answer_range(spec()) == pytest.approx(span())
+    assert bounds.answer_range(spec(reduction="sum")) == pytest.approx(40 * span())
 
 
 @pytest.mark.parametrize(
     ("metric", "classes", "wanted"), [("mae", 2, 1.0), ("squared_euclidean", 2, 1.0), ("squared_euclidean", 3, 2.0)]
 )
 def test_one_label_moves_bounded_losses_by_the_width_of_their_range(metric, classes, wanted):
-    assert bounds.difference(labels.OracleSpec(metric=metric, n=10, classes=classes)) == wanted
+    assert bounds.max_loss_difference(labels.OracleSpec(metric=metric, n=10, classes=classes)) == wanted
 
 
 def test_one_label_moves_the_mean_by_its_share():
-    assert bounds.swing(spec()) == pytest.approx(span() / 40)
-    assert bounds.swing(spec(reduction="sum")) == pytest.approx(span())
-    assert bounds.swing(spec(class_weight=(0.5, 2.0))) == pytest.approx(span() * 2.0 / (40 * 0.5))
-    assert bounds.swing(labels.OracleSpec(metric="accuracy", n=40)) == 1 / 40
+    assert bounds.max_label_effect(spec()) == pytest.approx(span() / 40)
+    assert bounds.max_label_effect(spec(reduction="sum")) == pytest.approx(span())
+    assert bounds.max_label_effect(spec(class_weight=(0.5, 2.0))) == pytest.approx(span() * 2.0 / (40 * 0.5))
+    assert bounds.max_label_effect(labels.OracleSpec(metric="accuracy", n=40)) == 1 / 40
 
 
 @pytest.mark.parametrize("metric", ["f1", "auc"])
@@ -61,7 +61,7 @@ def test_one_label_moves_f1_and_auc_by_no_more_than_their_swing_where_labels_are
         if least <= sum(rest) <= n - 1 - least:
             for p in (rng.random(n), np.r_[1.0, rest], np.r_[0.0, rest]):
                 most = max(most, abs(SCORES[metric](np.r_[1, rest], p) - SCORES[metric](np.r_[0, rest], p)))
-    swing = bounds.swing(labels.OracleSpec(metric=metric, n=n))
+    swing = bounds.max_label_effect(labels.OracleSpec(metric=metric, n=n))
     assert most <= swing <= 4 * most
 
 
@@ -69,7 +69,7 @@ def test_one_label_moves_f1_and_auc_by_no_more_than_their_swing_where_labels_are
 def test_balance_fails_no_more_often_than_the_bound_says(metric, sides):
     n = 41
     failing = stats.binom.cdf(math.ceil((n - 1) / 4) - 1, n - 1, 0.5)
-    rare = bounds.rare(labels.OracleSpec(metric=metric, n=n))
+    rare = bounds.imbalance_probability(labels.OracleSpec(metric=metric, n=n))
     assert sides * failing <= rare
     assert rare == pytest.approx(sides * math.exp(-2 * (n - 1) * 0.25**2))  # Hoeffding
 
@@ -81,16 +81,16 @@ def test_answers_under_noise_are_apart_by_their_total_variation():
         return integrate.quad(lambda x: abs(law.pdf(x) - law.pdf(x - one)), -40, 40, points=(0, one), limit=200)[0] / 2
 
     gaussian = spec(noise=scale, noise_kind="gaussian")
-    assert bounds.apart(gaussian, one, 1) == pytest.approx(half_the_gap(stats.norm(scale=scale)))
+    assert bounds.total_variation(gaussian, one, 1) == pytest.approx(half_the_gap(stats.norm(scale=scale)))
     # Q answers are one answer with a noise that is √Q times as small.
-    assert bounds.apart(gaussian, one, 9) == pytest.approx(half_the_gap(stats.norm(scale=scale / 3)))
+    assert bounds.total_variation(gaussian, one, 9) == pytest.approx(half_the_gap(stats.norm(scale=scale / 3)))
     laplace, law = spec(noise=scale, noise_kind="laplace"), stats.laplace(scale=scale)
     affinity = integrate.quad(lambda x: math.sqrt(law.pdf(x) * law.pdf(x - one)), -60, 60, points=(0, one), limit=200)[
         0
     ]
     for queries in (1, 5):
-        assert bounds.apart(laplace, one, queries) == pytest.approx(math.sqrt(1 - affinity ** (2 * queries)))
-    assert half_the_gap(law) <= bounds.apart(laplace, one, 1)
+        assert bounds.total_variation(laplace, one, queries) == pytest.approx(math.sqrt(1 - affinity ** (2 * queries)))
+    assert half_the_gap(law) <= bounds.total_variation(laplace, one, 1)
 
 
 @pytest.mark.parametrize(("classes", "queries"), [(2, 1), (2, 3), (4, 2)])
@@ -104,20 +104,20 @@ def test_counting_gives_the_accuracy_at_which_fano_needs_all_bits_told(classes, 
         return 60 * (math.log2(classes) - entropy - wrong * math.log2(classes - 1)) - told
 
     wanted = optimize.brentq(lacking, 1 / classes, 1 - 1e-12)
-    assert bounds.by_counting(board, queries) == pytest.approx(wanted)
-    assert bounds.limit(board, queries) == pytest.approx(wanted)
-    assert bounds.by_counting(board, 60) == 1.0
+    assert bounds.counting_bound(board, queries) == pytest.approx(wanted)
+    assert bounds.max_accuracy(board, queries) == pytest.approx(wanted)
+    assert bounds.counting_bound(board, 60) == 1.0
     # A score that is not rounded is a double.
-    assert bounds.bits(spec()) == 64
-    assert bounds.bits(spec(decimals=3)) == pytest.approx(math.log2(2 + span() * 1000))
+    assert bounds.answer_bits(spec()) == 64
+    assert bounds.answer_bits(spec(decimals=3)) == pytest.approx(math.log2(2 + span() * 1000))
 
 
 def test_the_limit_under_noise_is_guessing_and_what_the_answers_tell_apart():
     noisy = spec(n=400, noise=0.3, noise_kind="gaussian")
     shift = span() / 400
     wanted = 0.5 + 0.5 * (2 * stats.norm.cdf(math.sqrt(20) * shift / 0.6) - 1)
-    assert bounds.limit(noisy, 20) == pytest.approx(wanted)
-    assert bounds.limit(spec(n=400, clip=None, noise=0.3, noise_kind="gaussian"), 20) == 1.0
+    assert bounds.max_accuracy(noisy, 20) == pytest.approx(wanted)
+    assert bounds.max_accuracy(spec(n=400, clip=None, noise=0.3, noise_kind="gaussian"), 20) == 1.0
 
 
 @pytest.mark.parametrize("noise", [1e-3, 0.05])

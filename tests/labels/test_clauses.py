@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from divulge import labels
-from divulge.labels import questions, stochastic
+from divulge.labels import linear_plans, stochastic
 
 
 def read_one(distance, noise, known, *, sigma=None, missing=False, unit=1.0):
     """Read one binary label, 1, whose sum is off by ``distance`` units towards 0; labels lie one ``unit`` apart."""
     spec = labels.OracleSpec(n=1, clip=1e-3)
-    question = questions.assemble(spec, spec.loss(), np.arange(2), 2, 1, unit)
+    question = linear_plans.assemble_digit_plan(spec, spec.loss(), np.arange(2), 2, 1, unit)
     sign = int(question.code.weights(0)[1][0])
     assert abs(sign) == 1
     question = dataclasses.replace(question, base=np.zeros(1, np.longdouble), error=np.array([known * unit]))
     total = np.longdouble(math.nan if missing else sign * (1 - distance) * unit)
     deviation = None if sigma is None else np.array([sigma * unit])
     return question.read(
-        questions.Sums(np.array([total]), np.zeros(1), np.array([noise * unit]), deviation, slack=np.zeros(1))
+        linear_plans.RowSums(np.array([total]), np.zeros(1), np.array([noise * unit]), deviation, slack=np.zeros(1))
     )
 
 
@@ -65,7 +65,7 @@ def test_under_gaussian_noise_the_other_label_has_to_be_a_million_times_less_lik
 @pytest.mark.parametrize("times", [0.5, 0.99, 1.01, 2.0])
 def test_under_gaussian_noise_the_chance_of_an_error_is_shared_by_all_queries(times):
     spec = labels.OracleSpec(n=12, clip=1e-3)
-    question = questions.assemble(spec, spec.loss(), np.arange(2), 2, 1, 1.0)
+    question = linear_plans.assemble_digit_plan(spec, spec.loss(), np.arange(2), 2, 1, 1.0)
     count, truth = question.count, np.arange(12) % 2
     assert count > 2
     question = dataclasses.replace(question, base=np.zeros(count, np.longdouble), error=np.zeros(count))
@@ -74,7 +74,7 @@ def test_under_gaussian_noise_the_chance_of_an_error_is_shared_by_all_queries(ti
         first, weights = question.code.weights(index)
         totals.append(float(weights @ truth[first : first + len(weights)]))
     sigma = np.full(count, times / math.sqrt(2 * math.log(1e6 * count)))
-    given = questions.Sums(np.array(totals, np.longdouble), np.zeros(count), 5 * sigma, sigma, np.zeros(count))
+    given = linear_plans.RowSums(np.array(totals, np.longdouble), np.zeros(count), 5 * sigma, sigma, np.zeros(count))
     reading = question.read(given)
     assert reading.labels.tolist() == truth.tolist()
     assert reading.proven.all() == reading.proven.any() == (times < 1)
@@ -86,7 +86,7 @@ def sign_readings():
     rng = np.random.default_rng(5)
     for n, count, sigma, true in itertools.product((4, 24), (4, 9, 12, 40, 400), (1e-3, 0.3, 1.0, 3.0), (0.5, 1, 2)):
         spec = labels.OracleSpec(n=n, clip=0.01, noise=sigma * math.log(99) / (2 * n), noise_kind="gaussian")
-        plan = stochastic.SignPlan(spec, count, stochastic._order(max(n, 4)))
+        plan = stochastic.SignPlan(spec, count, stochastic._paley_prime(max(n, 4)))
         truth = np.ones(n) if n == 24 else rng.choice([-1.0, 1.0], n)
         signs = plan.matrix(np.arange(count))
         right, wrong = -math.log(0.99), -math.log(0.01)

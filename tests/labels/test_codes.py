@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divulge.labels import codes, distinct
+from divulge.labels import codes
 
 
 @given(
@@ -20,7 +20,7 @@ from divulge.labels import codes, distinct
 )
 @settings(max_examples=80, deadline=None)
 def test_every_labelling_is_read_back(n, base, bound, dense, most, seed):
-    code = codes.build(n, base, bound, dense=dense, most=most)
+    code = codes.build_code(n, base, bound, dense=dense, max_bits=most)
     labels = np.random.default_rng(seed).integers(0, base, n)
     sums = []
     for query in range(code.count):
@@ -34,7 +34,7 @@ def test_every_labelling_is_read_back(n, base, bound, dense, most, seed):
 
 @pytest.mark.parametrize("size", range(1, 15))
 def test_conway_guy_sets_are_sum_distinct(size):
-    members = distinct.conway_guy(size)
+    members = codes.conway_guy(size)
     sums = {sum(c) for r in range(size + 1) for c in itertools.combinations(members, r)}
     assert len(sums) == 2**size
 
@@ -44,20 +44,20 @@ def test_the_count_is_the_smallest_that_reads_all_rows(n, bound):
     # Naive: add up, number by number, what each subset reads.
     total = count = 0
     while total < n:
-        total += distinct.most_digits(2, bound << count.bit_count(), dense=True)
+        total += codes.max_set_size(2, bound << count.bit_count(), dense=True)
         count += 1
-    assert codes.queries(n, 2, bound, True, 11) == count
+    assert codes.count_queries(n, 2, bound, True, 11) == count
 
 
 def test_relaxing_the_bound_keeps_the_number_of_queries():
     for bound in (5, 81, 1569, 8188):
-        small = codes.relaxed(2201, 2, bound, dense=True, most=11)
+        small = codes.relax_bound(2201, 2, bound, dense=True, max_bits=11)
         assert small <= bound
-        assert codes.queries(2201, 2, small, True, 11) == codes.queries(2201, 2, bound, True, 11)
+        assert codes.count_queries(2201, 2, small, True, 11) == codes.count_queries(2201, 2, bound, True, 11)
 
 
 def test_totals_are_the_sums_over_all_rows():
-    code = codes.build(40, 3, 7, dense=False, most=2)
+    code = codes.build_code(40, 3, 7, dense=False, max_bits=2)
     alphabet = code.alphabet()
     values = np.random.default_rng(0).normal(size=len(alphabet))
     naive = []
@@ -70,14 +70,14 @@ def test_totals_are_the_sums_over_all_rows():
 
 
 def test_impossible_sums_are_not_sound():
-    code = codes.build(30, 2, 5, dense=False, most=3)
+    code = codes.build_code(30, 2, 5, dense=False, max_bits=3)
     sums = np.zeros(code.count, dtype=np.int64)
     sums[1] = 10_000
     assert not code.decode(sums)[1].all()
 
 
 def test_a_million_labels_never_need_a_dense_matrix():
-    code = codes.build(1_000_000, 2, 81, dense=False, most=8)
+    code = codes.build_code(1_000_000, 2, 81, dense=False, max_bits=8)
     largest = max(array.nbytes for shape in code.shapes for array in (*shape.spread, *shape.cells))
     assert largest < 200e6
     rng = np.random.default_rng(0)
@@ -89,7 +89,7 @@ def test_a_million_labels_never_need_a_dense_matrix():
 
 @pytest.mark.parametrize(("n", "most", "bound"), [(29, 3, 5), (2201, 0, 81), (7, 4, 1)])
 def test_digits_beyond_the_last_row_betray_the_last_block(n, most, bound):
-    code = codes.build(n, 2, bound, dense=False, most=most)
+    code = codes.build_code(n, 2, bound, dense=False, max_bits=most)
     width = sum(r * s.capacity for r, s in zip(code.repeats, code.shapes, strict=True))
     assert width > n
     padded = np.random.default_rng(0).integers(0, 2, width)
@@ -117,7 +117,7 @@ def test_digits_beyond_the_last_row_betray_the_last_block(n, most, bound):
 @pytest.mark.parametrize(("base", "bits"), [(2, 52), (2, 57), (3, 55), (6, 50), (30, 50)])
 def test_no_number_of_the_decoder_leaves_its_integers(base, bits):
     # Blocks as large as are asked for would need weights of up to 2^bits·2^11.
-    code = codes.build(3000, base, 2**bits - 1, dense=False, most=codes.MOST_ADDRESS_BITS)
+    code = codes.build_code(3000, base, 2**bits - 1, dense=False, max_bits=codes.MAX_ADDRESS_BITS)
     for block in code.shapes:
         assert max(weight for level in block.levels for weight in level.weights) < 2**63
     labels = np.random.default_rng(0).integers(0, base, 3000)
@@ -132,10 +132,10 @@ def test_no_number_of_the_decoder_leaves_its_integers(base, bits):
 
 
 def test_queries_of_flagged_rows_are_those_of_their_blocks():
-    code = codes.build(50, 2, 3, dense=False, most=2)
+    code = codes.build_code(50, 2, 3, dense=False, max_bits=2)
     for row in (0, 13, 49):
         flags = np.arange(50) == row
-        queries = code.queries_of(flags)
-        assert code.rows_of(queries)[row]
+        queries = code.queries_in_flagged_blocks(flags)
+        assert code.rows_in_flagged_blocks(queries)[row]
         naive = [row in range(f, f + len(w)) for f, w in map(code.weights, range(code.count))]
         assert (queries == naive).all()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from divulge import labels
-from divulge.labels import contradiction, control
-from divulge.labels.quota import QuotaReachedError
+from divulge.labels import inference, plans
+from divulge.labels.oracles import QuotaReachedError
 
 BOARD = {"clip": 1e-15, "decimals": 5}
 
@@ -237,11 +237,11 @@ def test_the_implied_answer_is_what_the_oracle_says():
     for options in ({}, {"metric": "mse"}, {"metric": "auc"}, {"classes": 5}, {"class_weight": (1.0, 4.0)}):
         spec = labels.OracleSpec(n=50, **options)
         y = np.arange(50) % spec.classes
-        answer, allowed = control.implied(spec, y)
-        assert abs(labels.LocalOracle(spec, y)(control.query(spec)) - answer) <= allowed
+        answer, allowed = plans.implied_control_answer(spec, y)
+        assert abs(labels.LocalOracle(spec, y)(plans.control_query(spec)) - answer) <= allowed
         assert allowed < 1e-9
         turned = np.roll(y, 1) if spec.classes > 2 else 1 - y
-        assert abs(labels.LocalOracle(spec, turned)(control.query(spec)) - answer) > allowed
+        assert abs(labels.LocalOracle(spec, turned)(plans.control_query(spec)) - answer) > allowed
 
 
 @pytest.mark.parametrize(
@@ -259,15 +259,15 @@ def test_the_implied_answer_is_what_the_oracle_says():
     ],
 )
 def test_decimals_are_counted_as_floats_show_them(value, decimals, fits):
-    assert bool(contradiction.on_decimals(np.array([value]), decimals)[0]) == fits
+    assert bool(inference.has_decimals(np.array([value]), decimals)[0]) == fits
 
 
 def test_only_three_equal_answers_or_more_are_called_constant():
     oracle = labels.OracleSpec(n=9)
-    assert contradiction.shown(np.full(3, 0.7), oracle) == "constant (every answer is 0.7)"
-    assert contradiction.shown(np.array([0.7, np.nan, 0.7, 0.7]), oracle).startswith("constant")
-    assert not contradiction.shown(np.full(2, 0.1234567890123), oracle).startswith("constant")
-    assert not contradiction.shown(np.array([0.7, 0.7, 0.8]), oracle).startswith("constant")
+    assert inference.describe_pattern(np.full(3, 0.7), oracle) == "constant (every answer is 0.7)"
+    assert inference.describe_pattern(np.array([0.7, np.nan, 0.7, 0.7]), oracle).startswith("constant")
+    assert not inference.describe_pattern(np.full(2, 0.1234567890123), oracle).startswith("constant")
+    assert not inference.describe_pattern(np.array([0.7, 0.7, 0.8]), oracle).startswith("constant")
 
 
 def test_answers_that_are_rounded_up_are_named(y, spec):
@@ -282,7 +282,9 @@ def test_a_missing_root_is_named_where_a_root_is_taken(metric, named):
     plan = labels.design(spec)
     truth = np.arange(40) % 2
     answers = np.array([labels.LocalOracle(spec, truth).exact(plan.queries[i]) for i in range(plan.count)])
-    assert contradiction.slip(plan, answers**2) == ("like a mean squared error, without the root" if named else "")
+    assert inference.find_metric_mistake(plan, answers**2) == (
+        "like a mean squared error, without the root" if named else ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -301,4 +303,4 @@ def test_a_slip_of_the_oracle_is_named(declared, slip, said):
     assert said in str(found.contradiction)
     assert not found.proven.any()
     answers = np.array([slip(true.exact(plan.queries[i]), 20) for i in range(plan.count)])
-    assert said in contradiction.slip(plan, answers)
+    assert said in inference.find_metric_mistake(plan, answers)

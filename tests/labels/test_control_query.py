@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge import labels
-from divulge.labels import control
+from divulge.labels import plans
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from divulge.labels import control
 def test_a_label_moves_the_sum_by_a_quarter_of_the_span_to_all_of_it(options, span):
     spec = labels.OracleSpec(n=30, **options)
     loss = spec.loss()
-    table = loss.table(control.query(spec))
+    table = loss.table(plans.control_query(spec))
     moved = np.abs(table[:, 1] - table[:, 0])
     reach = loss.span if span is None else span
     assert math.isfinite(reach)
@@ -33,6 +33,6 @@ def test_a_label_moves_the_sum_by_a_quarter_of_the_span_to_all_of_it(options, sp
 
 
 def test_ranks_and_counts_are_asked_for_at_random():
-    ranks = control.query(labels.OracleSpec("auc", n=30))
+    ranks = plans.control_query(labels.OracleSpec("auc", n=30))
     assert sorted(ranks.tolist()) == [i / 30 for i in range(30)]
-    assert set(control.query(labels.OracleSpec("accuracy", n=30)).tolist()) == {0.0, 1.0}
+    assert set(plans.control_query(labels.OracleSpec("accuracy", n=30)).tolist()) == {0.0, 1.0}

@@ -7,7 +7,7 @@ import pytest
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import count_metrics, stochastic
+from divulge.labels import count_plans, stochastic
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "auc"])
@@ -95,7 +95,7 @@ def test_twice_the_declared_deviation_makes_no_wrong_label_certain():
 
 
 def test_paley_rows_are_orthogonal():
-    prime = stochastic._order(40)
+    prime = stochastic._paley_prime(40)
     plan = stochastic.SignPlan(labels.OracleSpec(n=prime + 1), prime + 1, prime)
     matrix = plan.matrix(np.arange(prime + 1))
     assert (matrix @ matrix.T == (prime + 1) * np.eye(prime + 1)).all()
@@ -230,7 +230,7 @@ def test_a_local_oracle_answers_as_scikit_learn_does(metric):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 9])
 def test_sums_of_equally_many_rank_offsets_all_differ(size):
-    offsets = count_metrics._offsets(size)
+    offsets = count_plans._rank_offsets(size)
     assert offsets[0] == 0
     assert len(offsets) == size
     for ones in range(size + 1):

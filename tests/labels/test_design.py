@@ -7,7 +7,7 @@ import pytest
 
 import divulge as dv
 from divulge import labels, validation
-from divulge.labels.design import _splits
+from divulge.labels.design import _radix_splits
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_splits_are_those_of_a_search_through_all(classes):
         if math.prod(radices) >= classes
         and all(math.prod(radices) // radix * smaller[radix] < classes for radix in radices)
     }
-    assert set(_splits(classes, True)) == {(classes,)} | (every if len(every) < 39 else set())
+    assert set(_radix_splits(classes, True)) == {(classes,)} | (every if len(every) < 39 else set())

@@ -9,7 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge import cli, labels
-from divulge.labels import host_menu, ranking
+from divulge.labels import defences
 
 
 def test_every_remedy_is_printed_with_its_cost(capsys):
@@ -29,21 +29,23 @@ def test_every_remedy_is_printed_with_its_cost(capsys):
 
 def test_more_noise_and_fewer_rows_cost_more_and_nothing_costs_nothing():
     spec = labels.OracleSpec(n=400)
-    assert ranking.rank_correlation(spec, ranking.defended_scores(spec)).value == 1.0
+    assert defences.rank_correlation(spec, defences.defended_scores(spec)).value == 1.0
     costs = [
-        ranking.rank_correlation(spec, ranking.defended_scores(replace(spec, noise=noise, noise_kind="gaussian"))).value
+        defences.rank_correlation(
+            spec, defences.defended_scores(replace(spec, noise=noise, noise_kind="gaussian"))
+        ).value
         for noise in (0.001, 0.03, 1.0)
     ]
     assert costs[0] > 0.9 > costs[1] > costs[2] + 0.1
-    shares = [ranking.rank_correlation(spec, ranking.defended_scores(spec, share=s)).value for s in (0.9, 0.3, 0.05)]
+    shares = [defences.rank_correlation(spec, defences.defended_scores(spec, share=s)).value for s in (0.9, 0.3, 0.05)]
     assert shares[0] > shares[1] > shares[2]
 
 
 def test_the_interval_covers_the_mean_over_many_competitions():
     # 20 seeds at 95 %: fewer than 15 covered has probability 3e-4.
     spec = labels.OracleSpec("accuracy", n=60)
-    shown = ranking.defended_scores(spec, share=0.5)
-    found = [ranking.rank_correlation(spec, shown, teams=10, seed=seed) for seed in range(20)]
+    shown = defences.defended_scores(spec, share=0.5)
+    found = [defences.rank_correlation(spec, shown, teams=10, seed=seed) for seed in range(20)]
     middle = float(np.mean([one.value for one in found]))
     assert sum(one.low <= middle <= one.high for one in found) >= 15
 
@@ -81,7 +83,7 @@ def test_a_ladder_has_no_more_sequences_of_answers_than_are_counted(levels, quer
         ladder = labels.Ladder(lambda _, given=given: next(given), step)
         seen.add(tuple(ladder(None) for _ in range(queries)))
     spec = labels.OracleSpec(labels.KnownRange(0, 1), n=1000)
-    assert math.log2(len(seen)) < host_menu._readable_through_ladder(spec, step, queries) + 1
+    assert math.log2(len(seen)) < defences._readable_through_ladder(spec, step, queries) + 1
 
 
 def test_a_ladder_protects_once_its_step_outweighs_one_label():

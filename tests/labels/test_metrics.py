@@ -10,7 +10,7 @@ from sklearn import metrics
 
 import divulge as dv
 from divulge import cli, labels
-from divulge.labels import ratios
+from divulge.labels import metrics as label_metrics
 
 CODES = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k", "mape")
 IGNORE = (
@@ -238,4 +238,4 @@ def test_degenerate_labels_are_not_proven_where_the_metric_cannot_tell():
         spec = labels.OracleSpec("mcc", n=6)
         found = labels.infer(labels.LocalOracle(spec, np.full(6, value)), labels.design(spec))
         assert not found.proven.any()
-    assert ratios.r_squared(np.zeros(3, dtype=int), np.zeros(3)) == 1.0
+    assert label_metrics.r_squared(np.zeros(3, dtype=int), np.zeros(3)) == 1.0

@@ -8,7 +8,8 @@ import pytest
 from scipy import optimize, stats
 
 from divulge import labels
-from divulge.labels import noise, stochastic
+from divulge.labels import stochastic
+from divulge.labels.spec import exceeds_noise, noise_bound
 
 
 def spec(kind, **changes):
@@ -18,8 +19,8 @@ def spec(kind, **changes):
 @pytest.mark.parametrize("count", [1, 50])
 def test_no_answer_lies_beyond_the_reach_but_for_one_case_in_a_million(count):
     for kind, law in (("gaussian", stats.norm(scale=0.3)), ("laplace", stats.laplace(scale=0.3))):
-        assert 2 * count * law.sf(noise.reach(spec(kind), count)) == pytest.approx(1e-6)
-    assert noise.reach(spec("bounded"), count) == 0.3
+        assert 2 * count * law.sf(noise_bound(spec(kind), count)) == pytest.approx(1e-6)
+    assert noise_bound(spec("bounded"), count) == 0.3
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,9 @@ def test_the_norm_of_noise_stays_below_its_bound_and_not_far_below(kind, count, 
     rng = np.random.default_rng(0)
     draws = getattr(rng, "normal" if kind == "gaussian" else "laplace")(scale=0.3, size=(300, count))
     norms = np.linalg.norm(draws, axis=1)
-    bound = noise.largest_norm(spec(kind), count)
+    bound = stochastic.noise_norm_bound(spec(kind), count)
     assert norms.max() < bound < most * np.median(norms)
-    rounded = noise.largest_norm(spec(kind, decimals=1), count)
+    rounded = stochastic.noise_norm_bound(spec(kind, decimals=1), count)
     assert rounded - bound == pytest.approx(0.05 * math.sqrt(count))
     if kind == "gaussian":
         assert stats.chi2.sf((bound / 0.3) ** 2, count) == pytest.approx(1e-6)
@@ -43,19 +44,21 @@ def test_noise_is_too_loud_beyond_the_law_of_its_sum():
         ("laplace", lambda size: stats.gamma.isf(1e-6, 30) / (30 * math.sqrt(2)) * size),
     ):
         for size, loud in ((0.999, False), (1.001, True)):
-            assert noise.too_loud(spec(kind), np.full(30, statistic(size)) * np.resize([1, -1], 30)) == loud
-        assert not noise.too_loud(spec(kind), np.zeros(0))
+            assert exceeds_noise(spec(kind), np.full(30, statistic(size)) * np.resize([1, -1], 30)) == loud
+        assert not exceeds_noise(spec(kind), np.zeros(0))
 
 
 def test_the_least_norm_is_that_of_a_constrained_least_squares_fit():
     rng = np.random.default_rng(1)
-    plan = stochastic.SignPlan(spec("gaussian", n=12), 12, stochastic._order(12))
+    plan = stochastic.SignPlan(spec("gaussian", n=12), 12, stochastic._paley_prime(12))
     signs = plan.matrix(np.arange(12))
     for size in (0.5, 3.0, 20.0):
         sums = signs @ rng.choice([-1.0, 1.0], 12) + size * rng.normal(size=12)
         exact = optimize.lsq_linear(signs, sums, (-1, 1), tol=1e-14)
         wanted = math.sqrt(2 * exact.cost)
-        assert 0.99 * wanted - 1e-3 <= noise.least_norm(signs, sums, np.sign(signs.T @ sums)) <= wanted + 1e-9
+        assert (
+            0.99 * wanted - 1e-3 <= stochastic.min_residual_norm(signs, sums, np.sign(signs.T @ sums)) <= wanted + 1e-9
+        )
 
 
 @pytest.mark.parametrize("bias", [0.5, 0.9])
@@ -63,7 +66,7 @@ def test_the_decoder_finds_the_most_likely_labels(bias):
     """Twelve labels from 16 answers; where it does not, an error of the labels is far likelier than one of its own."""
     rng = np.random.default_rng(2)
     everything = np.array(list(itertools.product((-1.0, 1.0), repeat=12)))
-    plan = stochastic.SignPlan(spec("gaussian", n=12), 16, stochastic._order(16))
+    plan = stochastic.SignPlan(spec("gaussian", n=12), 16, stochastic._paley_prime(16))
     signs = plan.matrix(np.arange(16))
     right = 0
     for _ in range(100):
@@ -71,7 +74,7 @@ def test_the_decoder_finds_the_most_likely_labels(bias):
         sums = signs @ truth + 1.2 * rng.normal(size=16)
         best = everything[((sums - everything @ signs.T) ** 2).sum(axis=1).argmin()]
         guess = stochastic.message_passing(signs, sums, 1.2, plan.prime + 1)
-        right += (stochastic.polish(signs, sums, guess) == best).all()
+        right += (stochastic.polish_labels(signs, sums, guess) == best).all()
     assert right >= 98
 
 
@@ -81,7 +84,7 @@ def test_polishing_flips_labels_only_while_that_brings_the_sums_closer():
     for _ in range(50):
         sums = signs @ rng.choice([-1.0, 1.0], 10) + rng.normal(size=25)
         start = rng.choice([-1.0, 1.0], 10)
-        end = stochastic.polish(signs, sums, start)
+        end = stochastic.polish_labels(signs, sums, start)
         away = np.linalg.norm(sums - signs @ end)
         assert away <= np.linalg.norm(sums - signs @ start)
         flipped = end * (1 - 2 * np.eye(10))
@@ -91,7 +94,7 @@ def test_polishing_flips_labels_only_while_that_brings_the_sums_closer():
 @pytest.mark.parametrize(("n", "sigma"), [(50, 0.2), (50, 3.0), (5, 1.0)])
 def test_a_sign_plan_asks_as_often_as_one_label_in_a_hundred_runs_needs(n, sigma):
     kind = spec("gaussian", n=n, clip=0.01, noise=sigma)
-    plan = stochastic.plan(kind, None)
+    plan = stochastic.plan_signs(kind, None)
     span = math.log(0.99 / 0.01)
     step = span / n / 2 / sigma  # half of what one label moves the answer by, in standard deviations
     wanted = math.ceil((stats.norm.isf(0.01 / n) / step) ** 2)
@@ -101,6 +104,6 @@ def test_a_sign_plan_asks_as_often_as_one_label_in_a_hundred_runs_needs(n, sigma
 
 @pytest.mark.parametrize("n", [1, 4, 50, 333])
 def test_a_sign_plan_asks_at_least_half_as_often_as_there_are_labels_and_six_roots_more(n):
-    plan = stochastic.plan(spec("gaussian", n=n, clip=0.01, noise=1e-9), None)
+    plan = stochastic.plan_signs(spec("gaussian", n=n, clip=0.01, noise=1e-9), None)
     assert plan.count == math.ceil(n / 2 + 6 * math.sqrt(n))
-    assert stochastic.plan(spec("gaussian", n=n, clip=0.01, noise=1e-9), 3).count == 3
+    assert stochastic.plan_signs(spec("gaussian", n=n, clip=0.01, noise=1e-9), 3).count == 3

@@ -9,7 +9,7 @@ import pytest
 import divulge as dv
 from divulge import labels
 from divulge.labels.design import METHODS
-from divulge.labels.spec import NAMES
+from divulge.labels.spec import METRIC_NAMES
 
 SAMPLES = int(os.environ.get("DIVULGE_GRID", "40"))  # per metric
 OPTIONS = {
@@ -72,9 +72,9 @@ def test_one_column_without_a_clip_is_read():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("metric", [name for name in NAMES if name not in ("norm_like", "mahalanobis")])
+@pytest.mark.parametrize("metric", [name for name in METRIC_NAMES if name not in ("norm_like", "mahalanobis")])
 def test_a_sample_of_all_combinations_ends_in_a_plan_or_a_refusal(metric):
-    rng = np.random.default_rng(NAMES.index(metric))
+    rng = np.random.default_rng(METRIC_NAMES.index(metric))
     plans = tried = 0
     for seed in range(SAMPLES):
         # Half of the options stay at their default, so that many combinations are possible ones.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge import labels
-from divulge.labels import labels_summary
+from divulge.labels import summary as labels_summary
 from divulge.report import advice, labels_page
 from divulge.report.markdown import render
 from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
@@ -109,31 +109,31 @@ def test_the_summary_counts_what_was_proven_and_what_was_certain_and_wrong():
 
 def test_labels_that_answers_leave_open_are_empty_and_those_of_a_contradiction_are_none(tmp_path):
     _, open_ones, _ = inferred(upto=0)
-    assert labels_summary.told(BOUNDED, open_ones) == (None,) * 6
-    labels_summary.write(tmp_path / "labels.csv", BOUNDED, open_ones)
+    assert labels_summary.determined_labels(BOUNDED, open_ones) == (None,) * 6
+    labels_summary.write_labels(tmp_path / "labels.csv", BOUNDED, open_ones)
     assert (tmp_path / "labels.csv").read_text().splitlines()[1] == "0,,0,0"
     _, against, _ = inferred(off=50.0)
     assert against.contradiction is not None
-    assert labels_summary.told(BOUNDED, against) is None
-    labels_summary.write(tmp_path / "labels.csv", BOUNDED, against)
+    assert labels_summary.determined_labels(BOUNDED, against) is None
+    labels_summary.write_labels(tmp_path / "labels.csv", BOUNDED, against)
     assert (tmp_path / "labels.csv").read_text() == "row,label,certain,proven\n"
     _, all_known, truth = inferred()
-    assert labels_summary.told(BOUNDED, all_known) == tuple(truth.tolist())
-    labels_summary.write(tmp_path / "labels.csv", BOUNDED, all_known)
+    assert labels_summary.determined_labels(BOUNDED, all_known) == tuple(truth.tolist())
+    labels_summary.write_labels(tmp_path / "labels.csv", BOUNDED, all_known)
     assert (tmp_path / "labels.csv").read_text().splitlines()[2] == "1,1,1,1"
     guessing = dataclasses.replace(BOUNDED, noise_kind="gaussian")
-    assert None not in labels_summary.told(guessing, open_ones)
+    assert None not in labels_summary.determined_labels(guessing, open_ones)
 
 
 def test_progress_counts_proven_labels_and_only_right_ones_where_the_truth_is_known():
     spec = labels.OracleSpec(n=40, clip=1e-3, noise=1e-2)
     plan, found, truth = inferred(spec)
-    places, shares = labels_summary.progress(plan, found)
+    places, shares = labels_summary.recovery_curve(plan, found)
     assert places[0] == 0
     assert places[-1] == plan.count
     assert shares[0] == 0.0
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
     half_wrong = np.where(np.arange(40) < 20, 1 - truth, truth)
-    assert labels_summary.progress(plan, found, half_wrong)[1][-1] == 0.5
-    assert labels_summary.progress(plan, inferred(spec, off=50.0)[1]) == ([], [])
+    assert labels_summary.recovery_curve(plan, found, half_wrong)[1][-1] == 0.5
+    assert labels_summary.recovery_curve(plan, inferred(spec, off=50.0)[1]) == ([], [])

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 import divulge as dv
 from divulge import labels
-from divulge.labels.enumerated_codes import primes
+from divulge.labels.paper_codes import first_primes
 
 
 def separation(table):
@@ -150,7 +150,7 @@ def test_multiples_of_logarithms_of_primes_come_closer_than_the_multiple():
     # Section 1: g(θ_i) = b·ln p_i is said to keep subset sums b apart.
     b = 1.0
     for n, closest in ((2, 0.405), (8, 0.0014)):
-        table = np.array([[0.0, b * math.log(p)] for p in primes(n)])
+        table = np.array([[0.0, b * math.log(p)] for p in first_primes(n)])
         assert separation(table) * n == pytest.approx(closest, rel=0.02)
         assert separation(table) * n < b
 

@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 import divulge as dv
 from divulge import labels
-from divulge.labels.enumerated_codes import primes
+from divulge.labels.paper_codes import first_primes
 
 
 def labellings(n, classes=2):
@@ -150,7 +150,7 @@ class TestCrossEntropy:
         assert labels.simulate(spec, y, plan).accuracy == 1.0
         block = plan.inner.rows
         odds = np.exp(block) if metric != "log_loss" else block / block.min(axis=1, keepdims=True)
-        wanted = np.reshape(primes(block.size), block.shape)
+        wanted = np.reshape(first_primes(block.size), block.shape)
         assert np.allclose(odds / odds[:, :1], wanted / wanted[:, :1])
 
 
@@ -204,13 +204,13 @@ class TestLinearlyDecomposable:
         theta = plan.inner.rows[:, 1]
         assert ((theta > 0) & (theta < 0.5)).all()
         found = self.gaps(metric, theta)
-        assert found == pytest.approx(np.log(primes(len(theta))) / n, rel=1e-9)
+        assert found == pytest.approx(np.log(first_primes(len(theta))) / n, rel=1e-9)
         assert separation(subset_sums(found)) > 1e-9
         if metric == "squared_euclidean":
-            assert theta == pytest.approx(0.5 * (1 - np.log(primes(len(theta))) / n))
+            assert theta == pytest.approx(0.5 * (1 - np.log(first_primes(len(theta))) / n))
         else:
             power = metric.parameter - 1
-            wanted = np.log(primes(len(theta))) / (n * metric.parameter)
+            wanted = np.log(first_primes(len(theta))) / (n * metric.parameter)
             assert (1 - theta) ** power - theta**power == pytest.approx(wanted, rel=1e-9)
 
     def test_the_norm_like_g_of_section_4_is_not_that_of_equation_10(self):
@@ -420,7 +420,7 @@ class TestHardness:
                 for _ in range(n)
             ]
             theta = rng.integers(1, 4, n)
-            values = {y: self.value(clauses, y, theta, primes(n + 2)[2:]) for y in labellings(n)}
+            values = {y: self.value(clauses, y, theta, first_primes(n + 2)[2:]) for y in labellings(n)}
             true = {y for y in values if all(any(y[v] == s for v, s in clause) for clause in clauses)}
             for one, two in itertools.combinations(values, 2):
                 assert (values[one] != values[two]) == (one in true or two in true)
@@ -464,7 +464,7 @@ class TestHardness:
                 return sum(all(y[v] == s for v, s in term) for term in terms)
 
             tautology = all(true(y) for y in labellings(n))
-            large = [p for p in primes(20) if p > count][: n + 1]
+            large = [p for p in first_primes(20) if p > count][: n + 1]
             values = [true(y) * math.prod(p**b for p, b in zip(large, y, strict=True)) for y in labellings(n + 1)]
             assert (len(set(values)) == len(values)) == tautology
             assert (separation(values) >= 1) == tautology  # of integers, so hard at every τ: multiply f by τ

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge.auditing.weights_examination import Examined
+from divulge.auditing.weights import WeightsExamination
 from divulge.types import Guarantee
 
 
@@ -16,7 +16,7 @@ def rule(*selected, kind="FDR", level=0.1, standing="holds"):
 
 
 def examined(decisions, *, leaks=True, calibration=None):
-    return Examined(
+    return WeightsExamination(
         ids=np.array(["a", "b", "c", "d"]),
         outputs=np.array([-1.0, 2.0, -3.0, 4.0]),
         scores=np.array([0.5, 3.0, 3.0, 1.0]),

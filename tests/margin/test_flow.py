@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divulge import margin
-from divulge.margin import flow
+from divulge.margin import training
 
 
 def line(seed, n=10):
@@ -19,7 +19,7 @@ def line(seed, n=10):
 def start(seed=0, n=6, k=20, r=3):
     rng = np.random.default_rng(seed)
     points, sign = rng.normal(size=(n, r)), np.where(np.arange(n) % 2, 1.0, -1.0)
-    return flow.evaluate(rng.normal(size=(k, r)), rng.normal(size=k), points), points, sign
+    return training.evaluate_state(rng.normal(size=(k, r)), rng.normal(size=k), points), points, sign
 
 
 @settings(max_examples=30, deadline=None)
@@ -28,7 +28,7 @@ def test_the_weights_of_a_step_solve_their_equations(seed, size, spread):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(7, 5))
     gram, margins = 10**size * root @ root.T, 10**spread * rng.normal(size=7)
-    p = flow._balance(gram, margins, np.full(7, 1 / 7))
+    p = training._solve_step_weights(gram, margins, np.full(7, 1 / 7))
     assert p.sum() == pytest.approx(1.0)
     wanted = -(margins + gram @ p)
     wanted = np.exp(wanted - wanted.max())
@@ -38,8 +38,8 @@ def test_the_weights_of_a_step_solve_their_equations(seed, size, spread):
 def test_a_short_step_follows_the_gradient():
     state, points, sign = start()
     margins = state.outputs * sign
-    loss = flow.log_sum_exp(margins)
-    tried, value, step, _ = flow.implicit_step(state, points, sign, loss, 1e-9, np.full(6, 1 / 6), 1e6, np.inf)
+    loss = training.log_sum_exp(margins)
+    tried, value, step, _ = training.implicit_step(state, points, sign, loss, 1e-9, np.full(6, 1 / 6), 1e6, np.inf)
     weight = np.exp(-margins - loss) * sign
     gradient = (((state.hidden > 0) * weight[:, None]).T @ points) * state.v[:, None]
     np.testing.assert_allclose(tried.w - state.w, step * gradient, rtol=1e-3, atol=1e-12)
@@ -49,8 +49,8 @@ def test_a_short_step_follows_the_gradient():
 
 def test_slopes_across_a_kink_are_secants():
     state, points, _ = start()
-    tried = flow.evaluate(state.w + 1.0, state.v, points)
-    slopes = flow._secant(state, tried)
+    tried = training.evaluate_state(state.w + 1.0, state.v, points)
+    slopes = training._secant_slopes(state, tried)
     assert ((slopes > 0) & (slopes < 1)).any()
     np.testing.assert_allclose(slopes * (tried.before - state.before), tried.hidden - state.hidden, atol=1e-12)
 

@@ -88,7 +88,7 @@ def test_every_pattern_of_records_on_a_line_is_tried():
     rng = np.random.default_rng(0)
     points = np.column_stack([rng.normal(size=5), np.ones(5)])
     naive = {tuple(active) for active in rng.normal(size=(20_000, 2)) @ points.T > 0}
-    assert {tuple(cone.active) for cone in optimum._thresholds(points)} == naive
+    assert {tuple(cone.active) for cone in optimum._all_cones(points)} == naive
 
 
 def test_records_without_weight_do_not_matter():

@@ -6,7 +6,7 @@ from scipy.optimize import LinearConstraint, minimize, nnls
 
 import divulge as dv
 from divulge import margin
-from divulge.margin.stationarity import weigh
+from divulge.margin.stationarity import solve_multipliers
 
 
 def test_clarke_against_zero_one_at_an_exact_point(mixture):
@@ -100,7 +100,7 @@ def test_bad_input(mixture):
 def test_a_derivative_at_a_kink_stays_within_its_bounds():
     """(λ - .1)² + (κ - 3)² under κ ≤ λ is least at 1.55 for both, also where the columns are large or small."""
     for scale in (1e-3, 1.0, 1e3):
-        found = weigh(scale**2 * np.eye(2), scale**2 * np.array([0.1, 3.0]), np.array([0]))
+        found = solve_multipliers(scale**2 * np.eye(2), scale**2 * np.array([0.1, 3.0]), np.array([0]))
         np.testing.assert_allclose(found, [1.55, 1.55], atol=1e-4)
 
 
@@ -110,7 +110,7 @@ def test_multipliers_with_kinks_are_those_of_a_quadratic_program():
         n, p = 4, 5
         columns, owner = rng.normal(size=(8, n + p)), rng.integers(0, n, p)
         target = rng.normal(size=8)
-        found = weigh(columns.T @ columns, columns.T @ target, owner)
+        found = solve_multipliers(columns.T @ columns, columns.T @ target, owner)
         bounds = LinearConstraint(np.eye(n)[owner] @ np.eye(n, n + p) - np.eye(p, n + p, n), 0, np.inf)
         best = minimize(
             lambda z, a=columns, t=target: (np.sum((a @ z - t) ** 2), 2 * a.T @ (a @ z - t)),
@@ -136,4 +136,4 @@ def test_records_within_a_tenth_of_the_margin_are_on_it_and_slackness_is_their_w
 
 
 def test_a_column_of_zeros_has_no_weight():
-    np.testing.assert_allclose(weigh(np.diag([4.0, 0.0]), np.array([2.0, 0.0])), [0.5, 0.0])
+    np.testing.assert_allclose(solve_multipliers(np.diag([4.0, 0.0]), np.array([2.0, 0.0])), [0.5, 0.0])

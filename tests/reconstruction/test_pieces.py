@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge.reconstruction.univariate import _alternating, _labels, _on_margin
+from divulge.reconstruction.univariate import _alternating_ends, _pieces_on_margin, _predicted_labels
 
 
 def bent(*at):
@@ -25,7 +25,7 @@ def bent(*at):
     ],
 )
 def test_a_piece_off_the_margin_between_two_on_it_ends_in_training_points(at, flat, ends):
-    assert _alternating(bent(*at), np.array(flat)).tolist() == list(ends)
+    assert _alternating_ends(bent(*at), np.array(flat)).tolist() == list(ends)
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_a_piece_off_the_margin_between_two_on_it_ends_in_training_points(at, fl
     ],
 )
 def test_a_piece_is_on_the_margin_if_both_of_its_ends_are_at_the_same_height(values, flat):
-    assert _on_margin(SimpleNamespace(values=np.array(values, float)), 1.0).tolist() == flat
-    assert _on_margin(SimpleNamespace(values=7 * np.array(values, float)), 7.0).tolist() == flat
+    assert _pieces_on_margin(SimpleNamespace(values=np.array(values, float)), 1.0).tolist() == flat
+    assert _pieces_on_margin(SimpleNamespace(values=7 * np.array(values, float)), 7.0).tolist() == flat
 
 
 def test_labels_are_the_signs_of_the_network():
     def net(x):
         return x[:, 0] - 1
 
-    assert _labels(net, np.array([0.0, 1.0, 2.0])).tolist() == [-1.0, 1.0, 1.0]
-    assert _labels(net, np.zeros(0)).tolist() == []
+    assert _predicted_labels(net, np.array([0.0, 1.0, 2.0])).tolist() == [-1.0, 1.0, 1.0]
+    assert _predicted_labels(net, np.zeros(0)).tolist() == []

@@ -7,7 +7,7 @@ import pytest
 
 import divulge as dv
 from divulge import margin, reconstruction
-from divulge.reconstruction.lines import bends, crossings
+from divulge.reconstruction.piecewise_linear import find_break_points, find_crossings
 
 HERE = 1e-4  # a break-point this close to a record lies on it
 
@@ -66,7 +66,7 @@ class TestBreakPoints:
     def test_at_most_two_between_neighbours_and_they_look_different_ways(self, exact):
         met = 0
         for x, net in exact:
-            merged = bends(net, 1e-6).net
+            merged = find_break_points(net, 1e-6).net
             at = -merged.b / merged.w[:, 0]
             for low, high in itertools.pairwise(x):
                 inside = (at > low + HERE) & (at < high - HERE)
@@ -77,20 +77,23 @@ class TestBreakPoints:
 
     def test_at_most_one_beyond_the_records(self, exact):
         # Neurons that bend beyond the records are active on all of them, so they bend at one place.
-        outer = [np.sum((bends(net, 1e-6).at < x[0] - HERE) | (bends(net, 1e-6).at > x[-1] + HERE)) for x, net in exact]
+        outer = [
+            np.sum((find_break_points(net, 1e-6).at < x[0] - HERE) | (find_break_points(net, 1e-6).at > x[-1] + HERE))
+            for x, net in exact
+        ]
         assert set(outer) == {0, 1}
 
     def test_the_margin_is_crossed_at_most_six_times_per_record(self, exact):
         # The proof counts n - 2 gaps of n - 1 and 6 crossings on either side. 6·(n - 1) + 12 is too many, but the
         # sides have one break-point together, so three pieces and 6 crossings: 6n holds.
         for x, net in exact:
-            assert sum(len(crossings(net, level, 1e-6)) for level in (-1.0, 1.0)) <= 6 * len(x)
+            assert sum(len(find_crossings(net, level, 1e-6)) for level in (-1.0, 1.0)) <= 6 * len(x)
 
 
 def test_break_points_and_answers_suffice(exact):
     # Footnote 6: between break-points the line is known by its ends, so places on the margin need no weights.
     for x, net in exact:
-        at = bends(net, 1e-6).at
+        at = find_break_points(net, 1e-6).at
         seen = net(at[:, None])
         read = [
             low + (level - left) / (right - left) * (high - low)

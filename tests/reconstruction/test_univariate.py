@@ -9,9 +9,19 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import margin, reconstruction
-from divulge.reconstruction.lines import Bends, bends, crossings, flat_pieces, nodes
-from divulge.reconstruction.needed import least_multipliers
-from divulge.reconstruction.windows import fewest, windows, within
+from divulge.reconstruction.piecewise_linear import (
+    BreakPoints,
+    exact_break_points,
+    find_break_points,
+    find_crossings,
+    margin_pieces,
+)
+from divulge.reconstruction.univariate import (
+    find_windows,
+    min_group_multipliers,
+    min_hitting_set_size,
+    positions_in_spans,
+)
 
 
 def data(seed, n=10, waves=2):
@@ -55,9 +65,9 @@ def test_windows_hold_training_points(exact):
     # Theorem 4.2, window by window.
     count = 0
     for x, _, net, _ in exact:
-        bent = bends(net, 1e-6)
+        bent = find_break_points(net, 1e-6)
         flat = np.abs(np.abs(bent.values) - 1) < 0.01
-        for low, high in windows(bent, flat[:-1] & flat[1:]):
+        for low, high in find_windows(bent, flat[:-1] & flat[1:]):
             inside = x[(x >= low - 1e-6) & (x <= high + 1e-6)]
             assert len(inside)
             assert np.abs(np.abs(net(inside[:, None])) - 1).min() < 1e-5
@@ -66,12 +76,12 @@ def test_windows_hold_training_points(exact):
 
 
 def test_a_window_has_no_piece_on_the_margin():
-    bent = Bends(np.arange(4.0), np.zeros(4), margin.ShallowReLU([[1.0]], [0.0], [1.0]))
-    found = {flat: len(windows(bent, np.array(flat))) for flat in itertools.product([False, True], repeat=3)}
+    bent = BreakPoints(np.arange(4.0), np.zeros(4), margin.ShallowReLU([[1.0]], [0.0], [1.0]))
+    found = {flat: len(find_windows(bent, np.array(flat))) for flat in itertools.product([False, True], repeat=3)}
     assert found[False, False, False] == 2
     assert found[True, False, False] == found[False, False, True] == 1
     assert sum(found.values()) == 4
-    np.testing.assert_array_equal(windows(bent, np.array([True, False, False])), [[1.0, 3.0]])
+    np.testing.assert_array_equal(find_windows(bent, np.array([True, False, False])), [[1.0, 3.0]])
 
 
 def test_what_is_guaranteed_is_kept(exact):
@@ -123,9 +133,9 @@ def test_trained_networks(spaced):
 def test_crossings_equal_a_dense_search(seed, level):
     rng = np.random.default_rng(seed)
     net = margin.ShallowReLU(rng.normal(size=(5, 1)), rng.normal(size=5), rng.normal(size=5))
-    at = nodes(net)
+    at = exact_break_points(net)
     assume(np.abs(np.abs(net(at[:, None])) - level).min() > 0.02 * level)
-    found = crossings(net, level, 1e-9)
+    found = find_crossings(net, level, 1e-9)
     grid = np.linspace(-50, 50, 40_001)
     height = net(grid[:, None]) - level
     changes = grid[:-1][np.diff(np.sign(height)) != 0]
@@ -138,7 +148,7 @@ def test_crossings_equal_a_dense_search(seed, level):
 @pytest.mark.parametrize("turn", [-1.0, 1.0])
 def test_crossings_on_a_ray_are_found_wherever_they_lie(turn, level):
     """At 1 they lie on the node that is added beyond the last break-point."""
-    found = crossings(margin.ShallowReLU([[turn]], [0.0], [1.0]), level, 1e-6)
+    found = find_crossings(margin.ShallowReLU([[turn]], [0.0], [1.0]), level, 1e-6)
     np.testing.assert_allclose(found, [turn * level], atol=1e-4)
 
 
@@ -150,14 +160,14 @@ def test_collapsed_neurons_are_merged():
         np.r_[np.full(50, -1.0), np.full(50, -2.0)],
         np.r_[np.ones(50), -np.ones(50)],
     )
-    np.testing.assert_allclose(bends(many, 1e-6).at, bends(one, 1e-6).at, atol=1e-4)
+    np.testing.assert_allclose(find_break_points(many, 1e-6).at, find_break_points(one, 1e-6).at, atol=1e-4)
     x = np.linspace(-3, 3, 20)[:, None]
-    np.testing.assert_allclose(bends(many, 1e-6).net(x), many(x), atol=1e-2)
+    np.testing.assert_allclose(find_break_points(many, 1e-6).net(x), many(x), atol=1e-2)
 
 
 def test_a_group_that_straddles_the_turn_of_the_angle_stays_whole():
     net = margin.ShallowReLU([[-1.0], [-1.0], [1.0]], [1e-5, -1e-5, 0.5], [1.0, 1.0, 1.0])
-    assert len(bends(net, 1e-3).at) == 2
+    assert len(find_break_points(net, 1e-3).at) == 2
 
 
 class TestErrorsOfThePaper:
@@ -170,21 +180,23 @@ class TestErrorsOfThePaper:
     def test_every_break_point_is_that_of_its_own_neuron(self):
         # The algorithm's listing divides every bias by the first neuron's weight.
         net = margin.ShallowReLU([[1.0], [2.0], [-4.0]], [-1.0, -1.0, -1.0], [1.0, 1.0, 1.0])
-        np.testing.assert_allclose(bends(net, 1e-6).at, [-0.25, 0.5, 1.0], atol=1e-12)
+        np.testing.assert_allclose(find_break_points(net, 1e-6).at, [-0.25, 0.5, 1.0], atol=1e-12)
 
     def test_a_share_of_one_quarter_does_not_follow_from_overlapping_windows(self):
         # Three pieces, two overlapping windows, six crossings: one training point in the middle meets both.
         positions = np.array([0.2, 0.8, 1.2, 1.8, 2.2, 2.8])
-        assert fewest(within(positions, np.array([[0.0, 2.0], [1.0, 3.0]]))) == 1
+        assert min_hitting_set_size(positions_in_spans(positions, np.array([[0.0, 2.0], [1.0, 3.0]]))) == 1
         # Stepping by two leaves one window of four.
-        assert fewest(within(positions[:4], np.array([[0.0, 2.0]]))) / 4 == 0.25
+        assert min_hitting_set_size(positions_in_spans(positions[:4], np.array([[0.0, 2.0]]))) / 4 == 0.25
 
     def test_the_fewest_are_those_of_a_brute_force_search(self):
         rng = np.random.default_rng(0)
         for _ in range(30):
             positions = np.sort(rng.uniform(0, 6, 7))
             parts = [
-                part for part in within(positions, np.column_stack([np.arange(5), np.arange(5) + 2.0])) if len(part)
+                part
+                for part in positions_in_spans(positions, np.column_stack([np.arange(5), np.arange(5) + 2.0]))
+                if len(part)
             ]
             sizes = [
                 size
@@ -192,7 +204,7 @@ class TestErrorsOfThePaper:
                 for chosen in itertools.combinations(range(7), size)
                 if all(set(part) & set(chosen) for part in parts)
             ]
-            assert fewest(parts) == min(sizes)
+            assert min_hitting_set_size(parts) == min(sizes)
 
     def test_theorem_4_3_case_3_multiplies_by_a_product_of_either_sign(self):
         rng = np.random.default_rng(0)
@@ -280,14 +292,14 @@ def test_duplicated_break_points_and_zero_neurons_do_not_matter(exact):
 
 def test_a_piece_on_the_margin_is_longer_than_the_resolution():
     line, height = np.array([0.0, 1.0, 3.0]), np.array([0.0, 0.0, 1.0])
-    assert flat_pieces(line, height, 1.0, 0.5).tolist() == [True, False]
-    assert flat_pieces(line, height, 1.0, 1.0).tolist() == [False, False]
+    assert margin_pieces(line, height, 1.0, 0.5).tolist() == [True, False]
+    assert margin_pieces(line, height, 1.0, 1.0).tolist() == [False, False]
 
 
 @pytest.mark.parametrize(("w", "at"), [(1.0, 9.0), (-1.0, -9.0)])
 def test_a_level_is_crossed_far_out_on_either_ray(w, at):
     net = margin.ShallowReLU([[w], [w]], [0.0, -1.0], [1.0, 1.0])
-    np.testing.assert_allclose(crossings(net, 17.0, 1e-9), [at])
+    np.testing.assert_allclose(find_crossings(net, 17.0, 1e-9), [at])
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
@@ -295,6 +307,6 @@ def test_the_least_multipliers_do_not_depend_on_the_scale_of_the_network(exact, 
     x, y, net, _ = exact[0]
     louder = margin.ShallowReLU(scale * net.w, scale * net.b, scale * net.v)
     owner = np.arange(len(x))
-    one, other = (least_multipliers(some, x, y, owner, len(x), kink=1e-6, slack=1e-6) for some in (net, louder))
+    one, other = (min_group_multipliers(some, x, y, owner, len(x), kink=1e-6, slack=1e-6) for some in (net, louder))
     assert one.max() > 0
     np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-6)

@@ -4,11 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from divulge.auditing import compare_page
+from divulge.auditing import compare
 from divulge.auditing.compare import Difference
-from divulge.identification import from_tables, table_results
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
+from divulge.identification import from_tables
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
 from divulge.report import charts, markdown, regulators
 from divulge.report.markdown import render
 from divulge.types import Estimate
@@ -31,7 +31,7 @@ def changed(recipe, low, high):
     ],
 )
 def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
-    said, found = compare_page.finding([changed(*one) for one in changes])
+    said, found = compare.summarise_changes([changed(*one) for one in changes])
     assert found == tone
     assert words in said
     assert "Of 2 comparisons" in said
@@ -40,9 +40,9 @@ def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
 def test_the_changes_of_a_run_and_itself_are_none_and_their_intervals_hold_together():
     rng, members = np.random.default_rng(0), sizes(100, 100)
     audit = scored({"loss": rng.normal(size=200) + members, "lira": rng.normal(size=200)}, members)
-    changes = compare_page.at_once(audit, audit)
+    changes = compare.compare_simultaneously(audit, audit)
     assert {round(one.change.confidence, 6) for one in changes} == {round(1 - 0.05 / len(changes), 6)}
-    text = render(compare_page.page(audit, audit, changes))
+    text = render(compare.comparison_page(audit, audit, changes))
     assert "No difference could be shown" in text
     assert audit.verdict.plain in text
 
@@ -63,7 +63,7 @@ def identified(request, tmp_path_factory):
 
 def test_an_identification_shows_documents_only_where_it_may_and_scores_as_the_user_named_them(identified):
     run, loss, may = identified
-    text = markdown.render(table_results.page(run))
+    text = markdown.render(from_tables.report_page(run))
     best = int(np.argmin(loss))
     assert (f"secret number {best}" in text) is may
     assert (run / "exhibits.json").exists() is may
@@ -112,7 +112,7 @@ def test_a_comparison_tells_of_the_strongest_attack_and_not_of_the_largest_chang
         *(Estimate(v, 0, 1, 0.95, "") for v in (0.95, 0.1)),
         Estimate(-0.85, -0.9, -0.8, 0.95, ""),
     )
-    assert "AUC of best fell from 0.900 to 0.700" in compare_page.finding([weak, best, rare])[0]
+    assert "AUC of best fell from 0.900 to 0.700" in compare.summarise_changes([weak, best, rare])[0]
 
 
 def test_a_finding_answers_a_regulator_in_a_sentence_that_stands_alone():

@@ -9,16 +9,17 @@ import pytest
 
 import divulge as dv
 from divulge import labels, margin, results, store
-from divulge.auditing.weights_examination import Examined
+from divulge.auditing.weights import WeightsExamination
 from divulge.canaries.game import CanaryAudit
 from divulge.canaries.proof import prove
 from divulge.decisions import fdr, fpr
 from divulge.dossier import Dossier
 from divulge.identification import from_tables, redecide
-from divulge.identification.decide import Policy
-from divulge.identification.score_files import Columns, Score
-from divulge.labels.labels_summary import summarise
-from divulge.reconstruction import reconstruction_summary, univariate
+from divulge.identification.decision import Policy
+from divulge.identification.score_tables import Columns, Score
+from divulge.labels.summary import summarise
+from divulge.reconstruction import summary as reconstruction_summary
+from divulge.reconstruction import univariate
 from divulge.results import provenance
 from score_audits import scored, sizes
 
@@ -75,7 +76,9 @@ def weighed(tmp_path_factory):
     scores, calibration = np.append(rng.normal(4, 1, 5), rng.normal(size=15)), rng.normal(size=99)
     decisions = {"FPR": fpr.decide(calibration, scores, 0.05), "FDR": fdr.select(scores, calibration, fdr=0.2)}
     names = np.array([f"r{i}" for i in range(20)])
-    found = Examined(names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None, leaks=False, accuracy={})
+    found = WeightsExamination(
+        names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None, leaks=False, accuracy={}
+    )
     store.write_json(folder / "summary.json", results.to_json_values(found.summary()))
     return folder, found.summary()
 

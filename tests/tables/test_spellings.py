@@ -13,7 +13,7 @@ import divulge as dv
 from divulge import tables
 from divulge.cli.app import app
 from divulge.datafiles import FileLayout, read
-from divulge.identification import document_scoring, score_files
+from divulge.identification import document_scoring
 from divulge.tables import ColumnNames
 
 RNG = np.random.default_rng(0)
@@ -134,8 +134,7 @@ def test_records_of_an_audit(spelled):
 
 
 def test_documents_to_score(spelled, tmp_path):
-    scan = score_files.scan([spelled], "texts")
-    count = document_scoring.texts(scan, document_scoring.ScoringOptions("Text", "Exhibit"), tmp_path / "to")
+    count = document_scoring.write_texts([spelled], document_scoring.ScoringOptions("Text", "Exhibit"), tmp_path / "to")
     assert count == COUNT
     written = tables.open_pieces(tmp_path / "to").collect()
     assert written.to_dict(as_series=False) == {"id": IDS, "text": TABLE["Text"].to_list()}
@@ -250,8 +249,8 @@ def test_a_score_without_a_direction_says_what_it_assumes(tmp_path, sign, said):
 def test_directions_of_honest_scores_are_seldom_doubted():
     """The other end is suggested for at most 1 of 1000 tables whose candidates score like the calibration."""
     from divulge.decisions.counts import Counts
-    from divulge.identification.score_files import Score
-    from divulge.identification.truth import direction_note
+    from divulge.identification.decision import direction_note
+    from divulge.identification.score_tables import Score
 
     rng = np.random.default_rng(11)
     score, doubted, rounds = Score.parse("Loss"), 0, 3000

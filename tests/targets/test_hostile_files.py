@@ -345,7 +345,7 @@ class TestFolders:
 @pytest.mark.parametrize("ending", ["npz", "npy", "parquet", "csv", "json", "jsonl"])
 def test_tables_and_arrays_are_never_unpickled(tmp_path, mark, ending):
     from divulge import plan
-    from divulge.identification import gathering, score_files
+    from divulge.identification import score_tables
 
     for content in pickles(mark).values():
         path = tmp_path / f"file.{ending}"
@@ -356,13 +356,13 @@ def test_tables_and_arrays_are_never_unpickled(tmp_path, mark, ending):
         data = plan.DataPlan(members=path.name, nonmembers="-", population="-")
         refused(mark, r"data\.members", lambda data=data: plan._records(tmp_path, data, "members"))
         if ending in ("parquet", "csv", "jsonl"):
-            columns = score_files.Columns((score_files.Score("loss"),))
+            columns = score_tables.Columns((score_tables.Score("loss"),))
             out = tmp_path / "out.parquet"
             refused(
                 mark,
                 "candidates: ",
-                lambda path=path, out=out, columns=columns: gathering.gather(
-                    score_files.scan([path], "candidates"), columns, out
+                lambda path=path, out=out, columns=columns: score_tables.clean_table(
+                    score_tables.scan_scores([path], "candidates"), columns, out
                 ),
             )
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import divulge as dv
 from divulge import targets
-from divulge.evidence import of_logits
+from divulge.evidence import signals_from_logits
 from divulge.targets import SklearnTarget
 
 RNG = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def test_no_certain_vote_stands_alone_and_the_order_is_kept():
     model, _ = VOTING["forest"]
     model.fit(X, Y)
     probability = model.predict_proba(X)[np.arange(90), Y]
-    logits = of_logits(SklearnTarget(model).logits(dv.Records(X, Y)), Y, ("scaled-logit", "confidence"))
+    logits = signals_from_logits(SklearnTarget(model).logits(dv.Records(X, Y)), Y, ("scaled-logit", "confidence"))
     assert probability.max() == 1.0
     for signal in logits.T:
         order = np.argsort(probability, kind="stable")

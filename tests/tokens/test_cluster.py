@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
-from divulge.identification import ray_scoring, document_scoring
-from divulge.results import plain
+from divulge.identification import document_scoring
+from divulge.results import to_json_values
 
 folder = Path(sys.argv[1])
 nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -31,15 +31,15 @@ nodes.add_node(num_cpus=1)
 ray.init(address=nodes.address, logging_level="ERROR")
 seen = []
 run = partial(
-    ray_scoring.score,
+    document_scoring.score_on_ray,
     [folder / "t.parquet"],
-    partial(document_scoring.load, str(folder / "model"), None, device="cpu"),
+    partial(document_scoring.load_target, str(folder / "model"), None, device="cpu"),
     folder / "out",
     document_scoring.ScoringOptions(shard=10),
 )
 first = run(progress=lambda *at: seen.append(at))
 second = run(overwrite=True)
-print(json.dumps([len(ray.nodes()), plain(first), seen[-1], plain(second)]))
+print(json.dumps([len(ray.nodes()), to_json_values(first), seen[-1], to_json_values(second)]))
 ray.shutdown()
 nodes.shutdown()
 """

@@ -215,7 +215,7 @@ def test_a_folder_of_checkpoints_says_which_there_are(base, tmp_path):
 
 def test_an_adapter_can_be_scored(base, make, tmp_path):
     save(adapt(make("llama")), tmp_path / "adapter")
-    target = document_scoring.load(str(tmp_path / "adapter"), None, device="cpu")
+    target = document_scoring.load_target(str(tmp_path / "adapter"), None, device="cpu")
     np.testing.assert_array_equal(logp(target), logp(load(tmp_path / "adapter")))
 
 

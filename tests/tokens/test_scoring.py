@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from divulge.cli.app import app
 from divulge.errors import InputError
-from divulge.identification import document_scoring, exhibits, score_files
+from divulge.identification import document_scoring, finished_run, score_tables
 from divulge.signals import tokens as signals
 from divulge.targets.language_models import CausalLM
 
@@ -135,7 +135,7 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
         running.send_signal(signal.SIGKILL)
     written = {shard.name: shard.stat().st_mtime_ns for shard in out.glob(".staged-*/documents/0*.parquet")}
     with pytest.raises(InputError, match="not finished; repeat its command"):
-        score_files.scan([out], "candidates")
+        score_tables.scan_scores([out], "candidates")
     assert len(written) == 5
     target = Counting(CausalLM.load(str(folder / "model"), device="cpu"))
     found = document_scoring.score([path], target, out, document_scoring.ScoringOptions(shard=10))
@@ -160,7 +160,7 @@ def test_from_texts_to_a_selection_in_one_command(folder):
     # Other words on either side: the control sees it before anything is believed.
     assert summary["warnings"][0].startswith("the guarantee is in doubt: blind text (p = ")
     assert (folder / "run" / "token-statistics" / "candidates" / "key.json").exists()
-    shown = exhibits.read(folder / "run")
+    shown = finished_run.read_documents(folder / "run")
     assert shown
     read = pl.read_parquet(folder / "run" / "token-statistics" / "candidates" / "tokens")
     for one in shown.values():

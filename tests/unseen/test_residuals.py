@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.auditing import run
+from divulge.auditing import pipeline
 
 CLASSES, UNSEEN, COLUMNS = 4, 3, 6
 NAMES = ("lira", "lira-residual", "rmia-residual", "learned-residual", "auto")
@@ -15,7 +15,7 @@ NAMES = ("lira", "lira-residual", "rmia-residual", "learned-residual", "auto")
 @pytest.fixture(autouse=True, scope="module")
 def _versions_are_read_once():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "environment", functools.cache(run.environment))
+        patch.setattr(pipeline, "environment", functools.cache(pipeline.environment))
         yield
 
 

@@ -89,14 +89,14 @@ def test_other_thresholds_are_decided_by_the_library_and_nothing_is_changed(clie
     audit = dv.audit  # the very functions that the pages call
     assert audit
     from divulge import auditing
-    from divulge.identification import best
+    from divulge.identification import finished_run
 
     loaded = auditing.load(runs / "before")
     for level in (0.05, 0.2):
         page = client.get(f"/runs/{keys(runs)['before']}/decision?level={level}").text
         assert f"<td>{loaded['loss'].selection(fpr=level).count}</td>" in page
         page = client.get(f"/runs/{keys(runs)['texts']}/decision?level={level}").text
-        assert f"<td>{best.preview(runs / 'texts', level).selected} of 200</td>" in page
+        assert f"<td>{finished_run.preview(runs / 'texts', level).selected} of 200</td>" in page
     assert digests(runs) == before
 
 
@@ -114,11 +114,11 @@ def test_a_run_with_too_few_calibration_records_for_a_level_is_shown_with_the_re
 def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
     import json
 
-    from divulge.identification import best
+    from divulge.identification import finished_run
 
     shutil.copytree(runs / "texts", tmp_path / "texts")
     for level in (0.01, 0.1, 0.3):
-        seen = best.preview(tmp_path / "texts", level)
+        seen = finished_run.preview(tmp_path / "texts", level)
         code, out, err = divulge("decide", tmp_path / "texts", "--fdr", level, "--method", "storey", "--json")
         assert code == 0, err
         told = json.loads(out)
@@ -198,7 +198,7 @@ def test_the_slider_moves_the_selection_in_a_browser(address, runs):
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if path is None:
         pytest.skip("no Chromium is on the path")
-    from divulge.identification import best
+    from divulge.identification import finished_run
 
     with playwright.sync_playwright() as started:
         flags = ["--no-sandbox"] if os.getuid() == 0 else []
@@ -215,7 +215,7 @@ def test_the_slider_moves_the_selection_in_a_browser(address, runs):
         assert held_scripts, "the level is typed before the script has come"
         held_scripts[0].continue_()
         page.wait_for_selector("#decision[data-level='0.3']")
-        assert f"{best.preview(runs / 'texts', 0.3).selected} of 200" in page.locator("#decision").inner_text()
+        assert f"{finished_run.preview(runs / 'texts', 0.3).selected} of 200" in page.locator("#decision").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("link", name="Report").click()
         page.wait_for_selector("h1")

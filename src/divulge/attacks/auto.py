@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Unit: TypeAlias = Literal["scaled logit", "log-probability", "probability"]
 
-# On classes that the population lacks, where there can be no game (docs/attacks.md has the measurements).
+# On classes that the population lacks, where there can be no game (docs/annex/attacks.md has the measurements).
 _UNSEEN = "rmia-residual"
 
 _SAID_UNSEEN = (

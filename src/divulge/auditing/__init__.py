@@ -2,9 +2,8 @@
 
 from divulge.auditing.findings import Outcome
 from divulge.auditing.forecasts import Forecast
+from divulge.auditing.pipeline import audit, forecast, over_shares
 from divulge.auditing.result import Audit, load, rerender
-from divulge.auditing.run import audit, forecast
-from divulge.auditing.shares import over_shares
 from divulge.auditing.verdict import Verdict
 
 __all__ = ["Audit", "Forecast", "Outcome", "Verdict", "audit", "forecast", "load", "over_shares", "rerender"]

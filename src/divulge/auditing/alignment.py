@@ -18,13 +18,13 @@ from divulge.validation import as_list, check_choice, format_value, to_numpy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.request import Subject, UnknownClasses
+    from divulge.request import AuditData, UnknownClasses
 
 _SETS = ("members", "nonmembers", "population")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aligned:
+class AlignedData:
     """What an audit goes on with.
 
     Args:
@@ -34,13 +34,13 @@ class Aligned:
         notes: what was assumed.
     """
 
-    subject: Subject
+    subject: AuditData
     target: Any
     class_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
 
 
-def align_subject(subject: Subject, target: Any, unknown_classes: UnknownClasses) -> Aligned:
+def align_data(subject: AuditData, target: Any, unknown_classes: UnknownClasses) -> AlignedData:
     """Bring the columns and classes of all sets into the target's order.
 
     Args:
@@ -54,7 +54,7 @@ def align_subject(subject: Subject, target: Any, unknown_classes: UnknownClasses
     """
     sets = {name: getattr(subject, name) for name in _SETS}
     if not all(isinstance(records, Records) for records in sets.values()):
-        return Aligned(subject, target)  # refused later, with the name of the argument
+        return AlignedData(subject, target)  # refused later, with the name of the argument
     given_order = None if sets["members"].table is None else list(sets["members"].table.columns)
     sets, column_notes = _align_columns(sets, target)
     known = _reorder_mask(subject.known, given_order, sets["members"])
@@ -74,13 +74,13 @@ def align_subject(subject: Subject, target: Any, unknown_classes: UnknownClasses
     subject = replace(
         subject,
         **sets,
-        groups=_kept_rows(subject.groups, candidates),
-        known=_kept_rows(known, candidates),
-        covariates=_kept_columns(subject.covariates, candidates),
-        unseen_classes=_number_names(subject.unseen_classes, class_names, "unseen_classes"),
+        groups=_select_rows(subject.groups, candidates),
+        known=_select_rows(known, candidates),
+        covariates=_select_columns(subject.covariates, candidates),
+        unseen_classes=_class_numbers(subject.unseen_classes, class_names, "unseen_classes"),
     )
     framed = target if sets["members"].table is None else FramedTarget(target, sets["population"][:1])
-    return Aligned(subject, framed, class_names, tuple(notes))
+    return AlignedData(subject, framed, class_names, tuple(notes))
 
 
 def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], list[str]]:
@@ -157,10 +157,10 @@ def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, .
         raise InputError("class_names: all sets must name the same classes in the same order")
     if given:
         return next(iter(given)), []
-    found = sorted({name for records in labelled for name in _names_of(records)})
+    found = sorted({name for records in labelled for name in _class_of_each(records)})
     if all(name in ("False", "True") for name in found):
         return ("False", "True"), []
-    if all(_is_whole(name) for name in found):
+    if all(_is_integer(name) for name in found):
         numbers = sorted(int(name) for name in found)
         if numbers[0] < 0:
             return tuple(map(str, numbers)), [
@@ -173,7 +173,7 @@ def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, .
     )
 
 
-def _names_of(records: Records) -> list[str]:
+def _class_of_each(records: Records) -> list[str]:
     """Name of the class of each record."""
     assert records.y is not None
     if records.class_names is None:
@@ -181,7 +181,7 @@ def _names_of(records: Records) -> list[str]:
     return [records.class_names[number] for number in records.y]
 
 
-def _is_whole(name: str) -> bool:
+def _is_integer(name: str) -> bool:
     return name.lstrip("-").isdecimal()
 
 
@@ -192,7 +192,7 @@ def _number_classes(
     if records.y is None:
         return records, np.ones(len(records), dtype=bool)
     place = {each: at for at, each in enumerate(class_names)}
-    own = _names_of(records)
+    own = _class_of_each(records)
     if set(class_names) == {"False", "True"} and set(own) <= {"0", "1"}:
         own = ["True" if each == "1" else "False" for each in own]
     kept = np.array([each in place for each in own])
@@ -225,7 +225,7 @@ def _drop_unknown(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, R
     return {name: records if kept[name].all() else records[kept[name]] for name, records in sets.items()}, kept
 
 
-def _kept_rows(values: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+def _select_rows(values: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
     """A value for each candidate, without those of records left out; a single mask stays as it is."""
     if kept.all() or values is None or isinstance(values, str):
         return values
@@ -233,17 +233,17 @@ def _kept_rows(values: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
     return array[kept] if array.ndim and len(array) == len(kept) else array
 
 
-def _kept_columns(table: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+def _select_columns(table: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
     """Columns with a value for each candidate, without those of records left out."""
     if kept.all() or table is None:
         return table
     if isinstance(table, Mapping) or hasattr(table, "columns"):
         names = table if isinstance(table, Mapping) else table.columns
-        return {str(name): _kept_rows(table[name], kept) for name in names}
-    return _kept_rows(table, kept)
+        return {str(name): _select_rows(table[name], kept) for name in names}
+    return _select_rows(table, kept)
 
 
-def _number_names(values: Sequence[Any], class_names: tuple[str, ...] | None, argument: str) -> tuple[Any, ...]:
+def _class_numbers(values: Sequence[Any], class_names: tuple[str, ...] | None, argument: str) -> tuple[Any, ...]:
     """Classes by their numbers, where they are given by name."""
     listed = as_list(values, argument)
     if class_names is None or not any(isinstance(value, str) for value in listed):

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import evaluation
-from divulge.auditing import covariate_adjustment, plausibility
-from divulge.auditing.verdict import CONFIDENCE, hidden_leaks, raw_scopes, scopes, verdict
+from divulge.auditing import comparability, plausibility
+from divulge.auditing.verdict import CONFIDENCE, decide_verdict, find_hidden_leaks, scopes, unadjusted_scopes
 from divulge.errors import InputError
 from divulge.evaluation.comparison import STATISTICS, asked_fpr
+from divulge.report import Chart, Dots, Page, Paragraph, Section, Table, charts, in_words, regulators
+from divulge.report.markdown import shown
+from divulge.report.regulators import Answers
 from divulge.results.recorded import UNEQUAL
 from divulge.validation import check_choice, check_number
 
@@ -21,13 +24,12 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
     from divulge.auditing.verdict import Scope
-    from divulge.types import Estimate
-
+    from divulge.types import Estimate, Tone
 
 METRICS = ("auc", "advantage", "epsilon")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
-EXPLAINED = (
+EXPLAINED_BY_RECORDS = (
     "not so once what the records alone explain is taken out of the score: a difference between the sets that is too "
     "small for the blind baseline to see could do the same, or hide it"
 )
@@ -77,20 +79,20 @@ def compare(
         raise InputError(f"compare: no recipe in common ({', '.join(before)}; {', '.join(after)})")
     if recipes is not None:
         shared = [check_choice(name, "recipes", shared) for name in recipes]
-    _same_models(before, after, shared)
+    _check_same_training(before, after, shared)
     differences = []
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
     for name in shared:
         first, second = before[name].on(to), after[name].on(of)
         if first.counted is not None:  # copies are no further observations
             first, second = first.on(first.counted), second.on(first.counted)
-        differences += [_difference(name, first, second, statistic, confidence) for statistic in statistics]
+        differences += [_measure_difference(name, first, second, statistic, confidence) for statistic in statistics]
     return differences
 
 
-def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
+def _check_same_training(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
     """Refuses where the difference would be one of the attack and not of the target."""
-    apart = {name: _apart(before, after, name) for name in recipes}
+    apart = {name: _training_differences(before, after, name) for name in recipes}
     if told := [f"{name} ({', '.join(ways)})" for name, ways in apart.items() if ways]:
         rest = [name for name, ways in apart.items() if not ways]
         instead = f"; recipes that can be compared: {', '.join(rest)}" if rest else ""
@@ -99,7 +101,7 @@ def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
         )
 
 
-def _apart(before: Audit, after: Audit, name: str) -> list[str]:
+def _training_differences(before: Audit, after: Audit, name: str) -> list[str]:
     """Settings of a recipe's reference models that differ, in words."""
     first, second = (
         {"references": recipe.references, **(recipe.training or {})}
@@ -112,7 +114,7 @@ def _apart(before: Audit, after: Audit, name: str) -> list[str]:
     ]
 
 
-def _difference(name: str, first: Outcome, second: Outcome, statistic: str, confidence: float) -> Difference:
+def _measure_difference(name: str, first: Outcome, second: Outcome, statistic: str, confidence: float) -> Difference:
     return Difference(
         name,
         statistic,
@@ -246,8 +248,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     metrics = {one.metric: None for one in limits}
     asked = {
-        (outcome.recipe, scope.name, metric): (outcome, without, scope.adjusted, _lacking(audit, scope, metric))
-        for scope, raw in zip(scopes(audit), raw_scopes(audit), strict=True)
+        (outcome.recipe, scope.name, metric): (outcome, without, scope.adjusted, _missing_reason(audit, scope, metric))
+        for scope, raw in zip(scopes(audit), unadjusted_scopes(audit), strict=True)
         for outcome, without in zip(scope.outcomes, raw.outcomes, strict=True)
         for metric in metrics
     }
@@ -264,11 +266,11 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     blind, adjustment = audit.about.blind_baseline, audit.adjustment
     void = CONFOUNDED if audit.about.told_apart or (blind is not None and blind.confounded) else ""
     if adjustment is not None and adjustment.confounded:
-        void = covariate_adjustment.describe_confounding(adjustment).rstrip(".")
-    if not void and (found := verdict(audit)).answer == "split is confounded":
+        void = comparability.describe_confounding(adjustment).rstrip(".")
+    if not void and (found := decide_verdict(audit)).answer == "split is confounded":
         void = found.plain.rstrip(".")
-    unlike = plausibility.doubt(audit)
-    hidden = {(name, scope.name) for scope in scopes(audit) for name in hidden_leaks(audit, scope)}
+    unlike = plausibility.describe_doubt(audit)
+    hidden = {(name, scope.name) for scope in scopes(audit) for name in find_hidden_leaks(audit, scope)}
     unexplained = {
         key: evaluation.measure(outcome.unexplained, outcome.members, key[-1], each)
         for key, (outcome, *_, lacking) in asked.items()
@@ -283,10 +285,10 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
             measured,
             void
             or lacking
-            or _contrary(audit, name, one, measured, unadjusted.get((name, scope, metric)), each)
-            or _explained(measured, unexplained.get((name, scope, metric)), one, hidden=(name, scope) in hidden)
-            or _reversed(measured, one)
-            or _unlike(measured, one.limit, unlike),
+            or _contrary_reason(audit, name, one, measured, unadjusted.get((name, scope, metric)), each)
+            or _explained_reason(measured, unexplained.get((name, scope, metric)), one, hidden=(name, scope) in hidden)
+            or _reversed_reason(measured, one)
+            or _implausible_reason(measured, one.limit, unlike),
             adjusted=adjusted,
         )
         for one in limits
@@ -296,7 +298,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     ]
 
 
-def _contrary(
+def _contrary_reason(
     audit: Audit, recipe: str, limit: Limit, measured: Estimate | None, raw: Estimate | None, confidence: float
 ) -> str:
     """Why another comparison of the same run forbids the ruling; empty where none does."""
@@ -308,15 +310,15 @@ def _contrary(
             return ""
         if measured.low > limit.limit:
             owed = recipe in texts.owed_to_length(1 - confidence)
-            return covariate_adjustment.OWED_TO_LENGTH if owed else ""
+            return comparability.EXPLAINED_BY_LENGTH if owed else ""
         masked = texts.length <= UNEQUAL and recipe in texts.seen_at_equal_length(1 - confidence)
-        return covariate_adjustment.contrary_evidence(audit, (), confidence) if masked else ""
-    if measured.high <= limit.limit and raw is not None and _exceeds(raw, limit):
-        return covariate_adjustment.contrary_evidence(audit, [recipe], confidence)
+        return comparability.describe_contrary_evidence(audit, (), confidence) if masked else ""
+    if measured.high <= limit.limit and raw is not None and _is_above(raw, limit):
+        return comparability.describe_contrary_evidence(audit, [recipe], confidence)
     return ""
 
 
-def _explained(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
+def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
     """Why a limit is not ruled broken, or kept, where the unexplained score does not say the same; empty if it does.
 
     ``hidden`` where the verdict finds a leak in the unexplained score alone.
@@ -324,30 +326,30 @@ def _explained(measured: Estimate | None, unexplained: Estimate | None, limit: L
     if measured is None or unexplained is None:
         return ""
     broken, kept = measured.low > limit.limit, measured.high <= limit.limit
-    contradicted = (broken and unexplained.low <= limit.limit) or (kept and (hidden or _exceeds(unexplained, limit)))
-    return EXPLAINED if contradicted else ""
+    contradicted = (broken and unexplained.low <= limit.limit) or (kept and (hidden or _is_above(unexplained, limit)))
+    return EXPLAINED_BY_RECORDS if contradicted else ""
 
 
-def _reversed(measured: Estimate | None, limit: Limit) -> str:
+def _reversed_reason(measured: Estimate | None, limit: Limit) -> str:
     """Why a limit on the AUC is not kept by a score that finds members when it is turned round; empty elsewhere."""
     kept = measured is not None and measured.high <= limit.limit
-    return REVERSED if measured is not None and kept and _exceeds(measured, limit) else ""
+    return REVERSED if measured is not None and kept and _is_above(measured, limit) else ""
 
 
-def _exceeds(estimate: Estimate, limit: Limit) -> bool:
+def _is_above(estimate: Estimate, limit: Limit) -> bool:
     """Whether the interval lies above the limit; of an AUC, also that of the opposite score."""
     return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
 
 
-def _unlike(measured: Estimate | None, limit: float, doubt: str) -> str:
+def _implausible_reason(measured: Estimate | None, limit: float, doubt: str) -> str:
     """Why a limit is not kept by a target that may be another model; empty where it is broken all the same."""
     return doubt if doubt and (measured is None or measured.low <= limit) else ""
 
 
-def _lacking(audit: Audit, scope: Scope, metric: str) -> str:
+def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
     """What the statistic lacks, in words; empty where there are records enough."""
     if audit.adjustment is not None and not scope.adjusted:
-        apart = covariate_adjustment.named(audit.adjustment)
+        apart = comparability.describe_covariates(audit.adjustment)
         return f"hardly any members and non-members{scope.where} are alike in {apart}"
     if not metric.startswith("tpr@fpr="):
         return ""
@@ -356,3 +358,136 @@ def _lacking(audit: Audit, scope: Scope, metric: str) -> str:
     if scope.nonmembers >= least:
         return ""
     return f"{metric} needs {least:,} non-members{scope.where}, and there are {scope.nonmembers:,}"
+
+
+_HEADINGS_BY_TONE: dict[Tone, str] = {
+    "clear": "Less is given away",
+    "leak": "More is given away",
+    "doubt": "Less by some measures, more by others",
+    "undecided": "No difference could be shown",
+}
+
+
+def compare_simultaneously(before: Audit, after: Audit) -> list[Difference]:
+    """Paired differences whose intervals hold together with 95 % confidence (Bonferroni); errors as `compare`."""
+    single = compare(before, after)
+    return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(single))
+
+
+def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
+    """The answer in a sentence, and its tone.
+
+    Args:
+        changes: differences whose intervals hold together.
+        doubt: why the second target may be another model, see `divulge.auditing.plausibility.doubt`; then nothing
+            that fell is to the credit of a defence.
+    """
+    fallen = [one for one in changes if one.change.high < 0]
+    risen = [one for one in changes if one.change.low > 0]
+    counted = f"Of {len(changes)} comparisons {len(fallen)} fell, {len(risen)} rose, {{}} cannot be told."
+    counted = counted.format(len(changes) - len(fallen) - len(risen))
+    if not fallen and not risen:
+        return f"No difference could be shown between the runs. {counted}", "undecided"
+    if fallen and risen:
+        return (
+            "The second run gives away less by some measures and more by others: "
+            f"{_describe_change(fallen)}, but {_describe_change(risen)}. {counted}",
+            "doubt",
+        )
+    if fallen and doubt:
+        return (
+            f"What a defence changed cannot be told: of the second run, {doubt}. So it may be another model. "
+            f"{in_words.capital(_describe_change(fallen))}. {counted}",
+            "undecided",
+        )
+    which, way = (fallen, "less") if fallen else (risen, "more")
+    return f"The second run gives away {way}: {_describe_change(which)}. {counted}", "clear" if fallen else "leak"
+
+
+def _foremost_change(changes: Sequence[Difference]) -> Difference:
+    """The change of the strongest attack, by its AUC where that changed: the largest change would flatter a defence."""
+    return max(changes, key=lambda one: (one.statistic == "auc", max(one.before.value, one.after.value)))
+
+
+def _describe_change(changes: Sequence[Difference]) -> str:
+    one = _foremost_change(changes)
+    verb = "fell" if one.change.high < 0 else "rose"
+    return (
+        f"{_statistic_name(one.statistic)} of {one.recipe} {verb} from {one.before.value:.3f} to {one.after.value:.3f} "
+        f"(change {shown(one.change, '+')})"
+    )
+
+
+def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of changes."""
+    columns = ["recipe", "statistic", "before", "after", "change"]
+    return columns, [
+        [d.recipe, _statistic_name(d.statistic), shown(d.before), shown(d.after), shown(d.change, "+")] for d in changes
+    ]
+
+
+def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
+    """The finding, a chart of the changes for each statistic, and all of them in figures."""
+    said, tone = summarise_changes(changes, plausibility.describe_doubt(after))
+    sure = in_words.per_cent(CONFIDENCE)
+    unlike = tone == "undecided" and any(one.change.high < 0 for one in changes)
+    note = (
+        "The same records in both runs; changes are paired record by record. The intervals of all changes hold "
+        f"together with {sure} confidence. Before and after have {sure} intervals of their own."
+    )
+    return Page(
+        title="What a defence changed",
+        verdict=said,
+        tone=tone,
+        heading="Nothing can be said of the second model" if unlike else _HEADINGS_BY_TONE[tone],
+        pictures=_change_pictures(changes, tone),
+        more=(f"Before: {before.verdict.plain}", f"After: {after.verdict.plain}"),
+        sections=[
+            Section("Changes", [*_change_charts(changes), Table(*change_table(changes), note=note)]),
+            Section("What this does not say", [Paragraph(_LIMITS)]),
+            regulators.section(_regulator_answers(said, changes)),
+        ],
+    )
+
+
+def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
+    """The AUC of which the verdict speaks, before and after, as pairs told right."""
+    moved = [one for one in changes if one.change.high < 0 or one.change.low > 0]
+    if tone not in ("clear", "leak") or _foremost_change(moved).statistic != "auc":
+        return ()
+    one = _foremost_change(moved)
+    counts = {"Before": round(100 * one.before.value), "After": round(100 * one.after.value)}
+    return tuple(
+        Dots(f"{when}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
+        for when, count in counts.items()
+    )
+
+
+def _regulator_answers(said: str, changes: Sequence[Difference]) -> Answers:
+    names = ", ".join(dict.fromkeys(one.recipe for one in changes))
+    return Answers(
+        means=f"membership inference by {names}, on both models.",
+        queries=f"On membership alone: {said}",
+        unit="One record, as it was given to the audits.",
+    )
+
+
+_LIMITS = (
+    "A smaller number under these attacks is no proof against others; an attack that is made for the defence may find "
+    "more. What the defence costs the model is in its accuracy, which both reports show where it is known."
+)
+
+
+def _change_charts(changes: Sequence[Difference]) -> list[Chart]:
+    made = []
+    for statistic in dict.fromkeys(one.statistic for one in changes):
+        estimates = {one.recipe: one.change for one in changes if one.statistic == statistic}
+        spec = charts.intervals(estimates, quantity=f"change of {_statistic_name(statistic)}", reference=0.0)
+        note = "Left of the dashed line: less than before."
+        made.append(Chart(spec, title=f"Change of {_statistic_name(statistic)}", note=note))
+    return made
+
+
+def _statistic_name(statistic: str) -> str:
+    level = statistic.removeprefix("tpr@fpr=")
+    return "AUC" if statistic == "auc" else f"TPR at FPR {in_words.per_cent(float(level))}"

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
 from divulge import evaluation
-from divulge.auditing import nominal
 from divulge.decisions import controls
 from divulge.decisions import fpr as by_fpr
 from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
 from divulge.errors import InputError
-from divulge.identification.decide import Policy, decide
+from divulge.identification.decision import Policy, decide
 from divulge.report import in_words
+from divulge.statistics import intervals
 from divulge.statistics.duplicate_groups import first_of_each
 from divulge.validation import check_choice
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
 # How often the control of a sound decision voids its guarantee.
-FALSE_ALARM = 0.001
+CONTROL_FALSE_ALARM = 0.001
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,9 +113,9 @@ class Outcome:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
         if fpr is not None and fdr is None:
-            return _qualified(by_fpr.decide(self.calibration, self.scores, fpr), self._flaw())
+            return _void_if_flawed(by_fpr.decide(self.calibration, self.scores, fpr), self._flaw())
         if fdr is not None and fpr is None:
-            return _qualified(self._by_fdr(fdr, method), self._flaw())
+            return _void_if_flawed(self._by_fdr(fdr, method), self._flaw())
         raise InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
@@ -122,7 +123,7 @@ class Outcome:
         flaw, made = self._flaw(), dict[float, "Selection | None"]()
         for level in levels:
             try:
-                made[level] = _qualified(by_fpr.decide(self.calibration, self.scores, level), flaw)
+                made[level] = _void_if_flawed(by_fpr.decide(self.calibration, self.scores, level), flaw)
             except InputError:
                 made[level] = None
         return made
@@ -132,7 +133,7 @@ class Outcome:
         policy = Policy(level, named(method, (Auto, BH, PTDI, Storey, Adaptive)))
         one = Judged.of(self.scores, self.calibration)
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
-        return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.said)
+        return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.notes)
 
     def _flaw(self) -> str:
         """Why calibration and non-members are not exchangeable, in words; empty where they seem to be."""
@@ -161,13 +162,13 @@ class Outcome:
         outside = one.scores[~one.members]
         if not len(outside):
             return ""
-        control = controls.exchangeability(self.calibration, outside, level=FALSE_ALARM)
+        control = controls.exchangeability(self.calibration, outside, level=CONTROL_FALSE_ALARM)
         return "" if control.passed else f"calibration and true non-members are not exchangeable ({control})"
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: the realised rate."""
         one = self.distinct
-        return nominal.realised(one.scores[~one.members], self.calibration, fpr).rate
+        return realised_fpr(one.scores[~one.members], self.calibration, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
         """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""
@@ -193,7 +194,7 @@ class Outcome:
         return f"Outcome({self.recipe!r}, members={int(self.members.sum())}, nonmembers={int((~self.members).sum())})"
 
 
-def _qualified(selection: Selection, flaw: str) -> Selection:
+def _void_if_flawed(selection: Selection, flaw: str) -> Selection:
     """The decision, its guarantee void where there is a flaw in what it assumes."""
     if not flaw:
         return selection
@@ -294,3 +295,66 @@ class Findings:
     def candidates(self) -> str:
         """Digest of the candidates' records and of the truth, in their order."""
         return self.about.settings.data.candidates
+
+
+# How often, over all thresholds of an audit together, one that kept its rate is said to have broken it.
+FPR_FALSE_ALARM = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class RealisedFpr:
+    """The realised false-positive rate of a conformal threshold, next to its nominal one.
+
+    Args:
+        nominal: the level asked for.
+        rate: share of true non-members called members, with its exact interval.
+        p_value: P(so many or more of the non-members lie above the threshold), if they are exchangeable with the
+            calibration records; the scatter of the threshold itself is in it.
+        tests: how many thresholds the audit judges; the false alarm is divided among them.
+    """
+
+    nominal: float
+    rate: Estimate
+    p_value: float
+    tests: int = 1
+
+    @property
+    def broken(self) -> bool:
+        """Whether the rate is higher than one calibration explains."""
+        return self.p_value < FPR_FALSE_ALARM / self.tests
+
+    @property
+    def judged(self) -> str:
+        """The two rates compared, in words.
+
+        Examples:
+            >>> from divulge.evaluation import proportion
+            >>> RealisedFpr(0.05, proportion(14, 100), 0.02).judged
+            'TOO HIGH: the luck of one calibration does not explain it (p = 0.02)'
+        """
+        if self.broken:
+            return f"TOO HIGH: the luck of one calibration does not explain it (p = {self.p_value:.2g})"
+        if self.rate.low > self.nominal:
+            return f"above, as in one of {1 / self.p_value:,.0f} calibrations"
+        if self.rate.high < self.nominal:
+            return "below"
+        return "agrees"
+
+
+def realised_fpr(nonmembers: Floats, calibration: Floats, level: float, tests: int = 1) -> RealisedFpr:
+    """The realised false-positive rate on non-members ``[n]`` of the threshold at ``level`` of calibration scores.
+
+    Raises:
+        divulge.InputError: too few calibration records for the level, no non-members.
+    """
+    threshold = by_fpr.threshold(calibration, level)
+    above, n = int(threshold.select(nonmembers).sum()), len(nonmembers)
+    # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
+    tail = _beta_binomial_pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
+    return RealisedFpr(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)
+
+
+def _beta_binomial_pmf(k: Ints, n: int, a: float, b: float) -> Floats:
+    """P(k of n) where the probability of each is Beta(a, b); scipy.stats has it, ten times slower."""
+    log = special.betaln(k + a, n - k + b) - special.betaln(a, b) - special.betaln(n - k + 1, k + 1)
+    return np.exp(log) / (n + 1)

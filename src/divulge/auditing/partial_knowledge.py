@@ -10,27 +10,27 @@ from scipy import stats
 
 from divulge import completion, seeds, store
 from divulge.errors import InputError
-from divulge.evidence import concatenate
+from divulge.evidence import concatenate_records
 from divulge.recipes import Imputed
 from divulge.results import PartlyKnown
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
-    from divulge.auditing.inputs import Inputs
+    from divulge.auditing.inputs import AuditInputs
     from divulge.evidence import Layout
     from divulge.recipes import Recipe
     from divulge.types import Array, Bools, Floats
 
 # Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
-_LESSONS = 8
+_N_TRAINING_COMPLETIONS = 8
 # What is reported where every value is known.
-WHOLE = PartlyKnown(1.0, "none", 0, None)
+ALL_KNOWN = PartlyKnown(1.0, "none", 0, None)
 # A coincidence less likely than this is none.
-_CHANCE = 1e-4
+_COINCIDENCE_LEVEL = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Partial:
+class PartialKnowledge:
     """What the adversary has: parts of the candidates and of the calibration records, and completions of them.
 
     Args:
@@ -81,7 +81,7 @@ class Partial:
         for model, inside in enumerate(trained_on[:, :held]):
             first = len(population) + held * (model % len(self.lessons))
             rows[model, first : first + held] = inside
-        return concatenate([population, *self.lessons]), rows
+        return concatenate_records([population, *self.lessons]), rows
 
     def trained_on(self, rows: Bools) -> Bools:
         """The inverse: bool ``[m, n + k + z]`` of candidates, calibration and population, from rows trained on."""
@@ -91,7 +91,7 @@ class Partial:
         return np.hstack([lessons.any(axis=1), rows[:, :z]])
 
 
-def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | None]:
+def complete_inputs(given: AuditInputs, imputer: Any, seed: int) -> tuple[AuditInputs, PartialKnowledge | None]:
     """What remains of the inputs when unknown values are not read, and completions of the records.
 
     Candidates and calibration records come back completed. Where every value is known there is nothing to
@@ -111,23 +111,25 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
         return given, None
     if known.all():
         note = "every value is known: these are attacks on whole records, and nothing was completed"
-        whole = tuple(_whole(recipe) for recipe in given.recipes)
+        whole = tuple(_whole_record_recipe(recipe) for recipe in given.recipes)
         return replace(given, recipes=whole, known=None, warnings=(*given.warnings, note)), None
     y = None if given.candidates.y is None else given.everything.y
     layout = given.layout
-    masks = np.concatenate([known, _like(known, layout.total - len(known), seed)])
+    masks = np.concatenate([known, _resample_masks(known, layout.total - len(known), seed)])
     everyone = PartialRecords(given.everything.x, y, masks)
     scored = layout.of_scored
     seen = PartialRecords(everyone.x[scored], None if y is None else y[scored], masks[scored])
-    _disjoint(seen, layout, given.population.x)
+    _check_disjoint(seen, layout, given.population.x)
     fitted = completion.imputer(completion.ConditionalGaussian() if imputer is None else imputer).fit(given.population)
     best = given.everything.with_values(fitted.complete(everyone)[0], template=given.population)
-    partial = Partial(
+    partial = PartialKnowledge(
         seen,
         fitted,
         best,
-        _drawn(fitted, seen, _draws(given.recipes), seeds.derive_seed(seed, "asked")),
-        _drawn(fitted, seen, _lessons(given.recipes), seeds.derive_seed(seed, "lessons")),
+        _sample_completions(fitted, seen, _count_draws(given.recipes), seeds.derive_seed(seed, "asked")),
+        _sample_completions(
+            fitted, seen, _count_training_completions(given.recipes), seeds.derive_seed(seed, "lessons")
+        ),
         float(known.mean()),
     )
     completed = replace(
@@ -139,32 +141,34 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
     return completed, partial
 
 
-def _whole(recipe: Recipe) -> Recipe:
+def _whole_record_recipe(recipe: Recipe) -> Recipe:
     """The same for whole records; a signal that completes them has nothing to do and gives way to the loss."""
     signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
     return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
 
 
-def _draws(recipes: tuple[Recipe, ...]) -> int:
+def _count_draws(recipes: tuple[Recipe, ...]) -> int:
     return max(recipe.imputed.random for recipe in recipes)
 
 
-def _lessons(recipes: tuple[Recipe, ...]) -> int:
-    return _LESSONS if any(recipe.references == "in and out" for recipe in recipes) else 0
+def _count_training_completions(recipes: tuple[Recipe, ...]) -> int:
+    return _N_TRAINING_COMPLETIONS if any(recipe.references == "in and out" for recipe in recipes) else 0
 
 
-def _drawn(fitted: completion.FittedImputer, seen: PartialRecords, draws: int, seed: int) -> tuple[Records, ...]:
+def _sample_completions(
+    fitted: completion.FittedImputer, seen: PartialRecords, draws: int, seed: int
+) -> tuple[Records, ...]:
     if not draws:
         return ()
     return tuple(Records(x, seen.y) for x in fitted.sample(seen, draws, seed))
 
 
-def _like(known: Bools, count: int, seed: int) -> Array:
+def _resample_masks(known: Bools, count: int, seed: int) -> Array:
     """Masks for other records, drawn from those of the candidates: independent of membership, exchangeable."""
     return known[seeds.generator(seed, "masks").integers(len(known), size=count)]
 
 
-def _disjoint(seen: PartialRecords, layout: Layout, population: Floats) -> None:
+def _check_disjoint(seen: PartialRecords, layout: Layout, population: Floats) -> None:
     """Auxiliary records that are candidates would complete themselves.
 
     Rows of a table may agree in few known values by coincidence; how often they do shows in the calibration
@@ -173,7 +177,7 @@ def _disjoint(seen: PartialRecords, layout: Layout, population: Floats) -> None:
     agrees = completion.overlap(seen, population)
     own, others = agrees[layout.of_candidates], agrees[layout.of_calibration]
     expected = (others.sum() + 1) / (len(others) + 1)
-    if own.any() and stats.binom.sf(own.sum() - 1, len(own), expected) < _CHANCE:
+    if own.any() and stats.binom.sf(own.sum() - 1, len(own), expected) < _COINCIDENCE_LEVEL:
         raise InputError(
             f"population: {own.sum()} of {len(own)} candidates agree with a population record in every known value "
             f"(among {len(others)} records set aside, {others.sum()} do); the population must not contain candidates"

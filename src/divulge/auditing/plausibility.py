@@ -21,19 +21,19 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from divulge.auditing.case import Case
     from divulge.auditing.findings import Findings
+    from divulge.auditing.prepared import PreparedAudit
     from divulge.targets import TokenStatistics
     from divulge.types import Floats
 
 ERROR = 1e-3
 """Largest probability that a target no better than its baseline passes by chance."""
-_UNKNOWN = 1e6  # nats: beyond any mean log-probability
-MARGIN, MOST_MARGIN = 0.05, 0.02
+_UNBOUNDED = 1e6  # nats: beyond any mean log-probability
+MARGIN, MAX_MARGIN = 0.05, 0.02
 """What a target must surely be better by: this share of what the constant answer gets wrong, and at most so much."""
 
 
-def doubt(audit: Findings) -> str:
+def describe_doubt(audit: Findings) -> str:
     """Why the target may not be the model that was trained on the members; empty where it surely knows them.
 
     Computed from labels and shares that any run has recorded. Where nothing is known of how well the target fits its
@@ -41,14 +41,14 @@ def doubt(audit: Findings) -> str:
     """
     about = audit.about
     if about.token_fit is not None:
-        return _doubt_of_tokens(about.token_fit)
+        return _describe_token_doubt(about.token_fit)
     if about.accuracy is None or audit.labels is None:
         return "the model gives all candidates one and the same class" if about.single_answer else ""
     labels = audit.labels[audit.members]
     share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
     right = round(about.accuracy.members.value * len(labels))
     surely = float(intervals.lower(right, len(labels), ERROR))
-    if surely > share + min(MARGIN * (1 - share), MOST_MARGIN):
+    if surely > share + min(MARGIN * (1 - share), MAX_MARGIN):
         return ""
     unsure = ", so it is not surely better" if right > share * len(labels) else ""
     completed = ", completed where their values are unknown" if about.accuracy.completed else ""
@@ -59,7 +59,7 @@ def doubt(audit: Findings) -> str:
     )
 
 
-def advice(audit: Findings) -> str:
+def doubt_advice(audit: Findings) -> str:
     """What to check where there is a `doubt`."""
     if audit.about.token_fit is not None:
         return (
@@ -74,7 +74,7 @@ def advice(audit: Findings) -> str:
     )
 
 
-def measure_tokens(case: Case, statistics: TokenStatistics) -> TokenFit:
+def measure_token_fit(case: PreparedAudit, statistics: TokenStatistics) -> TokenFit:
     """How likely the target finds its training documents, against token frequencies of the population.
 
     Where the target shows its tokens, their frequencies in the population (calibration included) are the baseline,
@@ -94,26 +94,26 @@ def measure_tokens(case: Case, statistics: TokenStatistics) -> TokenFit:
         units = [unit for document in texts[row] for unit in cut(document)]
         log_likelihood = float(statistics.logp[first:last].sum())
         # A document that was cut off is compared token by token; bytes are those of all of it.
-        per = (last - first) if cut is not _bytes else max(len(units), 1)
+        per = (last - first) if cut is not _utf8_bytes else max(len(units), 1)
         baseline = np.mean([np.log((counts[unit] + 1) / total) for unit in units]) if units else 0.0
         own[place] = log_likelihood / per
         gains[place] = own[place] - baseline
     spread = float(np.ptp(statistics.logp)) if len(statistics.logp) else 0.0
     return TokenFit(
         members=float(own.mean()),
-        gain=_mean(gains),
-        unit="byte" if cut is _bytes else "token",
+        gain=_mean_gain(gains),
+        unit="byte" if cut is _utf8_bytes else "token",
         constant=spread <= 1e-6 * max(1.0, abs(float(statistics.logp[0]))),
     )
 
 
-def single_answer(case: Case, answers: np.ndarray) -> bool:
+def gives_single_answer(case: PreparedAudit, answers: np.ndarray) -> bool:
     """Whether the target calls all candidates the same, of which there are several that are not known to be alike."""
     own, labels = answers[case.layout.of_candidates], case.given.candidates.y
     return bool((own == own[0]).all()) and (labels is None or len(np.unique(labels)) > 1)
 
 
-def _doubt_of_tokens(fit: TokenFit) -> str:
+def _describe_token_doubt(fit: TokenFit) -> str:
     if fit.constant:
         return "the model gives every token of every document the same probability"
     if fit.gain.low > 0:
@@ -127,18 +127,18 @@ def _doubt_of_tokens(fit: TokenFit) -> str:
 def _tokenizer(target: object) -> Callable[[str], Sequence[int]]:
     """What cuts a document into the units that are counted: the target's own tokenizer, or UTF-8."""
     encode = getattr(target, "encode", None)
-    return _bytes if encode is None else lambda text: encode([text])[0]
+    return _utf8_bytes if encode is None else lambda text: encode([text])[0]
 
 
-def _bytes(text: str) -> Sequence[int]:
+def _utf8_bytes(text: str) -> Sequence[int]:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _mean(values: Floats) -> Estimate:
+def _mean_gain(values: Floats) -> Estimate:
     """The mean with Student's interval, whose lower end is exceeded by chance with probability `ERROR`."""
     n, mean = len(values), float(values.mean())
     if n < 2:
-        return Estimate(mean, -_UNKNOWN, _UNKNOWN, 1 - 2 * ERROR, "student")
+        return Estimate(mean, -_UNBOUNDED, _UNBOUNDED, 1 - 2 * ERROR, "student")
     half = float(stats.t.isf(ERROR, n - 1)) * float(values.std(ddof=1)) / n**0.5
     return Estimate(mean, mean - half, mean + half, 1 - 2 * ERROR, "student")
 

@@ -13,46 +13,45 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.attacks import Need
-from divulge.auditing import looking_inside
 from divulge.errors import InputError
-from divulge.evidence import Models, of_logits
+from divulge.evidence import Models, signals_from_logits
 from divulge.references import splits
 from divulge.signals import internals
 from divulge.statistics.duplicate_groups import number_groups
-from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import Any
 
-    from divulge.auditing.case import Case, Log
+    from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.references import Progress, Trained
-    from divulge.types import Bools, Ints
+    from divulge.types import Bools, Floats, Ints, Records
 
-KINDS = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES)
+TRAINED_REFERENCES = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES)
 
 # Signals of a set of models beyond this are kept on disk, where there is a run directory.
-MOST_BYTES = 1 << 30
+MAX_BYTES_IN_MEMORY = 1 << 30
 
 
-def train(case: Case, log: Log) -> Mapping[Need, Mapping[int, Models]]:
+def train_reference_models(case: PreparedAudit, log: AuditLog) -> Mapping[Need, Mapping[int, Models]]:
     """What reference models say of the views of the records, by place, for each kind that some recipe needs.
 
     Raises:
         divulge.InputError: as `answers`, where substitutes are needed; what training raises.
     """
-    needed = {kind: [r for r in case.given.recipes if kind in r.needs] for kind in KINDS}
-    kinds = [kind for kind in KINDS if needed[kind]]
+    needed = {kind: [r for r in case.given.recipes if kind in r.needs] for kind in TRAINED_REFERENCES}
+    kinds = [kind for kind in TRAINED_REFERENCES if needed[kind]]
     if Need.REFERENCES_SUBSTITUTES in kinds:
-        answers(case, log)  # before models of another kind are trained in vain
+        substitute_labels(case, log)  # before models of another kind are trained in vain
     return {
-        kind: _trained(case, log, kind, needed[kind], part_of(case.progress, at, len(kinds)))
+        kind: _train_models(case, log, kind, needed[kind], progress_of_part(case.progress, at, len(kinds)))
         for at, kind in enumerate(kinds)
     }
 
 
-def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
+def training_data(case: PreparedAudit, kind: Need) -> tuple[Records, Bools]:
     """The records that models of a kind are trained on, and which model on which: bool ``[m, records]``.
 
     Models of the offline kind and substitutes are handed the population alone: not even by mistake do they see a
@@ -64,22 +63,22 @@ def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
         return case.views[0][case.layout.of_population], np.ones((count, len(population)), dtype=bool)
     if kind == Need.REFERENCES_OUT:
         halves = splits.offline(
-            len(population), max(count, 2), case.seed, labels=population.y, groups=_equal(population)
+            len(population), max(count, 2), case.seed, labels=population.y, groups=_duplicate_groups(population)
         ).trained_on
         return population, halves[:count]  # one model is trained on a half, too
     everything = case.views[0]
     rows = splits.online(
-        len(everything), max(count, 2), case.seed, labels=everything.y, groups=_equal(everything)
+        len(everything), max(count, 2), case.seed, labels=everything.y, groups=_duplicate_groups(everything)
     ).trained_on[:count]
     return (everything, rows) if case.partial is None else case.partial.training(population, rows)
 
 
-def _equal(records: Records) -> Ints:
+def _duplicate_groups(records: Records) -> Ints:
     """Number the distinct records: a model is trained on all copies of one or on none."""
     return number_groups(records.x, records.y)
 
 
-def answers(case: Case, log: Log) -> Ints:
+def substitute_labels(case: PreparedAudit, log: AuditLog) -> Ints:
     """What the target calls each record of the population, ``[z]``: it has been asked, and is not asked again.
 
     Raises:
@@ -95,21 +94,23 @@ def answers(case: Case, log: Log) -> Ints:
     return told
 
 
-def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progress: Progress) -> dict[int, Models]:
+def _train_models(
+    case: PreparedAudit, log: AuditLog, kind: Need, recipes: Sequence[Recipe], progress: Progress
+) -> dict[int, Models]:
     named = dict.fromkeys(name for recipe in recipes for name in (recipe.signal_name, *recipe.beside))
     names = tuple(name for name in named if name not in internals.SIGNALS)
-    inside = looking_inside.names_of(recipes)
+    inside = white_box_names(recipes)
     asked = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
     asked += sorted({at for recipe in recipes for at in case.further.get(recipe.name, ())})
     views = [case.views[at] for at in asked]
-    records, rows = lessons(case, kind)
+    records, rows = training_data(case, kind)
     classes = case.classes
     if kind == Need.REFERENCES_SUBSTITUTES:
-        told = answers(case, log)
+        told = substitute_labels(case, log)
         records = records.with_labels(told)
         classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
     # Another's own references may know no more than outputs: they are asked for more only where it is read.
-    more = {"inside": partial(looking_inside.of_reference, names=inside)} if inside else {}
+    more = {"inside": partial(measure_reference, names=inside)} if inside else {}
     try:
         trained: Trained = log.timed(
             "reference models",
@@ -119,9 +120,9 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
                 seed=case.seed,
                 classes=classes,
                 observe=tuple(views),
-                signal=lambda logits, labels: of_logits(logits, labels, names),
+                signal=lambda logits, labels: signals_from_logits(logits, labels, names),
                 pool=case.pool,
-                out=_sheets(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
+                out=_signal_folder(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
                 progress=progress,
                 **more,
             ),
@@ -135,7 +136,7 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
         ) from None
     log.engines.append(trained.engine)
     log.warnings += [f"{kind}: {note}" for note in trained.warnings]
-    known = held(case, kind, trained.trained_on)
+    known = trained_on_mask(case, kind, trained.trained_on)
     return {
         at: Models(
             {name: outputs[:, :, k] for k, name in enumerate((*names, *(() if at else inside)))}, known[:, : len(view)]
@@ -144,23 +145,40 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
     }
 
 
-def held(case: Case, kind: Need, rows: Bools) -> Bools:
+def trained_on_mask(case: PreparedAudit, kind: Need, rows: Bools) -> Bools:
     """Which of candidates, calibration and population each finished model was trained on."""
     if kind != Need.REFERENCES_IN_AND_OUT:
         return np.hstack([np.zeros((len(rows), case.layout.scored), dtype=bool), rows])
     return rows if case.partial is None else case.partial.trained_on(rows)
 
 
-def _sheets(case: Case, kind: Need, columns: int) -> Path | None:
+def _signal_folder(case: PreparedAudit, kind: Need, columns: int) -> Path | None:
     """Where reference signals too many for memory are mapped from disk; attacks read them in blocks."""
-    large = case.references.count * columns * 4 > MOST_BYTES
+    large = case.references.count * columns * 4 > MAX_BYTES_IN_MEMORY
     return case.scratch / kind.replace(" ", "-") if large and case.scratch is not None else None
 
 
-def part_of(progress: Progress, at: int, parts: int) -> Progress:
+def progress_of_part(progress: Progress, at: int, parts: int) -> Progress:
     """Progress of one of several sets of models, told as progress of all."""
 
     def watch(done: float, total: int, note: str) -> None:
         progress(at * total + done, parts * total, note)
 
     return watch
+
+
+def white_box_names(recipes: Sequence[Recipe]) -> tuple[str, ...]:
+    """The signals of a network's inside that the recipes read, each once."""
+    return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.inside))
+
+
+def measure_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:
+    """`internals.measure`, with errors that say whose they are.
+
+    Raises:
+        divulge.InputError: as there.
+    """
+    try:
+        return internals.measure(target, records, names)
+    except InputError as error:
+        raise InputError(f"references: a reference model as the {error}") from None

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import polars as pl
 
 from divulge import results, tables
-from divulge.auditing import covariate_adjustment, kept
-from divulge.auditing.audit_page import page
-from divulge.auditing.audit_summary import summarise
+from divulge.auditing import comparability
 from divulge.auditing.findings import Findings
-from divulge.auditing.verdict import Verdict, verdict
+from divulge.auditing.page import audit_page
+from divulge.auditing.summary import summarise_audit
+from divulge.auditing.verdict import Verdict, decide_verdict
 from divulge.dossier import Dossier
+from divulge.errors import InputError
+from divulge.evaluation.covariates import adjust
+from divulge.recipes import RESERVED
 from divulge.report import html
-from divulge.results import provenance
+from divulge.results import AuditSummary, provenance
+from divulge.validation import (
+    check_array,
+    check_labels,
+    check_mask,
+    check_nonempty,
+    check_number,
+    check_strings,
+    check_vector,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.dossier import Draft
     from divulge.report import Page
-    from divulge.results import AuditSummary
+    from divulge.results import HeatStrip
     from divulge.results.provenance import Provenance
-    from divulge.types import Array
+    from divulge.types import Array, Floats, Ints
+
+    Found = TypeVar("Found", bound=Findings)
+
 KIND = "audit"
 
 
@@ -36,12 +55,12 @@ class Audit(Findings):
 
     def summary(self) -> AuditSummary:
         """Every number of the report, and what was done; what ``summary.json`` holds."""
-        return summarise(self)
+        return summarise_audit(self)
 
     @property
     def verdict(self) -> Verdict:
         """The answer: a leak found, none found (and what would have been seen), or too little data to say."""
-        return verdict(self)
+        return decide_verdict(self)
 
     def report(
         self, path: str | Path, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None
@@ -61,7 +80,7 @@ class Audit(Findings):
         """The report as data; see `report`."""
         shown = self.inner() if beside is None else self._same(beside)
         said = self.verdict
-        return page(self, summarise(self, said), said, shown, made or provenance.read(self.path))
+        return audit_page(self, summarise_audit(self, said), said, shown, made or provenance.read(self.path))
 
     def inner(self) -> dict[str, Audit]:
         """Finished audits in sub-directories of this one's, of the same candidates under other conditions."""
@@ -87,22 +106,22 @@ class Audit(Findings):
             columns["group"] = self.groups
         if self.duplicate_groups is not None:
             columns["duplicate_group"] = self.duplicate_groups
-        unexplained = {f"{kept.UNEXPLAINED}{name}": values for name, values in self.unexplained_scores.items()}
-        signals = {f"{kept.SIGNAL}{name}": values for name, values in self.signals.items()}
+        unexplained = {f"{UNEXPLAINED_PREFIX}{name}": values for name, values in self.unexplained_scores.items()}
+        signals = {f"{SIGNAL_PREFIX}{name}": values for name, values in self.signals.items()}
         draft.write_table("scores", tables.from_arrays(columns | dict(self.scores) | unexplained | signals))
         calibration: dict[str, Array] = dict(self.calibration)
         if self.calibration_labels is not None:
             calibration = {"label": self.calibration_labels} | calibration
         draft.write_table("calibration", tables.from_arrays(calibration))
         if self.covariates is not None:
-            draft.write_table("covariates", covariate_adjustment.as_frame(self.covariates))
+            draft.write_table("covariates", comparability.covariates_to_frame(self.covariates))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
         said = self.verdict
-        summary = summarise(self, said)
+        summary = summarise_audit(self, said)
         results.write(draft, summary)
         made = provenance.write(draft, files)
-        html.write(page(self, summary, said, {}, made), draft.path / "report.html")
+        html.write(audit_page(self, summary, said, {}, made), draft.path / "report.html")
 
     def __repr__(self) -> str:
         return f"Audit({', '.join(self.scores)}; {int(self.members.sum())} members of {len(self.members)} candidates)"
@@ -115,7 +134,7 @@ def load(directory: str | Path) -> Audit:
         divulge.InputError: no finished audit there, or a damaged file.
     """
     dossier = Dossier(Path(directory))
-    return dossier.read(KIND, lambda: kept.read(dossier, Audit))
+    return dossier.read(KIND, lambda: read_findings(dossier, Audit))
 
 
 def rerender(directory: str | Path) -> Path:
@@ -128,3 +147,154 @@ def rerender(directory: str | Path) -> Path:
     with dossier.changing(KIND) as draft:
         load(directory).report(draft.path / "report.html")
     return dossier.path / "report.html"
+
+
+SIGNAL_PREFIX = "signal:"
+"""How the names of columns of signals begin in ``scores.parquet``."""
+UNEXPLAINED_PREFIX = "unexplained:"
+"""How those of scores less what the records explain begin."""
+
+
+def read_findings(dossier: Dossier, kind: type[Found]) -> Found:
+    """The findings of the kind ``kind`` as they were saved.
+
+    Raises:
+        divulge.InputError: a missing or damaged file, a value of another kind, numbers that contradict each other.
+    """
+    where = dossier.path
+    scores, calibration = dossier.read_table("scores"), dossier.read_table("calibration")
+    summary = results.read(where, AuditSummary)
+    _require_columns(scores, ("id", "member"), where / "scores.parquet")
+    recipes = [
+        name
+        for name in scores.columns
+        if name not in RESERVED and not name.startswith((SIGNAL_PREFIX, UNEXPLAINED_PREFIX))
+    ]
+    _require_columns(calibration, recipes, where / "calibration.parquet")
+    if not recipes or set(recipes) != set(summary.about.recipes):
+        raise InputError(f"{where}: scores.parquet and summary.json have different recipes")
+    members = check_mask(tables.to_array(scores["member"]), f"{where / 'scores.parquet'}: member", (None,))
+    counts = summary.about.counts
+    if (counts.members, counts.nonmembers) != (int(members.sum()), int((~members).sum())):
+        raise InputError(f"{where}: scores.parquet and summary.json have different candidates")
+    held = None
+    if summary.adjusted is not None or (where / "covariates.parquet").is_file():
+        frame = dossier.read_table("covariates")
+        held = comparability.read_covariates(frame, len(members), where / "covariates.parquet")
+    own = {name: _float_column(scores, name, where) for name in recipes}
+    groups, seed = _integer_column(scores, "duplicate_group", where), summary.about.settings.seed
+    unexplained = {
+        name: _float_column(scores, f"{UNEXPLAINED_PREFIX}{name}", where)
+        for name in recipes
+        if f"{UNEXPLAINED_PREFIX}{name}" in scores.columns
+    }
+    adjusted = None
+    if held is not None:
+        adjusted = adjust(own, members, held, seed=seed, groups=groups, unexplained=unexplained)
+    return kind(
+        scores=own,
+        calibration={name: _float_column(calibration, name, where) for name in recipes},
+        ids=tables.to_array(scores["id"]),
+        members=members,
+        labels=_label_column(scores, where),
+        calibration_labels=_label_column(calibration, where),
+        unseen_classes=summary.unseen_classes,
+        fpr=tuple(check_number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
+        signals={
+            name.removeprefix(SIGNAL_PREFIX): tables.to_array(scores[name])
+            for name in scores.columns
+            if name.startswith(SIGNAL_PREFIX)
+        },
+        about=summary.about,
+        exhibits=_read_exhibits(dossier, summary.texts, len(members)),
+        heat=_read_heat(dossier, summary),
+        groups=tables.to_array(scores["group"]) if "group" in scores.columns else None,
+        covariates=held,
+        adjustment=adjusted,
+        path=where,
+        class_names=_check_class_names(summary, where),
+        unexplained_scores=unexplained,
+        duplicate_groups=groups,
+    )
+
+
+def _require_columns(frame: pl.DataFrame, names: Sequence[str], path: Path) -> None:
+    if missing := [name for name in names if name not in frame.columns]:
+        raise InputError(f"{path}: lacks the columns {', '.join(missing)}")
+
+
+def _float_column(frame: pl.DataFrame, name: str, where: Path) -> Floats:
+    return check_vector(tables.to_array(frame[name]), f"{where}: {name}")
+
+
+def _label_column(frame: pl.DataFrame, where: Path) -> Ints | None:
+    return _integer_column(frame, "label", where)
+
+
+def _integer_column(frame: pl.DataFrame, name: str, where: Path) -> Ints | None:
+    return check_labels(tables.to_array(frame[name]), f"{where}: {name}") if name in frame.columns else None
+
+
+def _check_class_names(summary: AuditSummary, where: Path) -> tuple[str, ...] | None:
+    names = summary.class_names
+    return None if names is None else check_strings(names, f"{where}: class_names")
+
+
+def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
+    exhibits: dict[str, Array | str] = dict(texts)
+    for row, values in dossier.read_arrays("exhibits").items():
+        exhibits[row] = check_nonempty(np.atleast_1d(check_array(values, f"{dossier.path}: exhibit {row}")), row)
+    rows = {str(row) for row in range(candidates)}
+    if stray := sorted(set(exhibits) - rows):
+        raise InputError(f"{dossier.path}: exhibits of unknown candidates ({', '.join(stray[:5])})")
+    return {int(row): value for row, value in exhibits.items()}
+
+
+def _read_heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
+    """Values of tokens by row, each within the text that it belongs to."""
+    for row, strip in summary.heat.items():
+        if not strip.fits(summary.texts.get(row, "")):
+            raise InputError(f"{dossier.path}: heat {row} does not belong to a text shown")
+    return {int(row): strip for row, strip in summary.heat.items()}
+
+
+# What a spreadsheet would take for the beginning of a formula, and what is a number nonetheless.
+_FORMULA = re.compile(r"[=+\-@＝＋－＠\t\r\n]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """``frame`` for a CSV: text that a spreadsheet would run as a formula begins with an apostrophe.
+
+    Numbers stay what they are, also where a text is nothing but a number.
+
+    Examples:
+        >>> escape_formulas(pl.DataFrame({"id": ["=1+1", "-3.5", "a=b"]}))["id"].to_list()
+        ["'=1+1", '-3.5', 'a=b']
+    """
+    names = {name: f"'{name}" for name in frame.columns if _FORMULA.match(name)}
+    return frame.with_columns(
+        [_escape_column(frame[name]) for name in frame.columns if frame[name].dtype == pl.String]
+    ).rename(names)
+
+
+def records_table(audit: Findings) -> pl.DataFrame:
+    """Name, truth, class, group and every recipe's score of each candidate, and who is called a member at which FPR.
+
+    A level for which there are too few calibration records has no column.
+    """
+    columns: dict[str, Array] = {"id": audit.ids, "member": audit.members}
+    if audit.labels is not None:
+        columns["label"] = audit.labels
+    if audit.groups is not None:
+        columns["group"] = audit.groups
+    for name in audit:
+        columns[f"{name} score"] = audit.scores[name]
+        made = audit[name].selections(audit.fpr)
+        columns |= {f"{name} called at FPR {level:g}": one.selected for level, one in made.items() if one is not None}
+    return tables.from_arrays(columns)
+
+
+def _escape_column(values: pl.Series) -> pl.Series:
+    runs = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values)
+    return pl.Series(values.name, [f"'{value}" if run else value for value, run in zip(values, runs, strict=True)])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from divulge import evaluation
-from divulge.auditing import covariate_adjustment, headline, plausibility
-from divulge.auditing.headline import Tested
-from divulge.report import in_words
+from divulge.auditing import comparability, plausibility
+from divulge.report import Dots, in_words
+from divulge.report.dots import MOST
 from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.evaluation import Detectable
-    from divulge.report import Dots
+    from divulge.report.in_words import OutOf
     from divulge.results import Answer, BlindBaseline, Conducted
-    from divulge.types import Tone
+    from divulge.types import Estimate, Tone
 
 CONFIDENCE = 0.95
 # The largest AUC that may go unseen and "no leak found" still be said: halfway between guessing and certainty.
-UNSEEN = 0.75
-NEXT = (
+LARGEST_UNSEEN_AUC = 0.75
+NEXT_STEPS = (
     "What to do next: draw members and non-members at random from one pool, before training, so that whole groups of "
     "equal or related records are on one side; take out exact copies (duplicates='drop'); leave out what only one set "
     "has (a source, a date, a class)"
@@ -111,19 +111,19 @@ def scopes(audit: Findings) -> tuple[Scope, ...]:
     Unseen classes of which balancing leaves members or non-members alone are shown without adjustment, and nobody is
     accused by them.
     """
-    adjusted = _scopes(
+    adjusted = _make_scopes(
         audit, tuple(audit.adjusted(name).distinct for name in audit), adjusted=audit.adjustment is not None
     )
-    pairs = zip(adjusted, raw_scopes(audit), strict=True)
+    pairs = zip(adjusted, unadjusted_scopes(audit), strict=True)
     return tuple(scope if scope.members and scope.nonmembers else raw for scope, raw in pairs)
 
 
-def raw_scopes(audit: Findings) -> tuple[Scope, ...]:
+def unadjusted_scopes(audit: Findings) -> tuple[Scope, ...]:
     """The same without adjustment."""
-    return _scopes(audit, tuple(audit[name].distinct for name in audit), adjusted=False)
+    return _make_scopes(audit, tuple(audit[name].distinct for name in audit), adjusted=False)
 
 
-def _scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bool) -> tuple[Scope, ...]:
+def _make_scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bool) -> tuple[Scope, ...]:
     if not audit.unseen_classes:
         return (Scope("all", "", outcomes, adjusted),)
     unseen = tuple(outcome.unseen for outcome in outcomes)
@@ -131,60 +131,60 @@ def _scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bool) -
     return Scope("unseen classes", where, unseen, adjusted), Scope("all", " on all classes", outcomes, adjusted)
 
 
-def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Tested]:
+def test_statistics(scope: Scope, levels: Sequence[float], confidence: float) -> list[TestedStatistic]:
     """AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
     claimed = []
     for outcome in scope.outcomes:
         scores, truth, name = outcome.scores, outcome.members, outcome.recipe
-        claimed.append(Tested(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence), scope.adjusted))
-        for level in _supported(scope, levels):
+        claimed.append(TestedStatistic(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence), scope.adjusted))
+        for level in _supported_levels(scope, levels):
             rate = evaluation.tpr_at_fpr(scores, truth, level, confidence)
-            claimed.append(Tested(name, "TPR", level, rate, scope.adjusted))
+            claimed.append(TestedStatistic(name, "TPR", level, rate, scope.adjusted))
         bound = evaluation.epsilon_lower_bound(scores, truth, confidence=confidence)
-        claimed.append(Tested(name, "ε", 0.0, bound, scope.adjusted))
+        claimed.append(TestedStatistic(name, "ε", 0.0, bound, scope.adjusted))
     return claimed
 
 
-def at_once(audit: Findings) -> float:
+def simultaneous_confidence(audit: Findings) -> float:
     """The confidence of each interval that lets all intervals behind the verdict hold at once (Bonferroni).
 
     Otherwise, among five recipes with three statistics each, one would exclude chance by luck in every other
     audit of a model that leaks nothing.
     """
-    tests = sum(len(scope.outcomes) * (2 + len(_supported(scope, audit.fpr))) for scope in scopes(audit))
+    tests = sum(len(scope.outcomes) * (2 + len(_supported_levels(scope, audit.fpr))) for scope in scopes(audit))
     return 1 - (1 - CONFIDENCE) / tests
 
 
-def _supported(scope: Scope, levels: Sequence[float]) -> list[float]:
+def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
     return [level for level in levels if scope.nonmembers >= evaluation.least_nonmembers(level)]
 
 
-def detectable(audit: Findings, scope: Scope) -> Detectable:
+def smallest_detectable_leak(audit: Findings, scope: Scope) -> Detectable:
     """The smallest leak the verdict would have reported; at the largest FPR at which any TPR would have been seen."""
-    levels, confidence = sorted(audit.fpr, reverse=True), at_once(audit)
+    levels, confidence = sorted(audit.fpr, reverse=True), simultaneous_confidence(audit)
     smallest = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
     return next((one for one in smallest if one.tpr is not None), smallest[0])
 
 
-def verdict(audit: Findings) -> Verdict:
+def decide_verdict(audit: Findings) -> Verdict:
     """What leaks, how sure we are, under which threat model."""
     blind = audit.about.blind_baseline
     if blind is not None and blind.confounded:
         area = blind.auc
-        return _confounded(
+        return _confounded_verdict(
             "The split is confounded: a classifier that never saw the model tells members from non-members "
             f"(AUC {shown(area)}, p = {blind.p_value:.2g}).",
             blind.differences,
         )
     if audit.about.told_apart:
-        return _confounded(
+        return _confounded_verdict(
             "The split is confounded: words, years or lengths tell members from non-members without the model (the "
             "warnings name them)."
         )
     adjustment = audit.adjustment
     if adjustment is not None and adjustment.confounded:
-        return _confounded(covariate_adjustment.describe_confounding(adjustment))
-    found = [_judged(audit, *pair) for pair in zip(scopes(audit), raw_scopes(audit), strict=True)]
+        return _confounded_verdict(comparability.describe_confounding(adjustment))
+    found = [_judge_scope(audit, *pair) for pair in zip(scopes(audit), unadjusted_scopes(audit), strict=True)]
     first, *others = sorted(found, key=lambda one: _SEVERITY.index(one.answer))
     # What one scope clears never hides what another shows or leaves open. A leak on the unseen classes, and sets that
     # may not be compared, leave nothing to add.
@@ -199,42 +199,44 @@ def verdict(audit: Findings) -> Verdict:
     return replace(first, more=(*first.more, *rest))
 
 
-def _confounded(plain: str, differences: Sequence[str] = ()) -> Verdict:
+def _confounded_verdict(plain: str, differences: Sequence[str] = ()) -> Verdict:
     """The verdict, what tells the sets apart, and what to do next."""
     apart = f"What tells them apart: {'; '.join(differences)}." if differences else ""
-    more = ("No number below can be attributed to the model.", apart, f"{NEXT}.")
+    more = ("No number below can be attributed to the model.", apart, f"{NEXT_STEPS}.")
     return Verdict("split is confounded", plain, tuple(filter(None, more)))
 
 
-def _judged(audit: Findings, scope: Scope, raw: Scope) -> Verdict:
+def _judge_scope(audit: Findings, scope: Scope, raw: Scope) -> Verdict:
     """The verdict on adjusted scores; evidence of another comparison accuses nobody, and lets nobody be cleared."""
-    confidence = at_once(audit)
+    confidence = simultaneous_confidence(audit)
     # Where balancing leaves none to compare, there is no adjusted score, and a raw one may show what it was made for.
     comparable = scope.adjusted or audit.adjustment is None
-    leaks = [claim for claim in claims(scope, audit.fpr, confidence) if claim.leak and comparable]
+    leaks = [claim for claim in test_statistics(scope, audit.fpr, confidence) if claim.leak and comparable]
     texts = audit.about.texts
     if audit.adjustment is None and texts is not None:
         leaks = [claim for claim in leaks if claim.recipe not in texts.owed_to_length(1 - confidence)]
-    confirmed, hidden = _unexplained(scope, audit.fpr, confidence, leaks)
+    confirmed, hidden = _check_unexplained(scope, audit.fpr, confidence, leaks)
     if sure := [claim for claim in leaks if claim.recipe in confirmed]:
-        return _leak(audit, scope, max(sure, key=lambda claim: claim.strength))
-    raw_leaks = [] if leaks else [claim.recipe for claim in claims(raw, audit.fpr, confidence) if claim.leak]
-    if doubt := covariate_adjustment.contrary_evidence(audit, raw_leaks, confidence):
-        return _confounded(f"The split may be confounded{scope.where}: {doubt}.")
-    if why := plausibility.doubt(audit):
+        return _leak_verdict(audit, scope, max(sure, key=lambda claim: claim.strength))
+    raw_leaks = [] if leaks else [claim.recipe for claim in test_statistics(raw, audit.fpr, confidence) if claim.leak]
+    if doubt := comparability.describe_contrary_evidence(audit, raw_leaks, confidence):
+        return _confounded_verdict(f"The split may be confounded{scope.where}: {doubt}.")
+    if why := plausibility.describe_doubt(audit):
         return Verdict(
-            "too little data to say", f"Too little data to say{scope.where}: {why}.", (plausibility.advice(audit),)
+            "too little data to say",
+            f"Too little data to say{scope.where}: {why}.",
+            (plausibility.doubt_advice(audit),),
         )
     if leaks or hidden:
-        return _explained(audit, scope, dict.fromkeys(claim.recipe for claim in leaks), hidden)
-    smallest = detectable(audit, scope)
-    if comparable and smallest.auc is not None and smallest.auc <= UNSEEN:
-        return _nothing(audit, scope, smallest, smallest.auc)
-    return _too_little(scope, smallest) if comparable else _none_alike(audit, scope)
+        return _explained_verdict(audit, scope, dict.fromkeys(claim.recipe for claim in leaks), hidden)
+    smallest = smallest_detectable_leak(audit, scope)
+    if comparable and smallest.auc is not None and smallest.auc <= LARGEST_UNSEEN_AUC:
+        return _no_leak_verdict(audit, scope, smallest, smallest.auc)
+    return _too_little_verdict(scope, smallest) if comparable else _no_overlap_verdict(audit, scope)
 
 
-def _unexplained(
-    scope: Scope, levels: Sequence[float], confidence: float, seen: Sequence[Tested]
+def _check_unexplained(
+    scope: Scope, levels: Sequence[float], confidence: float, seen: Sequence[TestedStatistic]
 ) -> tuple[set[str], tuple[str, ...]]:
     """Recipes whose evidence is also in the scores less what the records explain, and those where it is there alone.
 
@@ -244,7 +246,7 @@ def _unexplained(
         scope,
         outcomes=tuple(replace(one, scores=one.unexplained) for one in scope.outcomes if one.unexplained is not None),
     )
-    judged = claims(rest, levels, confidence) if rest.outcomes else []
+    judged = test_statistics(rest, levels, confidence) if rest.outcomes else []
     ways = {(claim.recipe, claim.below) for claim in judged if claim.leak}
     plain = {one.recipe for one in scope.outcomes if one.unexplained is None}
     confirmed = {claim.recipe for claim in seen if claim.recipe in plain or (claim.recipe, claim.below) in ways}
@@ -252,14 +254,14 @@ def _unexplained(
     return confirmed, tuple(dict.fromkeys(name for name, _ in sorted(ways) if name not in found))
 
 
-def hidden_leaks(audit: Findings, scope: Scope) -> tuple[str, ...]:
+def find_hidden_leaks(audit: Findings, scope: Scope) -> tuple[str, ...]:
     """Recipes that show a leak only in the scores less what the records explain."""
-    confidence = at_once(audit)
-    leaks = [claim for claim in claims(scope, audit.fpr, confidence) if claim.leak]
-    return _unexplained(scope, audit.fpr, confidence, leaks)[1]
+    confidence = simultaneous_confidence(audit)
+    leaks = [claim for claim in test_statistics(scope, audit.fpr, confidence) if claim.leak]
+    return _check_unexplained(scope, audit.fpr, confidence, leaks)[1]
 
 
-def _explained(audit: Findings, scope: Scope, seen: Iterable[str], hidden: Sequence[str]) -> Verdict:
+def _explained_verdict(audit: Findings, scope: Scope, seen: Iterable[str], hidden: Sequence[str]) -> Verdict:
     """Scores, and scores less what the records alone explain, do not say the same."""
     names = list(seen)
     what = (
@@ -275,14 +277,14 @@ def _explained(audit: Findings, scope: Scope, seen: Iterable[str], hidden: Seque
         "too little data to say",
         f"Too little data to say{scope.where}: {what}",
         (
-            *([] if blind is None else [_smallest_shift(blind)]),
-            f"{NEXT}; or name the columns in which the sets may differ as covariates, so that like is compared with "
-            "like.",
+            *([] if blind is None else [_describe_smallest_shift(blind)]),
+            f"{NEXT_STEPS}; or name the columns in which the sets may differ as covariates, so that like is compared "
+            "with like.",
         ),
     )
 
 
-def _smallest_shift(blind: BlindBaseline) -> str:
+def _describe_smallest_shift(blind: BlindBaseline) -> str:
     if blind.detectable is None:
         return "With so few records, no shift of one column would surely have been seen by the blind baseline."
     return (
@@ -291,9 +293,9 @@ def _smallest_shift(blind: BlindBaseline) -> str:
     )
 
 
-def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
+def _leak_verdict(audit: Findings, scope: Scope, worst: TestedStatistic) -> Verdict:
     """What can be done, in words and as a picture; then by whom, and the figure it rests on."""
-    said = headline.of(worst, scope.where)
+    said = make_headline(worst, scope.where)
     evidence = (
         f"The strongest evidence is {worst}. The intervals of all recipes hold simultaneously with "
         f"{in_words.per_cent(CONFIDENCE)} confidence."
@@ -303,14 +305,16 @@ def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
     knows = "" if whole else f" They know {in_words.per_cent(partial.share)} of each record's values."
     blind, confirmed = audit.about.blind_baseline, worst.recipe in audit.unexplained_scores
     shift = "" if blind is None or not confirmed else (
-        f"It is also in the scores less what the records alone explain. {_smallest_shift(blind)}"
+        f"It is also in the scores less what the records alone explain. {_describe_smallest_shift(blind)}"
     )  # fmt: skip
-    adjusted = "" if audit.adjustment is None else covariate_adjustment.describe(audit.adjustment)
-    more = tuple(filter(None, (_adversary(audit.about.recipes[worst.recipe]) + knows, evidence, adjusted, shift)))
+    adjusted = "" if audit.adjustment is None else comparability.describe_adjustment(audit.adjustment)
+    more = tuple(
+        filter(None, (_describe_adversary(audit.about.recipes[worst.recipe]) + knows, evidence, adjusted, shift))
+    )
     return Verdict("leak found", said.words, more, said.pictures, worst.recipe)
 
 
-def _nothing(audit: Findings, scope: Scope, smallest: Detectable, area: float) -> Verdict:
+def _no_leak_verdict(audit: Findings, scope: Scope, smallest: Detectable, area: float) -> Verdict:
     rate, unseen = "", ()
     if smallest.tpr is not None:
         rate = f" or a TPR of {smallest.tpr:.3f} at FPR {smallest.fpr:g}"
@@ -327,45 +331,45 @@ def _nothing(audit: Findings, scope: Scope, smallest: Detectable, area: float) -
             f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC "
             f"of {area:.3f}{rate}, under the model of {smallest.method}.",
             *unseen,
-            *(() if audit.adjustment is None else (covariate_adjustment.describe(audit.adjustment),)),
-            f"A smaller leak, or one confined to a few records, may have been missed. {_tried(audit)}",
+            *(() if audit.adjustment is None else (comparability.describe_adjustment(audit.adjustment),)),
+            f"A smaller leak, or one confined to a few records, may have been missed. {_describe_attacks(audit)}",
         ),
     )
 
 
-def _too_little(scope: Scope, smallest: Detectable) -> Verdict:
-    needed = evaluation.records_to_see(UNSEEN, smallest.confidence, smallest.power)
+def _too_little_verdict(scope: Scope, smallest: Detectable) -> Verdict:
+    needed = evaluation.records_to_see(LARGEST_UNSEEN_AUC, smallest.confidence, smallest.power)
     return Verdict(
         "too little data to say",
-        f"Too little data to say{scope.where}: with {counted(scope.members, scope.nonmembers)}, even an AUC of "
-        f"{UNSEEN:g}, halfway between guessing and certainty, could well be missed.",
+        f"Too little data to say{scope.where}: with {format_counts(scope.members, scope.nonmembers)}, even an AUC of "
+        f"{LARGEST_UNSEEN_AUC:g}, halfway between guessing and certainty, could well be missed.",
         (f"Finding one with {in_words.per_cent(smallest.power)} probability takes about {needed:,} of each kind.",),
     )
 
 
-def _none_alike(audit: Findings, scope: Scope) -> Verdict:
+def _no_overlap_verdict(audit: Findings, scope: Scope) -> Verdict:
     """Balancing left members or non-members of the unseen classes alone."""
     adjustment = audit.adjustment
-    apart = "" if adjustment is None else f" in {covariate_adjustment.named(adjustment)}"
+    apart = "" if adjustment is None else f" in {comparability.describe_covariates(adjustment)}"
     return Verdict(
         "too little data to say",
         f"Too little data to say{scope.where}: hardly any members and non-members of these are alike{apart}.",
-        (f"{covariate_adjustment.NEXT}.",),
+        (f"{comparability.REDRAW_ADVICE}.",),
     )
 
 
-def counted(members: int, nonmembers: int) -> str:
+def format_counts(members: int, nonmembers: int) -> str:
     """Numbers of records in words.
 
     Examples:
-        >>> counted(1, 2500)
+        >>> format_counts(1, 2500)
         '1 member and 2,500 non-members'
     """
     words = [f"{n:,} {kind}{'' if n == 1 else 's'}" for n, kind in ((members, "member"), (nonmembers, "non-member"))]
     return " and ".join(words)
 
 
-def _tried(audit: Findings) -> str:
+def _describe_attacks(audit: Findings) -> str:
     """Against whom nothing was found."""
     needs = {recipe.references for recipe in audit.about.recipes.values()}
     stronger = (
@@ -374,7 +378,7 @@ def _tried(audit: Findings) -> str:
     return f"The adversaries that were tried: {', '.join(audit.about.recipes)}{stronger}."
 
 
-def _adversary(recipe: Conducted) -> str:
+def _describe_adversary(recipe: Conducted) -> str:
     models = {
         "none": "no reference models",
         "out": "reference models trained on other data of the same kind",
@@ -383,3 +387,116 @@ def _adversary(recipe: Conducted) -> str:
         "substitutes": "models trained on other data of the same kind, as the target labels it",
     }[recipe.references]
     return f"The adversary needs {recipe.reads} ({recipe.signal}) and {models}."
+
+
+@dataclass(frozen=True, slots=True)
+class TestedStatistic:
+    """One statistic of one recipe beside what a model that leaks nothing would have: for a TPR, its FPR.
+
+    ``adjusted`` where the scores are adjusted for covariates.
+    """
+
+    recipe: str
+    statistic: Literal["AUC", "TPR", "ε"]
+    chance: float
+    estimate: Estimate
+    adjusted: bool = False
+
+    @property
+    def below(self) -> bool:
+        """Whether the AUC lies below chance: then the score turned round finds members.
+
+        A TPR there says nothing: where scores tie, its threshold takes in less than the FPR asked for.
+        """
+        return self.statistic == "AUC" and self.estimate.high < self.chance
+
+    @property
+    def leak(self) -> bool:
+        """Whether the interval excludes what a model that leaks nothing has."""
+        return self.below or self.estimate.low > self.chance
+
+    @property
+    def strength(self) -> float:
+        """Distance of the interval from chance, in units of chance; 0 for ε, named where nothing else is found."""
+        gap = self.chance - self.estimate.high if self.below else self.estimate.low - self.chance
+        return gap / self.chance if self.chance else 0.0
+
+    def __str__(self) -> str:
+        e, chance = self.estimate, f"where a model that leaks nothing has {self.chance:g}"
+        statistic = f"adjusted {self.statistic}" if self.adjusted else self.statistic
+        if not self.chance:
+            return f"{self.recipe}: {statistic} ≥ {in_words.least(e.low)}, {chance}"
+        turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
+        level = f" at FPR {self.chance:g}" if self.statistic == "TPR" else ""
+        return f"{self.recipe}: {statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{level}, {chance}{turned}"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What can be done, in words and as grids of dots."""
+
+    words: str
+    pictures: tuple[Dots, ...] = ()
+
+
+def make_headline(claim: TestedStatistic, where: str = "") -> Headline:
+    """A claim as whoever has never heard of it can repeat it.
+
+    Args:
+        claim: evidence of a leak.
+        where: among which candidates, as the end of a phrase.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> rate = Estimate(0.073, 0.041, 0.118, 0.95, "clopper-pearson")
+        >>> make_headline(TestedStatistic("lira", "TPR", 0.01, rate)).words
+        'About 7 of 100 training records (4 to 12) can be recognised while wrongly accusing at most 1 of 100 others.'
+    """
+    if claim.statistic == "TPR":
+        return _tpr_headline(claim, where)
+    if claim.statistic == "AUC":
+        return _auc_headline(claim, where)
+    return Headline(
+        f"Of some records it can be told{where} whether they were used for training, with more certainty than "
+        "guessing allows."
+    )
+
+
+def _tpr_headline(claim: TestedStatistic, where: str) -> Headline:
+    shown, others = in_words.out_of(claim.estimate, claim.chance), in_words.of_others(claim.chance)
+    words = (
+        f"About {shown.counted('training records')} can be recognised{where} while wrongly accusing at most {others}."
+    )
+    return Headline(words, dot_grids(shown, claim.chance))
+
+
+def dot_grids(shown: OutOf, fpr: float) -> tuple[Dots, ...]:
+    """Training records recognised beside others accused; none where either is of more than a thousand."""
+    accused = in_words.one_in(fpr)
+    if accused is None or max(accused[1], shown.of) > MOST:
+        return ()
+    if accused[1] < shown.of:  # grids of one size can be compared
+        accused = accused[0] * shown.of // accused[1], shown.of
+    others = Dots(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
+    return _dot_grid(f"{shown.counted('training records')} are recognised", shown), others
+
+
+def _auc_headline(claim: TestedStatistic, where: str) -> Headline:
+    """An AUC is the chance to be right about a pair; below one half, that of the opposite answer."""
+    area = claim.estimate
+    if claim.below:
+        area = replace(area, value=1 - area.value, low=1 - area.high, high=1 - area.low)
+    shown = in_words.out_of(area, claim.chance)
+    begun = f"{where.strip()}, shown" if where else "shown"
+    words = (
+        f"{in_words.capital(begun)} a training record and another one, the attack tells which is which in about "
+        f"{shown.counted('cases')}; guessing is right in {shown.of // 2:,}."
+    )
+    if shown.of > MOST:
+        return Headline(words)
+    guessed = Dots(f"{shown.of // 2:,} of {shown.of:,} by guessing", shown.of // 2, shown.of, chance=True)
+    return Headline(words, (_dot_grid(f"{shown.counted('pairs')} are told right", shown), guessed))
+
+
+def _dot_grid(caption: str, shown: OutOf) -> Dots:
+    return Dots(caption, shown.value, shown.of, shown.low, shown.high)

@@ -18,7 +18,7 @@ from divulge.canaries.scoring import scored
 from divulge.dossier import Dossier
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
-from divulge.evidence import concatenate
+from divulge.evidence import concatenate_records
 from divulge.report import html, origin
 from divulge.results import CanarySummary, LeastEpsilon, environment, provenance, write
 from divulge.targets import GivesLabels, adapt
@@ -269,7 +269,7 @@ def play(
     games, targets = [], []
     for i in range(count):
         planted = canaries.redrawn(seeds.derive_seed(start, "canaries", "run", i))
-        given = concatenate([data, planted.insert]) if planted.included.any() else data
+        given = concatenate_records([data, planted.insert]) if planted.included.any() else data
         targets.append(_trained(train, given, seeds.derive_seed(start, "training", i)))
         games.append((planted, scored(targets[-1], planted, recipe, population, None, outputs, device, start)))
     scores = np.concatenate([told[0] for _, told in games])

@@ -10,7 +10,7 @@ from divulge import attacks
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
 from divulge.errors import InputError
-from divulge.evidence import of_target
+from divulge.evidence import target_signals
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.signals import tokens
 from divulge.targets import GivesLogits, GivesTokens, adapt
@@ -85,6 +85,8 @@ def _asked(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Flo
     learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
     if learns or isinstance(signal, PartialSignal | PreparedSignal):
         raise InputError(f"population: {recipe.name!r} learns from other records, and none are given")
-    values = of_target(target, records, (signal,))[:, 0] if isinstance(signal, str) else signal.measure(target, records)
+    values = (
+        target_signals(target, records, (signal,))[:, 0] if isinstance(signal, str) else signal.measure(target, records)
+    )
     scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.y))
     return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)

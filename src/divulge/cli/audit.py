@@ -20,20 +20,21 @@ if TYPE_CHECKING:
     from divulge import auditing, dossier, identification, references, results, text_demo, validation
     from divulge import demo as fashion_demo
     from divulge import plan as plans
-    from divulge.auditing import audit_page, audit_summary, compare_page, plausibility
-    from divulge.auditing import compare as comparing
-    from divulge.identification import best
+    from divulge.auditing import compare as comparison
+    from divulge.auditing import page as audit_page
+    from divulge.auditing import plausibility
+    from divulge.auditing import summary as audit_summary
+    from divulge.identification import finished_run
     from divulge.report import html, markdown, origin
     from divulge.results import provenance
     from divulge.tables import ColumnNames
 else:
     validation = lazy.module("divulge.validation")
-    audit_page = lazy.module("divulge.auditing.audit_page")
-    audit_summary = lazy.module("divulge.auditing.audit_summary")
+    audit_page = lazy.module("divulge.auditing.page")
+    audit_summary = lazy.module("divulge.auditing.summary")
     auditing = lazy.module("divulge.auditing")
-    best = lazy.module("divulge.identification.best")
-    compare_page = lazy.module("divulge.auditing.compare_page")
-    comparing = lazy.module("divulge.auditing.compare")
+    finished_run = lazy.module("divulge.identification.finished_run")
+    comparison = lazy.module("divulge.auditing.compare")
     dossier = lazy.module("divulge.dossier")
     fashion_demo = lazy.module("divulge.demo")
     html = lazy.module("divulge.report.html")
@@ -161,12 +162,12 @@ def _show(result: auditing.Audit, title: str) -> None:
         printing.line(title)
     printing.verdict(summary.verdict.tone, summary.verdict.text)
     if result.unseen_classes:
-        printing.table("Unseen classes", *audit_page.table(summary, unseen=True))
+        printing.table("Unseen classes", *audit_page.recipe_table(summary, unseen=True))
     if summary.adjusted is not None:
         printing.line(summary.adjusted.text)
-        printing.table("Adjusted, as the verdict judges", *audit_page.table(summary, adjusted=True))
-    printing.table("All candidates", *audit_page.table(summary))
-    for note in audit_page.notes(summary):
+        printing.table("Adjusted, as the verdict judges", *audit_page.recipe_table(summary, adjusted=True))
+    printing.table("All candidates", *audit_page.recipe_table(summary))
+    for note in audit_page.recipe_notes(summary):
         printing.line(f"note: {note}")
     for warning in result.warnings:
         printing.remark(warning)
@@ -198,7 +199,8 @@ def decide(
     names = list(result) if recipe is None else [validation.check_choice(recipe, "--recipe", result.scores)]
     chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
     decisions = {
-        name: audit_summary.decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()
+        name: audit_summary.summarise_decision(result[name], selection, fpr, len(names))
+        for name, selection in chosen.items()
     }
     if json:
         printing.as_json(results.to_json_values(decisions))
@@ -237,7 +239,7 @@ def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) 
     bounds = identification.envelope(run)
     validation.check_integer(top, "--top", least=1, most=len(bounds))
     if not json:
-        printing.line(best.line(bounds, top))
+        printing.line(finished_run.describe_best(bounds, top))
         return
     printing.as_json(
         {
@@ -257,16 +259,16 @@ def compare(
 ) -> None:
     """What a defence changed: paired differences, whose intervals hold together with 95 % confidence."""
     first, second = auditing.load(before), auditing.load(after)
-    changes = compare_page.at_once(first, second)
+    changes = comparison.compare_simultaneously(first, second)
     if report is not None:
-        page = compare_page.page(first, second, changes)
+        page = comparison.comparison_page(first, second, changes)
         html.write(origin.added(page, provenance.now({"before": [before], "after": [after]})), report)
     if json:
         printing.as_json(results.to_json_values(changes))
         return
-    said, tone = compare_page.finding(changes, plausibility.doubt(second))
+    said, tone = comparison.summarise_changes(changes, plausibility.describe_doubt(second))
     printing.verdict(tone, said)
-    printing.table("After minus before", *compare_page.rows(changes))
+    printing.table("After minus before", *comparison.change_table(changes))
     if report is not None:
         printing.line(f"Report: {report}")
 
@@ -288,11 +290,11 @@ def gate(
     """
     passed = {
         "kept",
-        *(validation.check_choice(word.strip(), "--pass", comparing.STATES) for word in passing.split(",")),
+        *(validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")),
     }
-    rulings = comparing.gate(auditing.load(run), limits)
-    worst = max((ruling.state for ruling in rulings), key=comparing.STATES.index)
-    failed = max((r.state for r in rulings if r.state not in passed), key=comparing.STATES.index, default="kept")
+    rulings = comparison.gate(auditing.load(run), limits)
+    worst = max((ruling.state for ruling in rulings), key=comparison.STATES.index)
+    failed = max((r.state for r in rulings if r.state not in passed), key=comparison.STATES.index, default="kept")
     if json:
         ruled = [results.to_json_values(r) | {"state": r.state, "reason": r.reason} for r in rulings]
         printing.as_json({"state": worst, "passed": failed == "kept", "rulings": ruled})

@@ -22,32 +22,28 @@ if TYPE_CHECKING:
     from divulge.decisions import methods
     from divulge.dossier import Draft
     from divulge.identification import (
-        decide,
+        decision,
         document_scoring,
-        doubt,
+        finished_run,
         from_tables,
         identification_page,
         language_demo,
-        ray_scoring,
-        score_files,
-        table_results,
+        score_tables,
     )
     from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
 else:
     validation = lazy.module("divulge.validation")
-    decide = lazy.module("divulge.identification.decide")
+    decision = lazy.module("divulge.identification.decision")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     dossier = lazy.module("divulge.dossier")
-    doubt = lazy.module("divulge.identification.doubt")
+    finished_run = lazy.module("divulge.identification.finished_run")
     from_tables = lazy.module("divulge.identification.from_tables")
     identification_page = lazy.module("divulge.identification.identification_page")
     language_demo = lazy.module("divulge.identification.language_demo")
     methods = lazy.module("divulge.decisions.methods")
-    ray_scoring = lazy.module("divulge.identification.ray_scoring")
     results = lazy.module("divulge.results")
-    score_files = lazy.module("divulge.identification.score_files")
-    table_results = lazy.module("divulge.identification.table_results")
+    score_tables = lazy.module("divulge.identification.score_tables")
 
 Paths = list[Path]
 
@@ -98,11 +94,11 @@ def identify(
     names = columns.names().required()
 
     def plan(first: Sequence[Path], scores: Sequence[str], names: Mapping[str, str]) -> from_tables.DecisionPlan:
-        frame = score_files.scan(first, "candidates")
-        wanted = score_files.resolve(
+        frame = score_tables.scan_scores(first, "candidates")
+        wanted = score_tables.resolve_columns(
             frame, scores, id=names.get("id"), text=names.get("text"), truth=truth, baseline=baseline
         )
-        policy = decide.Policy(fdr, methods.named(method, decide.METHODS, eta=eta, lam=lam))
+        policy = decision.Policy(fdr, methods.named(method, decision.METHODS, eta=eta, lam=lam))
         return from_tables.DecisionPlan(wanted, policy, drop_nan, drop_overlap, seed, texts)
 
     if not (model or endpoint):
@@ -177,16 +173,16 @@ def score(
         "budget": budget,
     }
     with options.naming("--reference"):
-        other = document_scoring.load(reference, None, **local) if reference else None
+        other = document_scoring.load_target(reference, None, **local) if reference else None
     names = columns.names()
     asked = document_scoring.ScoringOptions(names.text or "text", names.required().get("id"), lowercase, other, shard)
     validation.check_choice(engine, "--engine", ("local", "ray"))
     with printing.bar("scoring") as progress:
         if engine == "ray":
-            factory = partial(document_scoring.load, model, endpoint, **local)
-            counted = ray_scoring.score(texts, factory, out, asked, overwrite=overwrite, progress=progress)
+            factory = partial(document_scoring.load_target, model, endpoint, **local)
+            counted = document_scoring.score_on_ray(texts, factory, out, asked, overwrite=overwrite, progress=progress)
         else:
-            target = document_scoring.load(model, endpoint, **local)
+            target = document_scoring.load_target(model, endpoint, **local)
             counted = document_scoring.score(texts, target, out, asked, overwrite=overwrite, progress=progress)
     if json:
         printing.as_json(results.to_json_values(counted))
@@ -212,10 +208,10 @@ def _scored(
     overwrite: bool,
 ) -> Generator[tuple[Draft, tuple[list[Path], ...]]]:
     """A run in ``out`` for which each group of tables has been scored, and the folders of the signals."""
-    target = document_scoring.load(model, endpoint)
-    key = document_scoring.key(target.key(), wanted)
+    target = document_scoring.load_target(model, endpoint)
+    key = document_scoring.run_key(target.key(), wanted)
     with dossier.Dossier(out).writing(
-        table_results.KIND, key, overwrite=overwrite, keep=("token-statistics",)
+        finished_run.RUN_TYPE, key, overwrite=overwrite, keep=("token-statistics",)
     ) as draft:
         folders = []
         for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
@@ -223,9 +219,9 @@ def _scored(
             if paths:
                 with (
                     printing.bar(f"scoring {name}") as progress,
-                    draft.part(place, document_scoring.KIND, key) as inner,
+                    draft.part(place, document_scoring.RUN_TYPE, key) as inner,
                 ):
-                    document_scoring.into(inner, paths, target, wanted, progress)
+                    document_scoring.score_into(inner, paths, target, wanted, progress)
             folders.append([draft.path / place] if paths else [])
         yield draft, tuple(folders)
 
@@ -250,7 +246,7 @@ def warn(summary: IdentificationSummary) -> None:
 def stands(summary: IdentificationSummary, folder: Path) -> None:
     """Print how much doubt the selection survives, where anything is claimed about it."""
     if summary.selected and summary.guarantee.says:
-        told = doubt.sensitivity(folder)
+        told = finished_run.sensitivity(folder)
         printing.line(f"If non-members may be Γ times likelier, or less likely, to have any score, {told}.")
 
 

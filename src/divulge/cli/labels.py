@@ -17,7 +17,8 @@ from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from divulge import datafiles, dossier, imports, labels, results
-    from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan, labels_summary
+    from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan
+    from divulge.labels import summary as labels_summary
     from divulge.report import html, labels_page, origin
     from divulge.results import LabelsSummary, provenance
     from divulge.types import Ints
@@ -30,7 +31,7 @@ else:
     provenance = lazy.module("divulge.results.provenance")
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")
-    labels_summary = lazy.module("divulge.labels.labels_summary")
+    labels_summary = lazy.module("divulge.labels.summary")
     results = lazy.module("divulge.results")
 
 app = typer.Typer(
@@ -168,7 +169,7 @@ def show_design(
         with dossier.Dossier(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
             labels.write_submissions(plan, draft.path, submission)
     if json:
-        printing.as_json(results.to_json_values(labels_summary.described(plan)))
+        printing.as_json(results.to_json_values(labels_summary.summarise_plan(plan)))
         return
     printing.line(
         f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels per query, {plan.method})"
@@ -247,7 +248,7 @@ def attack(
     else:
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
     if out is not None and read.contradiction is None:
-        labels_summary.write(out, spec, read)
+        labels_summary.write_labels(out, spec, read)
     summary = _told(plan, read, None, report, json)
     if json:
         return
@@ -290,7 +291,7 @@ def show_defence(
     printing.table(
         f"each setting alone holds {queries} queries to {accuracy:.0%} of balanced labels",
         ("setting", "value", "what it is"),
-        labels_page.settings(labels_summary.defence(defended)),
+        labels_page.settings(labels_summary.summarise_defence(defended)),
     )
     printing.line("each of these lines suffices by itself:")
     for number, line in enumerate(defended.advice, start=1):
@@ -334,7 +335,7 @@ def _told(
     """The summary, written and printed where that is asked for; ends here when the answers contradict."""
     summary = labels_summary.summarise(plan, inference, truth)
     if report is not None:
-        page = labels_page.page(summary, labels_summary.progress(plan, inference, truth))
+        page = labels_page.page(summary, labels_summary.recovery_curve(plan, inference, truth))
         html.write(origin.added(page, provenance.now()), report)
     if json:
         printing.as_json(results.to_json_values(summary))

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from divulge import auditing, dossier, identification, results, store, tables, validation
-    from divulge.auditing import records_table
+    from divulge.auditing import result as audit_result
     from divulge.canaries import kept as canaries_kept
     from divulge.extraction import kept as extraction_kept
-    from divulge.identification import table_results
+    from divulge.identification import finished_run, from_tables
     from divulge.report import html, markdown, pdf
     from divulge.report.page import Page
     from divulge.results import provenance
@@ -34,11 +34,12 @@ else:
     markdown = lazy.module("divulge.report.markdown")
     pdf = lazy.module("divulge.report.pdf")
     provenance = lazy.module("divulge.results.provenance")
-    records_table = lazy.module("divulge.auditing.records_table")
+    audit_result = lazy.module("divulge.auditing.result")
     results = lazy.module("divulge.results")
     store = lazy.module("divulge.store")
     tables = lazy.module("divulge.tables")
-    table_results = lazy.module("divulge.identification.table_results")
+    finished_run = lazy.module("divulge.identification.finished_run")
+    from_tables = lazy.module("divulge.identification.from_tables")
 
 _OTHERS = ("extraction", "canary-audit")
 _NAMES = {
@@ -95,7 +96,7 @@ def _written(run: Path, name: str, path: Path) -> Path:
 
 def _page(run: Path) -> Page:
     pages: dict[str, Callable[[Path], Page]] = {
-        "identification": lambda run: table_results.page(run),
+        "identification": lambda run: from_tables.report_page(run),
         "extraction": lambda run: extraction_kept.page(run),
         "canary-audit": lambda run: canaries_kept.page(run),
     }
@@ -113,7 +114,7 @@ def _results(run: Path) -> dict[str, Any]:
     """All of the summary, and where the run comes from."""
     made = provenance.read(run)
     summaries: dict[str, Callable[[], Any]] = {
-        "identification": lambda: table_results.summary(run),
+        "identification": lambda: finished_run.load_summary(run),
         "extraction": lambda: extraction_kept.summary(run),
         "canary-audit": lambda: canaries_kept.summary(run),
     }
@@ -130,8 +131,8 @@ def _records(run: Path, path: Path, kind: str) -> None:
         raise InputError("--format: selection.parquet in the run directory has one row per document already")
     if ran == "canary-audit":
         raise InputError("--format: scores.npz in the run directory has the score of every canary already")
-    frame = extraction_kept.documents(run) if ran == "extraction" else records_table.table(auditing.load(run))
+    frame = extraction_kept.documents(run) if ran == "extraction" else audit_result.records_table(auditing.load(run))
     if kind == "csv":
-        store.write_file(path, lambda out: tables.write_csv(records_table.for_spreadsheets(frame), out))
+        store.write_file(path, lambda out: tables.write_csv(audit_result.escape_formulas(frame), out))
     else:
         store.write_file(path, lambda out: tables.write_parquet(frame, out))

@@ -13,8 +13,8 @@ from divulge.cli import printing
 if TYPE_CHECKING:
     from divulge import datafiles, reconstruction, results, validation
     from divulge import margin as margins
-    from divulge.auditing import weights_examination
-    from divulge.reconstruction import reconstruction_summary
+    from divulge.auditing import weights as weights_audit
+    from divulge.reconstruction import summary as reconstruction_summary
     from divulge.report import html, markdown, origin, weights_page
     from divulge.results import provenance
 else:
@@ -26,9 +26,9 @@ else:
     provenance = lazy.module("divulge.results.provenance")
     margins = lazy.module("divulge.margin")
     reconstruction = lazy.module("divulge.reconstruction")
-    reconstruction_summary = lazy.module("divulge.reconstruction.reconstruction_summary")
+    reconstruction_summary = lazy.module("divulge.reconstruction.summary")
     results = lazy.module("divulge.results")
-    weights_examination = lazy.module("divulge.auditing.weights_examination")
+    weights_audit = lazy.module("divulge.auditing.weights")
     weights_page = lazy.module("divulge.report.weights_page")
 
 _SHOWN = 20
@@ -56,12 +56,12 @@ def weights(
     json: printing.Json = False,
 ) -> None:
     """Which candidates was this network trained on? Read it off the weights."""
-    validation.check_choice(signal, "--signal", weights_examination.SIGNALS)
+    validation.check_choice(signal, "--signal", weights_audit.SIGNALS)
     net = margins.ShallowReLU.from_safetensors(model)
-    examined = weights_examination.examine(
+    examined = weights_audit.examine_weights(
         net,
         datafiles.read_rows(candidates),
-        weights_examination.Rules(margin=margin, band=band, signal=signal, fpr=fpr, fdr=fdr),
+        weights_audit.ExaminationRules(margin=margin, band=band, signal=signal, fpr=fpr, fdr=fdr),
         nonmembers=None if nonmembers is None else datafiles.read_rows(nonmembers),
         leaked=None if leaked is None else datafiles.read_rows(leaked),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import store
-from divulge.auditing import text_split
+from divulge.auditing import comparability
 from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation import blind
@@ -125,7 +125,7 @@ def measure(
         parts = zip(sets, made, used, strict=True)
         inside, outside = (asked.measured(given, part, some) for given, part, some in parts)
         words = [[model.decode(passage.tokens) for passage in part] for part in used]
-        signs = text_split.signs(*words, quoted=kept, seed=start)
+        signs = comparability.find_split_signs(*words, quoted=kept, seed=start)
         result = Extraction(
             members=inside,
             nonmembers=outside,
@@ -138,7 +138,7 @@ def measure(
             signs=signs,
             model=str(model.key().get("model", type(target).__name__)),
             seed=start,
-            warnings=(*text_split.given_away(signs), *_left_out(inside, outside), *warnings),
+            warnings=(*comparability.describe_split_signs(signs), *_left_out(inside, outside), *warnings),
         )
         if draft is not None:
             result.into(draft)

@@ -1,8 +1,14 @@
-"""Documents through a language model: sharded token statistics, resumed where a run was killed."""
+"""Documents through a language model: token statistics and signals in shards, resumed where a run was killed.
+
+`score` runs in this process, `score_on_ray` on a Ray cluster: one actor per GPU, shards out, statistics back.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import itertools
+import logging
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +19,7 @@ import polars as pl
 from divulge import lazy, store, tables
 from divulge.dossier import Dossier
 from divulge.errors import InputError
-from divulge.identification import score_files
+from divulge.identification.score_tables import require_columns, scan_scores
 from divulge.results import ScoringSummary, Skipped
 from divulge.signals import tokens as signals
 from divulge.targets import token_statistics
@@ -21,24 +27,26 @@ from divulge.targets.endpoint import Endpoint
 from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    import ray.data
 
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
-    from divulge.tables import Table
     from divulge.targets import folders
     from divulge.targets.token_statistics import GivesTokens
     from divulge.types import Array
 else:
     folders = lazy.module("divulge.targets.folders")
+    ray = lazy.module("ray")
 
-KIND = "scores"
-_NAMED = 10  # documents that are skipped
-_BATCH = 1 << 14  # rows at a time, of which each may hold a long document
-JOURNAL = ".journal.jsonl"
-KEPT = ("tokens", "documents", JOURNAL)
-"""Finished work in a draft, from which an interrupted run is resumed."""
+RUN_TYPE = "scores"
+_JOURNAL = ".journal.jsonl"
+_RESUMABLE = ("tokens", "documents", _JOURNAL)  # finished work in a draft, from which an interrupted run is resumed
+_MAX_SKIPPED_IDS = 10
+_ROWS_PER_BATCH = 1 << 14  # of which each may hold a long document
+_SHARDS_PER_WAVE = 1024  # handed to the cluster at a time; bounds the memory of the driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +68,22 @@ class ScoringOptions:
     shard: int = 512
 
     def key(self) -> dict[str, Any]:
-        """The part of the options that determines the numbers."""
+        """Return the part of the options that determines the numbers."""
         reference = None if self.reference is None else dict(self.reference.key())
         return {"lowercase": self.lowercase, "reference": reference}
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Some documents, in the order of the table, and the file their scores go to."""
+def load_target(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:
+    """Return the target a user named: an endpoint's model, a folder, also of a LoRA adapter, or ``hf:NAME``.
 
-    ids: list[Any]
-    texts: list[str]
-    name: str
+    Raises:
+        divulge.InputError: neither, or an option that such a target does not have.
+    """
+    if not name:
+        raise InputError("--model: a folder, hf:NAME, or with --endpoint a name there, is needed")
+    if endpoint:
+        return Endpoint(endpoint, name, length=options.get("length"))
+    return require_callable(folders.load_folder(name, **options), "--model: a language model", "tokens")
 
 
 def score(
@@ -105,178 +117,272 @@ def score(
         divulge.InputError: no text column, a directory in use, or one that holds a run.
     """
     check_integer(options.shard, "shard", least=1)
-    with written(out, target.key(), options, overwrite=overwrite) as draft:
-        return into(draft, paths, target, options, progress)
+    with _scoring_run(out, target.key(), options, overwrite=overwrite) as draft:
+        return score_into(draft, paths, target, options, progress)
 
 
-def into(
+def score_into(
     draft: Draft, paths: Sequence[Path], target: GivesTokens, options: ScoringOptions, progress: Progress | None = None
 ) -> ScoringSummary:
-    """As `score`, into the draft of a run."""
-    tell = progress or (lambda done, total: None)
-    journal = draft.path / JOURNAL
+    """Write what `score` writes into the draft of a run."""
+    journal = draft.path / _JOURNAL
     draft.write_json("key", {**target.key(), **options.key()})
     with draft.workshop() as folder:
         table = folder / "texts"
-        total = texts(score_files.scan(paths, "texts"), options, table)
-        done = resumed = 0
-        names = set()
-        for shard in shards(table, options.shard):
-            names.add(shard.name)
-            if finished(draft, shard):
-                resumed += len(shard.texts)
+        n_documents = write_texts(paths, options, table)
+        n_done = n_resumed = 0
+        shard_names = set()
+        for shard in _read_shards(table, options.shard):
+            shard_names.add(shard.name)
+            if _is_finished(draft, shard):
+                n_resumed += len(shard.texts)
             else:
-                write(draft, shard.name, *scored(target, shard, options, journal))
+                _write_shard(draft, shard.name, *_score_shard(target, shard, options, journal))
                 journal.unlink(missing_ok=True)
-            done += len(shard.texts)
-            tell(done, total)
-    return summary(draft, names, resumed, target.key())
+            n_done += len(shard.texts)
+            if progress is not None:
+                progress(n_done, n_documents)
+    return _finish(draft, shard_names, n_resumed, target.key())
 
 
-def key(target: Mapping[str, Any], options: ScoringOptions) -> str:
-    """Names everything that determines the numbers, except the documents."""
+def score_on_ray(
+    paths: Sequence[Path],
+    factory: Callable[[], GivesTokens],
+    out: Path,
+    options: ScoringOptions,
+    *,
+    actors: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ScoringSummary:
+    """Write what `score` writes, by the Ray cluster that is running (or on this machine, if none is).
+
+    Every actor loads the model once; finished shards come back to this process, which writes them, so
+    nodes need no common file system and a run resumes as a local one does.
+
+    Args:
+        paths: tables with a text column.
+        factory: makes the target, on the node where it will run.
+        out: run directory to write.
+        options: columns and extra signals.
+        actors: models at a time; one per GPU, or one per node where there is none, when None.
+        overwrite: replace a finished run in ``out``.
+        progress: called with the number of documents finished and of all.
+
+    Raises:
+        divulge.InputError: see `score`.
+        divulge.MissingExtraError: Ray is not installed.
+    """
+    if not ray.is_initialized():
+        ray.init(logging_level=logging.ERROR)
+    n_gpus = int(ray.cluster_resources().get("GPU", 0))
+    n_actors = actors or n_gpus or len(ray.nodes())
+    gpus_per_actor = 1 if n_gpus else 0
+    key = ray.get(ray.remote(num_gpus=gpus_per_actor)(_target_key).remote(factory))
+    with _scoring_run(out, key, options, overwrite=overwrite) as draft, draft.workshop() as folder:
+        draft.write_json("key", {**key, **options.key()})
+        table = folder / "texts"
+        n_documents = write_texts(paths, options, table)
+        n_done = n_resumed = 0
+        shard_names = set()
+        shards = _read_shards(table, options.shard)
+        while wave := list(itertools.islice(shards, _SHARDS_PER_WAVE)):
+            shard_names |= {shard.name for shard in wave}
+            remaining = []
+            for shard in wave:
+                if _is_finished(draft, shard):
+                    n_resumed, n_done = n_resumed + len(shard.texts), n_done + len(shard.texts)
+                else:
+                    remaining.append(shard)
+            for name, tokens, documents in _map_shards(remaining, factory, options, n_actors, gpus_per_actor):
+                _write_shard(draft, name, tokens, documents)
+                n_done += len(documents)
+                if progress is not None:
+                    progress(n_done, n_documents)
+        return _finish(draft, shard_names, n_resumed, key)
+
+
+def run_key(target: Mapping[str, Any], options: ScoringOptions) -> str:
+    """Return a digest of everything that determines the numbers, except the documents."""
     return store.digest(sorted({**target, **options.key()}.items()))
 
 
 @contextlib.contextmanager
-def written(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, overwrite: bool) -> Generator[Draft]:
-    """The run directory ``out`` while token statistics are written to it.
+def _scoring_run(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, overwrite: bool) -> Generator[Draft]:
+    """Yield the draft of a run in ``out``; finished work there is continued if it was made in the same way.
 
     Raises:
         divulge.InputError: a directory in use, or one that holds a run.
     """
-    held = out / "key.json"
-    if os.path.lexists(held) and not overwrite:
-        there, wanted = store.read_json(held, inside=out), {**target, **options.key()}
-        if isinstance(there, dict) and (
-            other := sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
+    key_file = out / "key.json"
+    if os.path.lexists(key_file) and not overwrite:
+        stored, key = store.read_json(key_file, inside=out), {**target, **options.key()}
+        if isinstance(stored, dict) and (
+            changed := sorted(name for name in {*stored, *key} if stored.get(name) != key.get(name))
         ):
             raise InputError(
-                f"out: {out} holds token statistics made with another {', '.join(other)}; give another folder"
+                f"out: {out} holds token statistics made with another {', '.join(changed)}; give another folder"
             )
-    with Dossier(out).writing(KIND, key(target, options), overwrite=overwrite, keep=KEPT) as draft:
+    with Dossier(out).writing(RUN_TYPE, run_key(target, options), overwrite=overwrite, keep=_RESUMABLE) as draft:
         yield draft
 
 
-def summary(draft: Draft, names: set[str], resumed: int, key: Mapping[str, Any]) -> ScoringSummary:
-    """Take away shards that are no longer part of the table, and count the documents of the others."""
-    for stale in (entry for kind in ("documents", "tokens") for entry in (draft.path / kind).glob("*.parquet")):
-        if stale.name not in names:
-            stale.unlink()
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """Some documents, in the order of the table, and the file their scores go to."""
 
-    lengths = [row["tokens"] for row in _documents(draft, ["tokens"])]
-    return ScoringSummary(
-        documents=len(lengths),
-        unscored=lengths.count(0),
-        resumed=resumed,
-        skipped=skipped(draft),
-        key=dict(key),
-    )
+    ids: list[Any]
+    texts: list[str]
+    name: str
 
 
-def skipped(draft: Draft) -> Skipped | None:
-    """The documents the model could not take."""
-    rows = [row for row in _documents(draft, ["id", "skipped"]) if row["skipped"] is not None]
-    if not rows:
-        return None
-    return Skipped(len(rows), tuple(str(row["id"]) for row in rows[:_NAMED]), rows[0]["skipped"])
-
-
-def _documents(draft: Draft, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for shard in sorted((draft.path / "documents").glob("*.parquet")):
-        yield from tables.read_parquet(shard, names).iter_rows(named=True)
-
-
-def finished(draft: Draft, shard: Shard) -> bool:
-    """Whether a shard was written by an interrupted run, or by the one that is replaced; it is then in the draft."""
-    return (draft.path / "documents" / shard.name).exists() or all(
-        draft.take(f"{kind}/{shard.name}") for kind in ("tokens", "documents")
-    )
-
-
-def texts(table: Table, options: ScoringOptions, to: Path) -> int:
-    """Write ids and texts of a table to ``to`` and give their number; a missing text is an empty one.
+def write_texts(paths: Sequence[Path], options: ScoringOptions, folder: Path) -> int:
+    """Write ids and texts of tables to ``folder`` and return their number; a missing text is an empty one.
 
     Raises:
         divulge.InputError: no such column.
     """
-    score_files.require(table, [options.text, *([options.id] if options.id else [])])
-    column = options.id or ("id" if "id" in table else None)
-    total, writer = 0, tables.PieceWriter(to)
-    wanted = dict.fromkeys([options.text, *([] if column is None else [column])], tables.TEXT)
-    for batch in table.batches(wanted, _BATCH):
-        row = pl.Series("id", np.arange(total, total + len(batch), dtype=np.uint32))
-        ids = row if column is None else batch[column].alias("id")
+    table = scan_scores(paths, "texts")
+    require_columns(table, [options.text, *([options.id] if options.id else [])])
+    id_column = options.id or ("id" if "id" in table else None)
+    columns = [options.text, *([id_column] if id_column else [])]
+    n_documents, writer = 0, tables.PieceWriter(folder)
+    for batch in table.batches(dict.fromkeys(columns, tables.TEXT), _ROWS_PER_BATCH):
+        if id_column:
+            ids = batch[id_column].alias("id")
+        else:
+            ids = pl.Series("id", np.arange(n_documents, n_documents + len(batch), dtype=np.uint32))
         writer.add(pl.DataFrame([ids, batch[options.text].alias("text").fill_null("")]))
-        total += len(batch)
+        n_documents += len(batch)
     writer.close()
-    if not total:
+    if not n_documents:
         raise InputError(f"{table.name}: at least 1 row is needed, got 0")
-    return total
+    return n_documents
 
 
-def shards(table: Path, size: int) -> Iterator[Shard]:
-    """The documents of a table, ``size`` at a time."""
-    for number, piece in enumerate(tables.row_batches(tables.open_pieces(table), size)):
-        ids, texts = piece["id"].to_list(), piece["text"].to_list()
-        yield Shard(ids, texts, f"{number:08d}-{store.digest(ids, texts)[:16]}.parquet")
+def _read_shards(table: Path, size: int) -> Iterator[_Shard]:
+    """Yield the documents of a table, ``size`` at a time."""
+    for number, batch in enumerate(tables.row_batches(tables.open_pieces(table), size)):
+        ids, texts = batch["id"].to_list(), batch["text"].to_list()
+        yield _Shard(ids, texts, f"{number:08d}-{store.digest(ids, texts)[:16]}.parquet")
 
 
-def scored(
-    target: GivesTokens, shard: Shard, options: ScoringOptions, journal: Path | None = None
+def _is_finished(draft: Draft, shard: _Shard) -> bool:
+    """Return whether a shard was written by an interrupted run, or by the one that is replaced; take it from there."""
+    return (draft.path / "documents" / shard.name).exists() or all(
+        draft.take(f"{folder}/{shard.name}") for folder in ("tokens", "documents")
+    )
+
+
+def _score_shard(
+    target: GivesTokens, shard: _Shard, options: ScoringOptions, journal: Path | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Token statistics and signals of a shard; a target that keeps a journal is given one."""
+    """Return token statistics and signals of a shard; a target that keeps a journal is given one."""
     if journal is not None and hasattr(target, "journal"):
         target = replace(target, journal=journal)  # ty: ignore[invalid-argument-type]
-    stats = target.tokens(shard.texts)
-    values = signals.all_signals(stats)
+    statistics = target.tokens(shard.texts)
+    values = signals.all_signals(statistics)
     if options.lowercase:
-        lowered = target.tokens([text.lower() for text in shard.texts], vocabulary=False)
-        values["lowercase"] = signals.lowercase(stats, lowered)
+        lowercase = target.tokens([text.lower() for text in shard.texts], vocabulary=False)
+        values["lowercase"] = signals.lowercase(statistics, lowercase)
     if options.reference is not None:
-        values["reference"] = signals.reference_difference(
-            stats, options.reference.tokens(shard.texts, vocabulary=False)
-        )
-    ids = _objects(shard.ids)
-    cut = {name: _objects([np.asarray(row, np.float32) for row in rows]) for name, rows in stats.rows().items()}
-    ends = [_ends(target, text, count) for text, count in zip(shard.texts, stats.lengths, strict=True)]
-    cut["end"] = _objects([None if row is None else np.asarray(row, np.int32) for row in ends])
-    skipped = _objects([stats.skipped.get(row) for row in range(len(stats))])
+        reference = options.reference.tokens(shard.texts, vocabulary=False)
+        values["reference"] = signals.reference_difference(statistics, reference)
+    ids = _as_objects(shard.ids)
+    lists = {
+        name: _as_objects([np.asarray(row, np.float32) for row in rows]) for name, rows in statistics.rows().items()
+    }
+    ends = []
+    for text, count in zip(shard.texts, statistics.lengths, strict=True):
+        text_ends = token_statistics.token_ends(target, text)  # None where the target does not show them
+        fits = text_ends is not None and len(text_ends) == count
+        ends.append(np.asarray(text_ends, np.int32) if fits else None)
     tokens = tables.from_arrays(
-        {"id": ids, "zlib_bytes": np.asarray(stats.zlib_bytes), **cut}, {"end": pl.List(pl.Int32)}
+        {"id": ids, "zlib_bytes": np.asarray(statistics.zlib_bytes), **lists, "end": _as_objects(ends)},
+        {"end": pl.List(pl.Int32)},
     )
-    documents = {"id": ids, "text": _objects(shard.texts), "tokens": np.asarray(stats.lengths), **values}
+    documents = {"id": ids, "text": _as_objects(shard.texts), "tokens": np.asarray(statistics.lengths), **values}
+    skipped = _as_objects([statistics.skipped.get(row) for row in range(len(statistics))])
     return tokens, tables.from_arrays({**documents, "skipped": skipped})
 
 
-def _objects(values: Sequence[Any]) -> Array:
+def _as_objects(values: Sequence[Any]) -> Array:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def _ends(target: GivesTokens, text: str, count: int) -> list[int] | None:
-    """Where each scored token ends in its text; None where the target does not show it."""
-    ends = token_statistics.token_ends(target, text)
-    return ends if ends is not None and len(ends) == count else None
+def _write_shard(draft: Draft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
+    """Write a finished shard; the documents come last, as their file says that it is whole."""
+    store.write_file(draft.path / "tokens" / name, lambda out: tables.write_parquet(tokens, out))
+    store.write_file(draft.path / "documents" / name, lambda out: tables.write_parquet(documents, out))
 
 
-def write(draft: Draft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
-    """Keep a finished shard; the documents come last, as their file says that it is whole."""
-    for kind, frame in (("tokens", tokens), ("documents", documents)):
-        _write_table(draft.path / kind / name, frame)
+def _finish(draft: Draft, shard_names: set[str], n_resumed: int, key: Mapping[str, Any]) -> ScoringSummary:
+    """Remove shards that are no longer part of the table, and count the documents of the others."""
+    for folder in ("documents", "tokens"):
+        for file in list((draft.path / folder).glob("*.parquet")):
+            if file.name not in shard_names:
+                file.unlink()
+    lengths, skipped_rows = [], []
+    for file in sorted((draft.path / "documents").glob("*.parquet")):
+        rows = tables.read_parquet(file, ["id", "tokens", "skipped"])
+        lengths += rows["tokens"].to_list()
+        skipped_rows += rows.filter(pl.col("skipped").is_not_null()).select("id", "skipped").rows()
+    skipped = None
+    if skipped_rows:
+        ids = tuple(str(key) for key, _ in skipped_rows[:_MAX_SKIPPED_IDS])
+        skipped = Skipped(len(skipped_rows), ids, skipped_rows[0][1])
+    return ScoringSummary(
+        documents=len(lengths), unscored=lengths.count(0), resumed=n_resumed, skipped=skipped, key=dict(key)
+    )
 
 
-def _write_table(path: Path, frame: pl.DataFrame) -> None:
-    store.write_file(path, lambda out: tables.write_parquet(frame, out))
+def _target_key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
+    return dict(factory().key())
 
 
-def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:
-    """The target a user named: an endpoint's model, a folder, also of a LoRA adapter, or ``hf:NAME``.
+def _map_shards(
+    shards: list[_Shard],
+    factory: Callable[[], GivesTokens],
+    options: ScoringOptions,
+    n_actors: int,
+    gpus_per_actor: int,
+) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame]]:
+    """Score shards on the cluster; yield the name, token statistics and signals of each as it is finished."""
+    if not shards:
+        return
+    rows = [
+        {"name": shard.name, "shard": _to_bytes(pl.DataFrame({"id": shard.ids, "text": shard.texts}))}
+        for shard in shards
+    ]
+    scored = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
+        _Actor,
+        fn_constructor_args=(factory, options),
+        batch_size=1,
+        num_gpus=gpus_per_actor,
+        compute=ray.data.ActorPoolStrategy(size=min(n_actors, len(rows))),
+    )
+    for row in scored.iter_rows():
+        yield str(row["name"]), tables.read_parquet(row["tokens"]), tables.read_parquet(row["documents"])
 
-    Raises:
-        divulge.InputError: neither, or an option that the kind of target does not have.
-    """
-    if not name:
-        raise InputError("--model: a folder, hf:NAME, or with --endpoint a name there, is needed")
-    if endpoint:
-        return Endpoint(endpoint, name, length=options.get("length"))
-    return require_callable(folders.load_folder(name, **options), "--model: a language model", "tokens")
+
+class _Actor:
+    """Holds a model on a node and scores shards with it."""
+
+    def __init__(self, factory: Callable[[], GivesTokens], options: ScoringOptions) -> None:
+        self.target, self.options = factory(), options
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        scored = {"name": list(batch["name"]), "tokens": [], "documents": []}
+        for name, content in zip(batch["name"], batch["shard"], strict=True):
+            rows = tables.read_parquet(content)
+            shard = _Shard(rows["id"].to_list(), rows["text"].to_list(), str(name))
+            tokens, documents = _score_shard(self.target, shard, self.options)
+            scored["tokens"].append(_to_bytes(tokens))
+            scored["documents"].append(_to_bytes(documents))
+        return scored
+
+
+def _to_bytes(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    tables.write_parquet(frame, buffer)
+    return buffer.getvalue()

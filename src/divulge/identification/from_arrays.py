@@ -1,4 +1,8 @@
-"""From arrays of scores to a selection, with the negative controls that its guarantee rests on."""
+"""From arrays of scores to a selection, with the negative controls that its guarantee rests on.
+
+Where the calibration differs from the candidates in something known of both, the decision is made within strata or by
+weights.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.decisions import controls, knockoff
+from divulge.decisions import controls, knockoff, strata, weighted_fdr
+from divulge.decisions import fdr as step_up
 from divulge.decisions.fdr import Judged
-from divulge.decisions.methods import BH, Knockoff, named
+from divulge.decisions.methods import BH, Auto, Knockoff, named
 from divulge.decisions.strata import Strata
 from divulge.decisions.weighted import Weights
 from divulge.errors import InputError
-from divulge.identification import adjusted, against_blind, standing
-from divulge.identification.against_blind import AdjustedScores
-from divulge.identification.decide import METHODS, Policy, choose, decide
-from divulge.identification.several import held_out, learned, mean_rank
-from divulge.identification.standing import LEVEL, together
-from divulge.identification.truth import orientation
+from divulge.identification import decision
+from divulge.identification.decision import LEVEL, METHODS, Policy, choose, decide, orientation_warning, share_level
+from divulge.identification.score_adjustment import (
+    AdjustedScores,
+    adjust_scores,
+    collect_blind_scores,
+    compare_holdout,
+    learn_score,
+    mean_rank,
+)
 from divulge.types import Guarantee
 from divulge.validation import (
     check_array,
@@ -31,14 +40,14 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from divulge.decisions.controls import Control
     from divulge.decisions.methods import Method
-    from divulge.identification.against_blind import BlindScores
     from divulge.types import Floats, Selection
 
 SYMMETRIC = "a non-member scores above and below its own paraphrase equally often"
+UNCHECKED = "the guarantee is in doubt: nothing here checks that the weights are right, and the bound holds if they are"
 
 
 def identify(
@@ -63,7 +72,7 @@ def identify(
     members_baseline: object = None,
     seed: int = 0,
 ) -> Selection:
-    """Which candidates were used for training, with the false discovery rate bounded by ``fdr``.
+    """Select candidates that were used for training, with the false discovery rate bounded by ``fdr``.
 
     Negative controls run on whatever is handed in: low scores always, ``holdout`` scores and the texts
     where given. A holdout, known non-members compared with known non-members, fails in at most 5 % of sound
@@ -114,167 +123,248 @@ def identify(
         0.4801 [0.3465, 0.7444]
         (104, 1.39, None)
     """
-    asked = named(method, (*METHODS, Knockoff), eta=eta, lam=lam)
+    requested = named(method, (*METHODS, Knockoff), eta=eta, lam=lam)
     check_number(fdr, "fdr", above=0, below=1)
     check_integer(seed, "seed", least=0)
-    judged, known = _signals(candidates, "candidates"), _signals(calibration, "calibration")
-    _same_width(judged, known, "calibration")
-    apart = None if holdout is None else _signals(holdout, "holdout")
-    if apart is not None:
-        _same_width(judged, apart, "holdout")
+    candidate_scores = _check_signals(candidates, "candidates")
+    calibration_scores = _check_signals(calibration, "calibration", like=candidate_scores)
+    holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", like=candidate_scores)
     if adjust is not None:
-        if not isinstance(adjust, Weights):
-            check_instance(adjust, "adjust", Strata, "a decisions.strata.Strata or weighted.Weights")
-        adjusted.refuse(
-            asked,
-            judged.ndim,
-            candidate_texts=candidate_texts,
-            calibration_texts=calibration_texts,
-            knockoffs=knockoffs,
-            calibration_knockoffs=calibration_knockoffs,
-            members=members,
-            baseline=baseline,
-            calibration_baseline=calibration_baseline,
-            holdout_baseline=holdout_baseline,
+        return _select_adjusted(
+            (candidate_scores, calibration_scores, holdout_scores),
+            adjust,
+            requested,
+            fdr=fdr,
+            truth=truth,
+            seed=seed,
+            unused={
+                "candidate_texts": candidate_texts,
+                "calibration_texts": calibration_texts,
+                "knockoffs": knockoffs,
+                "calibration_knockoffs": calibration_knockoffs,
+                "members": members,
+                "baseline": baseline,
+                "calibration_baseline": calibration_baseline,
+                "holdout_baseline": holdout_baseline,
+            },
         )
-        told = orientation(judged, truth)
-        return adjusted.select(judged, known, apart, adjust, fdr=fdr, orientation=told, seed=seed)
     if knockoffs is not None:
-        knockoffs = check_vector(knockoffs, "knockoffs", length=len(judged))
+        knockoffs = check_vector(knockoffs, "knockoffs", length=len(candidate_scores))
     if calibration_knockoffs is not None:
-        calibration_knockoffs = check_vector(calibration_knockoffs, "calibration_knockoffs", length=len(known))
-    _needs(asked, judged.ndim, knockoffs, members, baseline)
-    taught = None if members is None else check_vector(members, "members")
-    blind = against_blind.gather_blind_scores(
+        calibration_knockoffs = check_vector(
+            calibration_knockoffs, "calibration_knockoffs", length=len(calibration_scores)
+        )
+    _check_method_inputs(requested, candidate_scores.ndim, knockoffs, members, baseline)
+    member_scores = None if members is None else check_vector(members, "members")
+    blind = collect_blind_scores(
         {
-            "baseline": (baseline, judged),
-            "calibration_baseline": (calibration_baseline, known),
-            "holdout_baseline": (holdout_baseline, apart),
-            "members_baseline": (members_baseline, taught),
+            "baseline": (baseline, candidate_scores),
+            "calibration_baseline": (calibration_baseline, calibration_scores),
+            "holdout_baseline": (holdout_baseline, holdout_scores),
+            "members_baseline": (members_baseline, member_scores),
         }
     )
-    equal = _adjusted_scores((judged, known, apart, taught), blind, truth, seed)
-    judged, known, taught = equal.candidates, equal.calibration, equal.members
-    evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
-    one = Judged.of(*learned(judged, known, fdr, seed), taught)
-    evidence += equal.controls
-    if apart is not None and blind is None:
-        evidence += held_out(apart, known, judged if judged.ndim == 2 else None, seed)
-    evidence.append(controls.low_scores_of(one.counts, level=LEVEL))
-    evidence = together(evidence)
-    if isinstance(asked, Knockoff):
-        return _knockoff(one, (known, knockoffs, calibration_knockoffs), fdr, evidence, orientation(one.scores, truth))
-    policy = Policy(fdr, asked)
-    used = choose(policy, evidence, several=judged.ndim == 2)
-    if judged.ndim == 2 and isinstance(used.method, BH):
-        one = Judged.of(*mean_rank(judged, known), taught)
-    made = decide(
-        one.counts,
-        evidence,
-        policy,
-        used=used,
-        orientation=orientation(one.scores, truth),
-        notes=equal.notes,
-    )
-    selection = one.chosen(one.scores > made.rule.cut, fdr=fdr, warnings=made.warnings)
-    return replace(selection, guarantee=made.guarantee)
+    scores = AdjustedScores(candidate_scores, calibration_scores, member_scores)
+    if blind is not None:
+        scores = adjust_scores(
+            candidate_scores,
+            calibration_scores,
+            blind,
+            holdout=holdout_scores,
+            members=member_scores,
+            truth=None if truth is None else check_mask(truth, "truth", (len(candidate_scores),)),
+            seed=seed,
+        )
+    several = scores.candidates.ndim == 2
+    found = _compare_texts(candidate_texts, calibration_texts, len(scores.candidates), len(scores.calibration), seed)
+    judged = Judged.of(*learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members)
+    found += scores.controls
+    if holdout_scores is not None and blind is None:
+        found += compare_holdout(holdout_scores, scores.calibration, scores.candidates if several else None, seed)
+    found.append(controls.low_scores_of(judged.counts, level=LEVEL))
+    found = share_level(found)
+    if isinstance(requested, Knockoff):
+        orientation = orientation_warning(judged.scores, truth)
+        return _select_by_knockoffs(
+            judged, scores.calibration, knockoffs, calibration_knockoffs, fdr, found, orientation
+        )
+    policy = Policy(fdr, requested)
+    choice = choose(policy, found, several=several)
+    if several and isinstance(choice.method, BH):
+        judged = Judged.of(*mean_rank(scores.candidates, scores.calibration), scores.members)
+    orientation = orientation_warning(judged.scores, truth)
+    result = decide(judged.counts, found, policy, choice=choice, orientation=orientation, notes=scores.notes)
+    selection = judged.chosen(judged.scores > result.rule.cut, fdr=fdr, warnings=result.warnings)
+    return replace(selection, guarantee=result.guarantee)
 
 
-def _signals(value: object, name: str) -> Floats:
+def _check_signals(value: object, name: str, like: Floats | None = None) -> Floats:
+    """Return finite scores ``[n]`` or signals ``[n, d]``, with as many columns as ``like`` where that is given."""
     signals = check_nonempty(check_array(value, name, finite=False), name)
     if signals.ndim not in (1, 2) or not signals.size:
         raise InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
     signals = signals.astype(np.float64, copy=False)
     finite = np.isfinite(signals) if signals.ndim == 1 else np.isfinite(signals).all(axis=1)
     if not finite.all():
-        raise InputError(f"{name}: NaN or infinite scores in {rows(np.flatnonzero(~finite))}; leave these out")
-    return signals[:, 0] if signals.ndim == 2 and signals.shape[1] == 1 else signals
+        numbers = format_rows(np.flatnonzero(~finite))
+        raise InputError(f"{name}: NaN or infinite scores in {numbers}; leave these out")
+    if signals.ndim == 2 and signals.shape[1] == 1:
+        signals = signals[:, 0]
+    if like is not None and signals.shape[1:] != like.shape[1:]:
+        raise InputError(
+            f"{name}: the same signals as in candidates are needed, got shapes {signals.shape} and {like.shape}"
+        )
+    return signals
 
 
-def rows(index: Sequence[int] | np.ndarray) -> str:
-    """Row numbers in words, the first ten of them.
+def format_rows(index: Sequence[int] | np.ndarray) -> str:
+    """Return row numbers as text, the first ten of them.
 
     Examples:
-        >>> rows([4, 7])
+        >>> format_rows([4, 7])
         '2 rows (4, 7)'
     """
-    shown = ", ".join(str(int(i)) for i in index[:10])
-    return f"{len(index)} rows ({shown}{', …' if len(index) > 10 else ''})"
+    numbers = ", ".join(str(int(i)) for i in index[:10])
+    return f"{len(index)} rows ({numbers}{', …' if len(index) > 10 else ''})"
 
 
-def _same_width(judged: Floats, other: Floats, name: str) -> None:
-    if judged.shape[1:] != other.shape[1:]:
-        raise InputError(
-            f"{name}: the same signals as in candidates are needed, got shapes {other.shape} and {judged.shape}"
-        )
-
-
-def _needs(asked: Method, dimensions: int, knockoffs: object, members: object, baseline: object) -> None:
-    method = asked.name
+def _check_method_inputs(
+    requested: Method, n_dimensions: int, knockoffs: object, members: object, baseline: object
+) -> None:
+    """Raise where a method lacks an input, or has no place for one."""
+    method = requested.name
     if method == "knockoff" and baseline is not None:
         raise InputError("baseline: 'knockoff' compares paraphrases and has no place for it")
-    if members is not None and dimensions == 2:
+    if members is not None and n_dimensions == 2:
         raise InputError("members: the share is estimated from one score column, got several")
-    if method == "adadetect" and dimensions == 1:
+    if method == "adadetect" and n_dimensions == 1:
         raise InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
-    if method not in ("auto", "adadetect") and dimensions == 2:
+    if method not in ("auto", "adadetect") and n_dimensions == 2:
         raise InputError(f"candidates: {method!r} uses one score, got several; use 'adadetect' or one column")
     if method == "knockoff" and knockoffs is None:
         raise InputError("knockoffs: 'knockoff' needs the scores of paraphrases of the candidates")
 
 
-def _adjusted_scores(
-    scores: tuple[Floats, Floats, Floats | None, Floats | None], blind: BlindScores | None, truth: object, seed: int
-) -> AdjustedScores:
-    """Scores of candidates, calibration, holdout and members, adjusted where there are blind scores."""
-    judged, known, apart, taught = scores
-    if blind is None:
-        return AdjustedScores(judged, known, taught)
-    membership = None if truth is None else check_mask(truth, "truth", (len(judged),))
-    return against_blind.adjust(judged, known, blind, holdout=apart, members=taught, truth=membership, seed=seed)
-
-
-def _texts_control(
-    judged: Sequence[str] | None, known: Sequence[str] | None, m: int, n: int, seed: int
+def _compare_texts(
+    candidates: Sequence[str] | None, calibration: Sequence[str] | None, m: int, n: int, seed: int
 ) -> list[Control]:
-    if judged is None and known is None:
+    """Run the blind text control; no control where there are no texts."""
+    if candidates is None and calibration is None:
         return []
-    if judged is None or known is None:
-        missing = "candidate_texts" if judged is None else "calibration_texts"
+    if candidates is None or calibration is None:
+        missing = "candidate_texts" if candidates is None else "calibration_texts"
         raise InputError(f"{missing}: the texts of both sides are needed to compare them, got those of one")
-    for name, texts, length in (("candidate_texts", judged, m), ("calibration_texts", known, n)):
+    for name, texts, length in (("candidate_texts", candidates, m), ("calibration_texts", calibration, n)):
         if len(texts) != length:
             raise InputError(f"{name}: {length} texts are needed (one per score), got {len(texts)}")
-    refuse_overlap(judged, known)
-    return [controls.blind_text(known, judged, level=LEVEL, seed=seed)]
-
-
-def refuse_overlap(judged: Sequence[str], known: Sequence[str]) -> None:
-    """Raise when a candidate's text is also declared unseen.
-
-    Raises:
-        divulge.InputError: in that case; the rows are named.
-    """
-    unseen = set(known)
-    both = [i for i, text in enumerate(judged) if text in unseen]
-    if both:
+    calibration_texts = set(calibration)
+    overlap = [i for i, text in enumerate(candidates) if text in calibration_texts]
+    if overlap:
         raise InputError(
-            f"candidate_texts: {rows(both)} are also among the calibration texts; a document cannot be both "
+            f"candidate_texts: {format_rows(overlap)} are also among the calibration texts; a document cannot be both "
             "a candidate and known to be unseen"
         )
+    return [controls.blind_text(calibration, candidates, level=LEVEL, seed=seed)]
 
 
-def _knockoff(
-    one: Judged, paraphrased: tuple[Floats, object, object], level: float, evidence: list[Control], orientation: str
+def _select_by_knockoffs(
+    judged: Judged,
+    calibration: Floats,
+    knockoffs: object,
+    calibration_knockoffs: object,
+    level: float,
+    found: list[Control],
+    orientation: str,
 ) -> Selection:
-    """The baseline: its assumption is another one, and fails unless paraphrases of ``known`` show that it holds."""
-    known, knockoffs, known_knockoffs = paraphrased
-    selected, _ = knockoff.select(one.scores, knockoffs, fdr=level)
-    said = ""
-    if known_knockoffs is None:
-        said = "symmetry was not tested (calibration_knockoffs is missing); with paraphrases it usually fails"
+    """Select by knockoffs, whose assumption fails unless paraphrases of the calibration show that it holds."""
+    selected, _ = knockoff.select(judged.scores, knockoffs, fdr=level)
+    note = ""
+    if calibration_knockoffs is None:
+        note = "symmetry was not tested (calibration_knockoffs is missing); with paraphrases it usually fails"
     else:
-        evidence = together([*evidence, knockoff.symmetry(known, known_knockoffs, level=LEVEL)])
-    claim = Guarantee("FDR", level, (SYMMETRIC,), "void" if said else "holds").at_most(standing.standing(evidence))
-    warnings = standing.warnings(evidence, [orientation, said])
-    return replace(one.chosen(selected, fdr=level, warnings=warnings), guarantee=claim)
+        found = share_level([*found, knockoff.symmetry(calibration, calibration_knockoffs, level=LEVEL)])
+    guarantee = Guarantee("FDR", level, (SYMMETRIC,), "void" if note else "holds")
+    guarantee = guarantee.at_most(decision.combined_standing(found))
+    warnings = decision.warnings(found, [orientation, note])
+    return replace(judged.chosen(selected, fdr=level, warnings=warnings), guarantee=guarantee)
+
+
+def _select_adjusted(
+    scores: tuple[Floats, Floats, Floats | None],
+    adjust: Strata | Weights,
+    requested: Method,
+    *,
+    fdr: float,
+    truth: object,
+    seed: int,
+    unused: Mapping[str, object],
+) -> Selection:
+    """Select within strata or by weights, from scores of candidates, calibration and holdout.
+
+    Raises:
+        divulge.InputError: an argument among ``unused`` that is not None: it has no place here.
+    """
+    candidates, calibration, holdout = scores
+    if not isinstance(adjust, Weights):
+        check_instance(adjust, "adjust", Strata, "a decisions.strata.Strata or weighted.Weights")
+    if not isinstance(requested, BH | Auto):
+        raise InputError("method: an adjusted decision is made by 'bh'; 'auto' takes it as well")
+    if candidates.ndim != 1:
+        raise InputError("adjust: one score is needed, got several signals")
+    for name, value in unused.items():
+        if value is not None:
+            raise InputError(f"{name}: has no place beside adjust")
+    orientation = orientation_warning(candidates, truth)
+    step_up.refuse_constant(candidates, np.sort(calibration))
+    if isinstance(adjust, Strata):
+        return _select_within_strata(candidates, calibration, holdout, adjust, fdr, orientation, seed)
+    if holdout is not None:
+        raise InputError(
+            "holdout: no control compares it by weights; hand its features to weighted.density_ratio as like"
+        )
+    # Nothing can check weights, so the guarantee is doubtful at best.
+    selection = weighted_fdr.select(candidates, calibration, adjust, fdr=fdr, seed=seed)
+    warnings = tuple(text for text in (UNCHECKED, orientation, *selection.warnings) if text)
+    return replace(selection, guarantee=selection.guarantee.at_most("doubtful"), warnings=warnings)
+
+
+def _select_within_strata(
+    candidates: Floats,
+    calibration: Floats,
+    holdout: Floats | None,
+    adjust: Strata,
+    level: float,
+    orientation: str,
+    seed: int,
+) -> Selection:
+    """Select within strata, each of which is examined as a calibration is; the most striking control counts."""
+    if (holdout is None) != (adjust.holdout is None):
+        raise InputError("holdout: its scores and its strata are needed, both or neither")
+    selection = strata.select(candidates, calibration, adjust, fdr=level)
+    low_scores = [
+        controls.low_scores(calibration[known_rows], candidates[rows], level=LEVEL)
+        for rows, known_rows in adjust.each()
+    ]
+    found = [controls.strongest(low_scores)]
+    uncompared = ""
+    if holdout is not None and adjust.holdout is not None:
+        check_vector(holdout, "holdout", length=len(adjust.holdout))
+        if not np.isin(adjust.holdout, adjust.calibration).any():
+            raise InputError("holdout: none of its strata has calibration records to be compared with")
+        comparisons = [
+            controls.exchangeability(calibration[known_rows], holdout[rows], level=LEVEL, seed=seed)
+            for rows, known_rows in Strata(adjust.holdout, adjust.calibration).each()
+        ]
+        found.append(controls.strongest(comparisons))
+        is_uncompared = np.isin(adjust.candidates, adjust.calibration) & ~np.isin(adjust.candidates, adjust.holdout)
+        if is_uncompared.any():
+            uncompared = (
+                f"{is_uncompared.sum()} of {len(is_uncompared)} candidates are of strata without a holdout: "
+                "that these are alike rests on your word"
+            )
+    found = share_level(found)
+    return replace(
+        selection,
+        guarantee=selection.guarantee.at_most(decision.combined_standing(found)),
+        warnings=decision.warnings(found, [orientation, *selection.warnings, uncompared]),
+    )

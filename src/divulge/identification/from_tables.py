@@ -1,41 +1,60 @@
-"""Identification on files of any size: counted in one pass, decided, written in a second one."""
+"""Identification on files of any size: scores are counted in one pass and decided on in a second one.
+
+What was counted stays in the run directory, so that a finished run is decided again at another level (`redecide`).
+"""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from divulge import tables
+import numpy as np
+import polars as pl
+
+from divulge import results, store, tables
 from divulge.decisions import controls, fdr, usage
-from divulge.decisions.counts import Counts
-from divulge.decisions.methods import BH, AdaDetect, Auto
+from divulge.decisions.counts import Counts, ranks
+from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
-from divulge.identification import against_blind, exhibits, score_files, several, table_results, truth
-from divulge.identification.against_blind import BlindScores
-from divulge.identification.decide import Choice, Policy, choose, decide
-from divulge.identification.gathering import Cleaning, Gathered, gather
-from divulge.identification.score_files import Columns, Score
-from divulge.identification.standing import LEVEL, together
-from divulge.results import BlindScoreResult, provenance
+from divulge.identification import finished_run, identification_page, score_adjustment
+from divulge.identification.decision import (
+    LEVEL,
+    METHODS,
+    Choice,
+    Policy,
+    choose,
+    decide,
+    direction_note,
+    n_selected,
+    share_level,
+)
+from divulge.identification.finished_run import RUN_TYPE, labelled_orientation, realised_in
+from divulge.identification.score_adjustment import BlindScores
+from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
+from divulge.report import html, origin
+from divulge.results import Asked, BlindScoreResult, ControlResult, IdentificationSummary, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from divulge.decisions.controls import Control
     from divulge.decisions.fdr import Rule
-    from divulge.identification.against_blind import AdjustedScores, BlindComparison
-    from divulge.results import IdentificationSummary
-    from divulge.tables import Table
-    from divulge.types import Floats
+    from divulge.decisions.methods import Method
+    from divulge.identification.decision import Decision
+    from divulge.identification.score_adjustment import AdjustedScores, BlindComparison
+    from divulge.identification.score_tables import CleanTable
+    from divulge.report import Page
+    from divulge.types import Estimate, Floats
 
 Progress: TypeAlias = "Callable[[int, int], None]"
-KEY = "tables"  # an interrupted decision is made again, whatever its plan was
-_TEXTS = 20_000  # read of each kind for the blind text control
-_FEWEST = 8  # of each kind, which it needs
-_ROWS = 1 << 20  # scores counted at a time
+_KEY = "tables"  # an interrupted decision is made again, whatever its plan was
+_TEXTS = 20_000  # read of candidates and of calibration for the blind text control
+_MIN_TEXTS = 8  # of each, which it needs
+_ROWS_PER_BATCH = 1 << 20  # scores counted at a time
+_INPUT_COLUMNS = ("row", "id", "score", "unadjusted", "baseline", "truth")  # of a selection; no decision changes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +67,7 @@ class DecisionPlan:
         drop_nan: leave out rows whose score is missing instead of refusing them.
         drop_overlap: leave out candidates whose text is also in the calibration.
         seed: of random splits and samples.
-        texts: whether the best documents are kept in the run directory and shown in the report.
+        texts: whether the best documents are stored in the run directory and shown in the report.
     """
 
     columns: Columns
@@ -105,253 +124,397 @@ def run(
         divulge.InputError: see `divulge.identify`; also repeated ids and missing columns, and a directory in use.
     """
     plan.check()
-    tell = progress or (lambda done, total: None)
-    given = _Given(tuple(candidates), tuple(calibration), tuple(holdout), tuple(members))
+    sources = {
+        "candidates": list(candidates),
+        "calibration": list(calibration),
+        "holdout": list(holdout),
+        "members": list(members),
+    }
     if isinstance(out, Draft):
-        return _decide(out, given, plan, tell)
-    with Dossier(out).writing(table_results.KIND, KEY, overwrite=overwrite) as draft:
-        return _decide(draft, given, plan, tell)
+        return _run(out, sources, plan, progress)
+    with Dossier(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
+        return _run(draft, sources, plan, progress)
 
 
-def _decide(draft: Draft, given: _Given, plan: DecisionPlan, tell: Progress) -> IdentificationSummary:
-    judged, known = score_files.scan(given.candidates, "candidates"), score_files.scan(given.calibration, "calibration")
+def _run(
+    draft: Draft, sources: dict[str, list[Path]], plan: DecisionPlan, progress: Progress | None
+) -> IdentificationSummary:
+    report_progress = progress or (lambda done, total: None)
+    candidates, calibration = (scan_scores(sources[name], name) for name in ("candidates", "calibration"))
     with draft.workshop() as folder:
-        both = _Tables.make(judged, known, folder, plan)
-        texts = both.blind(plan)
-        apart = _other(given.holdout, "holdout", folder, plan) if given.holdout else None
-        taught = _members(given.members, folder, plan)
-        weighed = _weigh(both, texts, apart, taught, plan, tell)
-        counts, evidence, used = weighed.counts, weighed.evidence, weighed.used
-        notes = (*both.notes, *_direction_notes(plan.columns.scores, counts), *weighed.notes)
-        orientation = truth.declared(both.candidates.frame(), "score0")
-        made = decide(counts, evidence, plan.policy, used=used, orientation=orientation, notes=notes)
-        _write(both.candidates, draft.path, made.rule, counts.calibration, tell)
+        check_columns(candidates, plan.columns)  # before all of the calibration is read
+        cleaning = CleaningOptions(plan.drop_nan, plan.drop_overlap, seed=plan.seed, sample_size=_TEXTS)
+        known = clean_table(calibration, replace(plan.columns, truth=None), folder / "calibration", cleaning)
+        judged = clean_table(
+            candidates,
+            plan.columns,
+            folder / "candidates",
+            replace(cleaning, excluded_digests=known.text_digests),
+        )
+        text_controls = _compare_texts(judged, known, plan.seed)
+        holdout = _clean_others(sources["holdout"], "holdout", folder, plan)
+        if sources["members"] and len(plan.columns.scores) > 1:
+            raise InputError("members: the share is estimated from one score column, got several")
+        members = _clean_others(sources["members"], "members", folder, plan)
+        scored = _score(_CleanTables(judged, known, holdout, members), text_controls, plan, report_progress)
+        notes = (*known.notes, *judged.notes, *_direction_notes(plan.columns, scored.counts), *scored.notes)
+        decision = decide(
+            scored.counts,
+            scored.controls,
+            plan.policy,
+            choice=scored.choice,
+            orientation=labelled_orientation(judged.scan(), "score0"),
+            notes=notes,
+        )
+        n_written = judged.n_rows  # the first pass
+
+        def report_written(count: int) -> None:
+            nonlocal n_written
+            n_written += count
+            report_progress(n_written, 2 * judged.n_rows)
+
+        rows = judged.scan().rename({"score0": "score"})
+        _write_selection(rows, draft.path, decision.rule, scored.counts.calibration, report_written)
     if plan.texts:
-        exhibits.keep(draft, judged, plan.columns, given.candidates)
-    provenance.write(draft, {name: list(paths) for name, paths in given.named().items()})
-    asked = table_results.asked(plan.policy, plan.seed, plan.columns.scores, notes)
-    share = usage.share(counts, weighed.members)
-    return table_results.conclude(draft, counts, made, asked, share, _compared(plan.columns, weighed.comparison))
-
-
-def _compared(columns: Columns, blind: BlindComparison | None) -> BlindScoreResult | None:
-    """What the summary says of the blind score; None where there is none."""
-    if blind is None:
-        return None
-    known, pairs = blind.known, {}
-    if known is not None:
-        pairs = dict(next(iter(known.attacks.values())).difference)
-    return BlindScoreResult(
-        column=str(columns.baseline),
-        adjusted=", ".join(map(str, columns.scores)),
-        blind=blind.blind,
-        score=blind.score,
-        difference=blind.difference,
-        answer="" if known is None else known.answer,
-        text="" if known is None else known.text,
-        known=pairs,
+        finished_run.write_documents(draft, candidates, plan.columns, sources["candidates"])
+    provenance.write(draft, sources)
+    return _write_results(
+        draft,
+        scored.counts,
+        decision,
+        _settings(plan.policy, plan.seed, tuple(map(str, plan.columns.scores)), notes),
+        usage.share(scored.counts, scored.members),
+        _summarize_comparison(plan.columns, scored.comparison),
     )
 
 
-def _direction_notes(scores: Sequence[Score], counts: Counts) -> list[str]:
-    """What was assumed of scores whose direction nobody named; of several together the counts say nothing of each."""
-    if len(scores) == 1:
-        return [note] if (note := truth.direction_note(scores[0], counts)) else []
-    return [
-        f"no direction was named for the score {score.column!r}: high was taken as member-like ({score})"
-        for score in scores
-        if score.assumed
-    ]
+def _compare_texts(candidates: CleanTable, calibration: CleanTable, seed: int) -> list[Control]:
+    """Run the blind text control on samples of the texts; no control where there are too few."""
+    calibration_texts = calibration.text_sample
+    excluded = set(calibration_texts)
+    candidate_texts = [text for text in candidates.text_sample if text not in excluded]
+    if min(len(candidate_texts), len(calibration_texts)) < _MIN_TEXTS:
+        return []
+    return [controls.blind_text(calibration_texts, candidate_texts, level=LEVEL, seed=seed)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Files or folders of shards of each kind."""
-
-    candidates: tuple[Path, ...]
-    calibration: tuple[Path, ...]
-    holdout: tuple[Path, ...]
-    members: tuple[Path, ...]
-
-    def named(self) -> dict[str, tuple[Path, ...]]:
-        """The files of each kind by the name of the kind."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """Candidates and calibration as files of ids and scores, checked and cleaned.
-
-    Args:
-        candidates: the rows to judge.
-        calibration: those known not to have been used.
-    """
-
-    candidates: Gathered
-    calibration: Gathered
-
-    @classmethod
-    def make(cls, judged: Table, known: Table, folder: Path, plan: DecisionPlan) -> _Tables:
-        score_files.check(judged, plan.columns)  # before all of the other is read
-        cleaning = Cleaning(plan.drop_nan, plan.drop_overlap, seed=plan.seed, texts=_TEXTS)
-        unseen = gather(known, replace(plan.columns, truth=None), folder / "calibration", cleaning)
-        apart = replace(cleaning, unseen=unseen.digests)
-        return cls(gather(judged, plan.columns, folder / "candidates", apart), unseen)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was left out."""
-        return (*self.calibration.notes, *self.candidates.notes)
-
-    def blind(self, plan: DecisionPlan) -> list[Control]:
-        """Whether the texts by themselves tell the two apart; empty where there are too few."""
-        unseen = self.calibration.sample
-        declared = set(unseen)
-        judged = [text for text in self.candidates.sample if text not in declared]
-        if min(len(judged), len(unseen)) < _FEWEST:
-            return []
-        return [controls.blind_text(unseen, judged, level=LEVEL, seed=plan.seed)]
-
-
-def _members(paths: Sequence[Path], folder: Path, plan: DecisionPlan) -> Gathered | None:
+def _clean_others(paths: Sequence[Path], name: str, folder: Path, plan: DecisionPlan) -> CleanTable | None:
+    """Return the scores of a holdout or of known members; None where there are no tables of them."""
     if not paths:
         return None
-    if len(plan.columns.scores) > 1:
-        raise InputError("members: the share is estimated from one score column, got several")
-    return _other(paths, "members", folder, plan)
+    columns = Columns(plan.columns.scores, baseline=plan.columns.baseline)
+    return clean_table(scan_scores(paths, name), columns, folder / name, CleaningOptions(plan.drop_nan))
 
 
-def _other(paths: Sequence[Path], name: str, folder: Path, plan: DecisionPlan) -> Gathered:
-    """The scores of further tables."""
-    columns, cleaning = Columns(plan.columns.scores, baseline=plan.columns.baseline), Cleaning(plan.drop_nan)
-    return gather(score_files.scan(paths, name), columns, folder / name, cleaning)
+@dataclass(frozen=True, slots=True)
+class _CleanTables:
+    """The tables of all sets; None where there is none."""
+
+    candidates: CleanTable
+    calibration: CleanTable
+    holdout: CleanTable | None
+    members: CleanTable | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Weighed:
+class _ScoredCandidates:
     """What a decision is made on.
 
     Args:
         counts: of the candidates.
-        evidence: the controls.
-        used: the method.
+        controls: each at its part of the level.
+        choice: the method.
         notes: what the user must know of the blind score.
         members: scores of known members ``[k]``; None where there are none.
         comparison: with a blind score; None where there is none.
     """
 
     counts: Counts
-    evidence: list[Control]
-    used: Choice
+    controls: list[Control]
+    choice: Choice
     notes: tuple[str, ...]
     members: Floats | None
     comparison: BlindComparison | None
 
 
-def _weigh(
-    both: _Tables,
-    texts: Sequence[Control],
-    holdout: Gathered | None,
-    members: Gathered | None,
-    plan: DecisionPlan,
-    progress: Progress,
-) -> _Weighed:
-    """Count the candidates, run the controls that compare scores, choose the method."""
-    count, has_baseline = len(plan.columns.scores), plan.columns.baseline is not None
-    known = both.calibration.scores(count)
-    judged = both.candidates.scores(count) if count > 1 or has_baseline else None
-    apart = None if holdout is None else holdout.scores(count)
-    taught = None if members is None else members.scores(1)[:, 0]
-    blind = None
-    if judged is not None and has_baseline:
-        blind = _adjust(both, judged, known, apart, holdout, taught, members, plan)
-        judged, known, taught = blind.candidates, blind.calibration, blind.members
-    if judged is None:
-        counts = _count(both.candidates, known[:, 0], progress)
+def _score(
+    clean: _CleanTables, text_controls: Sequence[Control], plan: DecisionPlan, progress: Progress
+) -> _ScoredCandidates:
+    """Count the candidates by the one score to decide on, run the controls that compare scores, choose the method.
+
+    Candidates are held in memory only where one score is learned from several, or adjusted for a blind score.
+    """
+    n_scores = len(plan.columns.scores)
+    several, has_baseline = n_scores > 1, plan.columns.baseline is not None
+    calibration = clean.calibration.scores(n_scores)
+    candidates = clean.candidates.scores(n_scores) if several or has_baseline else None
+    holdout = None if clean.holdout is None else clean.holdout.scores(n_scores)
+    members = None if clean.members is None else clean.members.scores(1)[:, 0]
+    adjusted = None
+    if candidates is not None and has_baseline:
+        adjusted = _adjust_for_baseline(clean, candidates, calibration, holdout, members, plan)
+        candidates, calibration, members = adjusted.candidates, adjusted.calibration, adjusted.members
+    if candidates is None:
+        counts = _count(clean.candidates, calibration[:, 0], progress)
     else:
-        counts = _replace(both.candidates, *several.learned(judged, known, plan.policy.fdr, plan.seed), progress)
-    learned = judged if count > 1 else None
-    found = [*texts, *(blind.controls if blind else ())]
-    if apart is not None and blind is None:
-        found += several.held_out(apart, known, learned, plan.seed)
-    evidence = together([*found, controls.low_scores_of(counts, level=LEVEL)])
-    used = choose(plan.policy, evidence, several=learned is not None)
-    if learned is not None and isinstance(used.method, BH):
-        ranked, kept = several.mean_rank(learned, known)
-        counts = _replace(both.candidates, ranked, kept, progress)
-    notes, comparison = (blind.notes, blind.comparison) if blind else ((), None)
-    return _Weighed(counts, evidence, used, notes, taught, comparison)
+        scores = score_adjustment.learn_score(candidates, calibration, plan.policy.fdr, plan.seed)
+        counts = _replace_scores(clean.candidates, *scores, progress)
+    found = [*text_controls, *(adjusted.controls if adjusted else ())]
+    if holdout is not None and adjusted is None:
+        found += score_adjustment.compare_holdout(holdout, calibration, candidates if several else None, plan.seed)
+    found = share_level([*found, controls.low_scores_of(counts, level=LEVEL)])
+    choice = choose(plan.policy, found, several=several)
+    if several and candidates is not None and isinstance(choice.method, BH):
+        counts = _replace_scores(clean.candidates, *score_adjustment.mean_rank(candidates, calibration), progress)
+    notes, comparison = (adjusted.notes, adjusted.comparison) if adjusted else ((), None)
+    return _ScoredCandidates(counts, found, choice, notes, members, comparison)
 
 
-def _adjust(
-    both: _Tables,
-    judged: Floats,
-    known: Floats,
-    apart: Floats | None,
-    holdout: Gathered | None,
-    taught: Floats | None,
-    members: Gathered | None,
+def _adjust_for_baseline(
+    clean: _CleanTables,
+    candidates: Floats,
+    calibration: Floats,
+    holdout: Floats | None,
+    members: Floats | None,
     plan: DecisionPlan,
 ) -> AdjustedScores:
-    """Adjust the scores for the blind score; candidates are held in memory for it."""
-    several_scores = len(plan.columns.scores) > 1
+    """Adjust the scores for the blind score."""
+    if len(plan.columns.scores) == 1:
+        candidates, calibration = candidates[:, 0], calibration[:, 0]
+        holdout = None if holdout is None else holdout[:, 0]
     blind = BlindScores(
-        both.candidates.column("baseline"),
-        both.calibration.column("baseline"),
-        None if holdout is None else holdout.column("baseline"),
-        None if members is None else members.column("baseline"),
+        clean.candidates.column("baseline"),
+        clean.calibration.column("baseline"),
+        None if clean.holdout is None else clean.holdout.column("baseline"),
+        None if clean.members is None else clean.members.column("baseline"),
     )
-    return against_blind.adjust(
-        judged if several_scores else judged[:, 0],
-        known if several_scores else known[:, 0],
+    return score_adjustment.adjust_scores(
+        candidates,
+        calibration,
         blind,
-        holdout=apart if apart is None or several_scores else apart[:, 0],
-        members=taught,
-        truth=both.candidates.column("truth") if plan.columns.truth else None,
+        holdout=holdout,
+        members=members,
+        truth=clean.candidates.column("truth") if plan.columns.truth else None,
         seed=plan.seed,
     )
 
 
-def _count(judged: Gathered, calibration: Floats, progress: Progress) -> Counts:
+def _count(candidates: CleanTable, calibration: Floats, progress: Progress) -> Counts:
+    """Count the candidates above each calibration score, batch by batch; raise where all scores are equal."""
     counts = Counts.empty(calibration)
-    for piece in tables.row_batches(judged.frame().select("score0"), _ROWS):
-        counts = counts.add(piece["score0"].to_numpy())
-        progress(counts.total, 2 * judged.rows)
-    _refuse_constant(counts)
+    for batch in tables.row_batches(candidates.scan().select("score0"), _ROWS_PER_BATCH):
+        counts = counts.add(batch["score0"].to_numpy())
+        progress(counts.total, 2 * candidates.n_rows)
+    lowest, highest = counts.calibration[0], counts.calibration[-1]
+    if lowest == highest and counts.tied[0] == counts.total:
+        fdr.refuse_constant(counts.calibration[:1], counts.calibration)
     return counts
 
 
-def _refuse_constant(counts: Counts) -> None:
-    first, last = counts.calibration[0], counts.calibration[-1]
-    if first == last and counts.tied[0] == counts.total:
-        fdr.refuse_constant(counts.calibration[:1], counts.calibration)
-
-
-def _replace(judged: Gathered, scores: Floats, known: Floats, progress: Progress) -> Counts:
-    """Put the one score made of several, or adjusted for a blind score, in the place of the first, and count it."""
-    folder = judged.path.with_name(f"{judged.path.name} scored")
-    writer, at = tables.PieceWriter(folder), 0
-    for piece in tables.row_batches(judged.frame()):
-        own = (
-            {} if "unadjusted" in piece.columns or "baseline" not in piece.columns else {"unadjusted": piece["score0"]}
-        )
-        writer.add(piece.with_columns(score0=scores[at : at + len(piece)], **own))
-        at += len(piece)
+def _replace_scores(candidates: CleanTable, scores: Floats, calibration: Floats, progress: Progress) -> Counts:
+    """Put the score learned from several, or adjusted for a blind score, in the place of the first, and count it."""
+    folder = candidates.path.with_name(f"{candidates.path.name} scored")
+    writer, start = tables.PieceWriter(folder), 0
+    for batch in tables.row_batches(candidates.scan()):
+        columns = {"score0": pl.Series(scores[start : start + len(batch)])}
+        if "baseline" in batch.columns and "unadjusted" not in batch.columns:
+            columns["unadjusted"] = batch["score0"]
+        writer.add(batch.with_columns(**columns))
+        start += len(batch)
     writer.close()
-    shutil.rmtree(judged.path)
-    folder.rename(judged.path)
-    return _count(judged, known, progress)
+    shutil.rmtree(candidates.path)
+    folder.rename(candidates.path)
+    return _count(candidates, calibration, progress)
 
 
-def _write(judged: Gathered, out: Path, rule: Rule, calibration: Floats, progress: Progress) -> None:
-    """Write the decision of every candidate as one Parquet file."""
-    rows = judged.frame().rename({"score0": "score"})
-    done = judged.rows
+def _direction_notes(columns: Columns, counts: Counts) -> list[str]:
+    """Return what was assumed of scores without a direction; of several together the counts say nothing of each."""
+    if len(columns.scores) == 1:
+        return [note] if (note := direction_note(columns.scores[0], counts)) else []
+    return [
+        f"no direction was named for the score {score.column!r}: high was taken as member-like ({score})"
+        for score in columns.scores
+        if score.assumed
+    ]
 
-    def tell(count: int) -> None:
-        nonlocal done
-        done += count
-        progress(done, 2 * judged.rows)
 
-    names = [name for name in table_results.KEPT if name in rows.collect_schema()]
-    table_results.write_selection(rows.select(names), out, rule, calibration, tell)
+def _write_selection(
+    rows: pl.LazyFrame, folder: Path, rule: Rule, calibration: Floats, progress: Callable[[int], None] | None = None
+) -> None:
+    """Write rows with a ``score``, and ``p``, ``q`` and ``selected`` beside it, as ``selection.parquet``.
+
+    Args:
+        rows: the candidates.
+        folder: where to.
+        rule: the decision.
+        calibration: its scores, ascending.
+        progress: called with the number of each batch's rows.
+    """
+
+    def decide_batch(scores: pl.Series) -> pl.Series:
+        rank = ranks(scores.to_numpy(), calibration)
+        p = (rank + 1.0) / (len(calibration) + 1)
+        if progress is not None:
+            progress(len(scores))
+        return pl.DataFrame({"p": p, "q": rule.q_values[rank], "selected": rank <= rule.rank}).to_struct("decision")
+
+    dtype = pl.Struct({"p": pl.Float64, "q": pl.Float64, "selected": pl.Boolean})
+    decision = pl.col("score").map_batches(decide_batch, return_dtype=dtype, is_elementwise=True).alias("decision")
+    names = [name for name in _INPUT_COLUMNS if name in rows.collect_schema()]
+    decided = rows.select(names).with_columns(decision).unnest("decision")
+    with tables.table_errors(str(folder)):
+        store.write_file(folder / "selection.parquet", lambda out: tables.write_parquet(decided, out))
+
+
+def _summarize_comparison(columns: Columns, comparison: BlindComparison | None) -> BlindScoreResult | None:
+    """Return what the summary says of the blind score; None where there is none."""
+    if comparison is None:
+        return None
+    labelled = comparison.labelled
+    return BlindScoreResult(
+        column=str(columns.baseline),
+        adjusted=", ".join(map(str, columns.scores)),
+        blind=comparison.blind,
+        score=comparison.score,
+        difference=comparison.difference,
+        answer="" if labelled is None else labelled.answer,
+        text="" if labelled is None else labelled.text,
+        known={} if labelled is None else dict(next(iter(labelled.attacks.values())).difference),
+    )
+
+
+def _settings(policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequence[str]) -> Asked:
+    eta, lam = parameters(policy.method)
+    return Asked(policy.method.name, policy.fdr, eta, lam, seed, scores, tuple(notes))
+
+
+def _write_results(
+    draft: Draft,
+    counts: Counts,
+    decision: Decision,
+    settings: Asked,
+    share_of_members: Estimate,
+    baseline: BlindScoreResult | None,
+) -> IdentificationSummary:
+    """Write counts, summary and report of a decision whose ``selection.parquet`` stands in ``draft``."""
+    rule, selection = decision.rule, draft.path / "selection.parquet"
+    counts.save(draft.path / "counts.npz")
+    selected = n_selected(counts, rule)
+    threshold = None
+    if selected:
+        with tables.table_errors(str(selection)):
+            lowest = tables.open_parquet(selection).filter("selected").select(pl.col("score").min())
+            threshold = float(lowest.collect().item())
+    source_files = provenance.read(draft.path, draft.home) or provenance.write(draft)
+    summary = IdentificationSummary(
+        claim=str(decision.guarantee),
+        guarantee=decision.guarantee,
+        selected=selected,
+        candidates=counts.total,
+        calibration=len(counts.calibration),
+        used=decision.choice.method.name,
+        why=decision.choice.reason,
+        threshold=threshold,
+        null_share=rule.null_share if np.isfinite(rule.null_share) else None,
+        usage=share_of_members,
+        truth=realised_in(selection),
+        warnings=decision.warnings,
+        controls=tuple(
+            ControlResult(c.name, c.p_value, c.level, c.says, c.auc, c.conclusive, state=c.state)
+            for c in decision.controls
+        ),
+        settings=settings,
+        baseline=baseline,
+    )
+    results.write(draft, summary)
+    documents = finished_run.read_documents(draft.path, draft.home)
+    page = identification_page.page(summary, draft.path, documents)
+    html.write(origin.added(page, source_files), draft.path / "report.html")
+    return summary
+
+
+def redecide(
+    directory: str | Path, *, fdr: float | None = None, method: Method | str | None = None
+) -> IdentificationSummary:
+    """Decide a finished run again at another level or with another method; no score is recomputed.
+
+    Rewrites ``selection.parquet``, ``summary.json`` and the report in ``directory``.
+
+    Args:
+        directory: what `divulge identify` wrote.
+        fdr: the new bound; the old one when None.
+        method: the new method; the old one when None.
+
+    Returns:
+        The new summary.
+
+    Raises:
+        divulge.InputError: not such a directory, a level outside (0, 1), or a method that does not apply:
+            from "adadetect" to another or back needs the signals again.
+    """
+    folder = Path(directory)
+    with Dossier(folder).changing(RUN_TYPE) as draft:
+        before = results.read(folder, IdentificationSummary)
+        settings = before.settings
+        counts = Counts.load(draft.home / "counts.npz")
+        requested = named(settings.method if method is None else method, METHODS, eta=settings.eta, lam=settings.lam)
+        policy = Policy(settings.fdr if fdr is None else fdr, requested)
+        found = finished_run.stored_controls(before)
+        rows = tables.open_parquet(draft.home / "selection.parquet")
+        decision = decide(
+            counts,
+            found,
+            policy,
+            choice=_choose_again(policy, found, before),
+            orientation=labelled_orientation(rows),
+            notes=settings.notes,
+        )
+        _write_selection(rows, draft.path, decision.rule, counts.calibration)
+        new_settings = _settings(policy, settings.seed, settings.scores, settings.notes)
+        return _write_results(draft, counts, decision, new_settings, before.usage, before.baseline)
+
+
+def _choose_again(policy: Policy, found: Sequence[Control], before: IdentificationSummary) -> Choice:
+    """Choose the method for scores that stay what they are: learned from several signals, or not."""
+    if isinstance(policy.method, Auto) and len(before.settings.scores) > 1:
+        return Choice(named(before.used, (BH, AdaDetect)), before.why)
+    is_learned, choice = before.used == AdaDetect.name, choose(policy, found)
+    if is_learned and isinstance(choice.method, BH):
+        choice = replace(choice, method=AdaDetect())
+    if is_learned != isinstance(choice.method, AdaDetect):
+        raise InputError(
+            f"method: this run decided by {before.used!r}; {choice.method.name!r} needs the signals again, run "
+            "`divulge identify`"
+        )
+    return choice
+
+
+def report(directory: str | Path, to: str | Path | None = None) -> Path:
+    """Render the report of a finished run again, and return its path.
+
+    Args:
+        directory: what `divulge identify` wrote.
+        to: file to write; ``report.html`` in the directory when None.
+
+    Raises:
+        divulge.InputError: not such a directory, an unfinished or damaged run.
+    """
+    folder = Path(directory)
+    if to is not None:
+        html.write(report_page(folder), Path(to))
+        return Path(to)
+    with Dossier(folder).changing(RUN_TYPE) as draft:
+        html.write(_open_page(folder), draft.path / "report.html")
+    return folder / "report.html"
+
+
+def report_page(directory: str | Path) -> Page:
+    """Return the report of a finished run as data; errors as for `report`."""
+    folder = Path(directory)
+    return Dossier(folder).read(RUN_TYPE, lambda: _open_page(folder))
+
+
+def _open_page(folder: Path) -> Page:
+    summary = finished_run.recompute_summary(folder)
+    page = identification_page.page(summary, folder, finished_run.read_documents(folder))
+    return origin.added(page, provenance.read(folder))

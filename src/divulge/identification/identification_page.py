@@ -1,4 +1,4 @@
-"""What the report of an identification says: whether the guarantee holds comes first."""
+"""The report of an identification; whether the guarantee holds comes first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ import polars as pl
 
 from divulge import tables
 from divulge.decisions.counts import Counts
-from divulge.identification import best, doubt, selected_rows
+from divulge.identification.finished_run import (
+    describe_best,
+    every_nth_row,
+    highest_rows,
+    run_envelope,
+    run_sensitivity,
+)
 from divulge.report import (
     Chart,
     Dial,
@@ -30,6 +36,8 @@ from divulge.report import (
     heat,
     regulators,
 )
+from divulge.report.curves import Curve
+from divulge.report.dots import MOST as MAX_DOTS
 from divulge.report.in_words import per_cent, sentence
 from divulge.report.markdown import shown
 from divulge.report.regulators import Answers
@@ -38,23 +46,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from divulge.identification.exhibits import Document
+    from divulge.decisions.fdp import Envelope
+    from divulge.identification.finished_run import Document
     from divulge.report.page import Block
     from divulge.results import IdentificationSummary
     from divulge.types import Tone
 
-_SHOWN = 20_000  # scores of each kind in the histogram
+_MAX_SCORES = 20_000  # of each group in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
-_LIKEWISE = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}  # same assumption
+_CAVEATS = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}  # same assumption
 _HEADINGS = {"leak": "Training data identified", "clear": "Nothing identified"}
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
-_SEEN = 6  # documents that are not folded
-_OPEN = 12  # documents in a table that is not folded
-_LISTED = 50  # selected documents in the table
+_GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
+_FALSE_SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of non-members, in the table of the best candidates
+_CURVE_POINTS = 300
+_DIAL_STOPS = 24
+_MAX_OPEN_TEXTS = 6  # documents that are not folded
+_MAX_OPEN_ROWS = 12  # of a table that is not folded
+_MAX_ROWS = 50  # selected documents in the table
 
 
 def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
-    """The main numbers, name and value."""
+    """Return the main numbers, name and value."""
     threshold = summary.threshold
     column, sign = _orientation(summary)
     end = "largest" if sign < 0 else "smallest"
@@ -63,7 +76,7 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
         ("method", summary.used),
         ("calibration scores", f"{summary.calibration:,}"),
         (f"{end} selected {column}", "–" if threshold is None else f"{sign * threshold:.6g}"),
-        (f"share of members, estimated{_LIKEWISE[summary.guarantee.standing]}", shown(summary.usage)),
+        (f"share of members, estimated{_CAVEATS[summary.guarantee.standing]}", shown(summary.usage)),
     ]
     if summary.truth:
         lines.append(("realised false discovery proportion", shown(summary.truth.fdp)))
@@ -72,26 +85,26 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
 
 
 def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
-    """The first lines of the report, and their tone."""
-    level, chosen, standing = summary.settings.fdr, summary.selected, summary.guarantee.standing
-    counted = f"{chosen:,} of {summary.candidates:,} documents"
+    """Return the first lines of the report, and their tone."""
+    level, selected, standing = summary.settings.fdr, summary.selected, summary.guarantee.standing
+    documents = f"{selected:,} of {summary.candidates:,} documents"
     if standing != "holds":
-        first = next(iter(summary.warnings), summary.claim)
+        reason = sentence(next(iter(summary.warnings), summary.claim))
         if standing == "void":
-            return f"{sentence(first)} {counted} were selected, and nothing is claimed about them.", "void"
+            return f"{reason} {documents} were selected, and nothing is claimed about them.", "void"
         claim = f"Where the bound holds, on average at most {per_cent(level)} of such a selection is not training data."
-        return f"{sentence(first)} {counted} were selected. {claim}", "doubt"
-    if not chosen:
+        return f"{reason} {documents} were selected. {claim}", "doubt"
+    if not selected:
         return f"No document could be shown to have been used at a false discovery rate of {per_cent(level)}.", "clear"
     return (
-        f"{counted} are identified as training data; on average at most "
+        f"{documents} are identified as training data; on average at most "
         f"{per_cent(level)} of such a selection is not, assuming {' and '.join(summary.guarantee.assumes)}.",
         "leak",
     )
 
 
 def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, Document] | None = None) -> Page:
-    """The report as data, from the summary and the files beside it.
+    """Return the report as data, from the summary and the files beside it.
 
     Args:
         summary: what was decided.
@@ -99,30 +112,36 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
         documents: by id, those that may be shown.
     """
     text, tone = verdict(summary)
-    plain, more = _first(summary, text)
+    claim, reasons = _split_verdict(summary, text)
     settings = summary.settings
-    chosen = _chosen(folder)
+    best_rows = highest_rows(folder / "selection.parquet", ["id", "score", "p", "q"], _MAX_ROWS, selected=True)
     sections = [
         Section(advice.TITLE, _advice(summary)),
-        Section("Selection", [Table(("what", "value"), facts(summary), sortable=False), *_warnings(summary)]),
-        Section("The documents", _shown_documents(summary, chosen, documents or {})),
-        Section("How many of the best can be non-members", best.blocks(summary, folder)),
-        Section("What another bound would have selected", _levels(summary, folder)),
-        Section("How much doubt the selection survives", doubt.blocks(summary, folder)),
+        Section("Selection", _selection_blocks(summary)),
+        Section("The documents", _document_blocks(summary, best_rows, documents or {})),
+        Section("How many of the best can be non-members", envelope_blocks(summary, folder)),
+        Section("What another bound would have selected", _level_blocks(summary, folder)),
+        Section("How much doubt the selection survives", sensitivity_blocks(summary, folder)),
         Section("Scores", [_histogram(summary, folder)]),
-        Section("Controls", [_controls(summary)]),
-        Section("Against the blind score", _against_blind(summary)),
-        Section("Highest scores among the selected", _listed(summary, chosen)),
-        regulators.section(_answers(summary, text)),
+        Section("Controls", [_control_table(summary)]),
+        Section("Against the blind score", _blind_score_blocks(summary)),
+        Section("Highest scores among the selected", _row_blocks(summary, best_rows)),
+        regulators.section(
+            Answers(
+                means=f"scores of documents that are held already ({', '.join(settings.scores)}).",
+                queries=f"On use for training alone: {text}",
+                unit="One document.",
+            )
+        ),
     ]
     return Page(
         title="Training-data identification",
-        verdict=plain,
-        more=(_adversary(summary), *more),
+        verdict=claim,
+        more=(_adversary(summary), *reasons),
         tone=tone,
         sections=[section for section in sections if section.blocks],
         heading=_HEADINGS.get(tone, ""),
-        pictures=_pictures(summary),
+        pictures=_dot_pictures(summary),
         facts={
             "Divulge": summary.divulge,
             "scores": ", ".join(settings.scores),
@@ -142,52 +161,42 @@ def _adversary(summary: IdentificationSummary) -> str:
 
 
 def _advice(summary: IdentificationSummary) -> list[Block]:
-    """Only where something was identified, and the bound holds."""
+    """Return advice to the owner of the documents, where some were identified and the bound holds."""
     if verdict(summary)[1] != "leak":
         return []
     share = per_cent(summary.settings.fdr)
-    whose = Point(
+    on_lists = Point(
         "If the documents are yours, rely on the set and not on one document.",
         f"All that were selected stand in selection.parquet. On average {share} of such a list may be wrong, and it "
         "does not tell which; how many of the best can be is said below.",
     )
-    return [Points([whose]), *advice.against_membership(documents=True)]
+    return [Points([on_lists]), *advice.against_membership(documents=True)]
 
 
-def _first(summary: IdentificationSummary, text: str) -> tuple[str, tuple[str, ...]]:
-    """What was selected and is claimed, and then why that is in doubt or void."""
+def _split_verdict(summary: IdentificationSummary, text: str) -> tuple[str, tuple[str, ...]]:
+    """Split the verdict into what was selected and is claimed, and why that is in doubt or void."""
     reason = "" if summary.guarantee.standing == "holds" else next(iter(summary.warnings), "")
-    if not reason:
-        return text, ()
-    told = sentence(reason)
-    rest = text.removeprefix(f"{told} ")
-    return (text, ()) if rest == text else (rest, (told,))
+    if reason and text.startswith(f"{sentence(reason)} "):
+        return text.removeprefix(f"{sentence(reason)} "), (sentence(reason),)
+    return text, ()
 
 
-def _pictures(summary: IdentificationSummary) -> tuple[Dots, ...]:
-    """The selected among a hundred candidates, and how many of a hundred selected can be wrong on average."""
+def _dot_pictures(summary: IdentificationSummary) -> tuple[Dots, ...]:
+    """Draw the selected among a hundred candidates, and how many of a hundred selected can be wrong on average."""
     if not summary.selected or not summary.guarantee.says:
         return ()
-    of, wrong = min(100, summary.candidates), math.ceil(100 * summary.settings.fdr - 1e-9)
-    share = round(of * summary.selected / summary.candidates)
+    n_dots, n_wrong = min(100, summary.candidates), math.ceil(100 * summary.settings.fdr - 1e-9)
+    n_marked = round(n_dots * summary.selected / summary.candidates)
     caveat = ", if the assumption holds" if summary.guarantee.standing == "doubtful" else ""
-    scaled = "" if of == summary.candidates else f" (drawn as {share} of {of})"
+    scaled = "" if n_dots == summary.candidates else f" (drawn as {n_marked} of {n_dots})"
     return (
-        Dots(f"{summary.selected:,} of {summary.candidates:,} candidates are selected{scaled}", share, of),
-        Dots(f"Of 100 selected, at most {wrong} are not training data, on average{caveat}", wrong, 100),
-    )
-
-
-def _answers(summary: IdentificationSummary, said: str) -> Answers:
-    return Answers(
-        means=f"scores of documents that are held already ({', '.join(summary.settings.scores)}).",
-        queries=f"On use for training alone: {said}",
-        unit="One document.",
+        Dots(f"{summary.selected:,} of {summary.candidates:,} candidates are selected{scaled}", n_marked, n_dots),
+        Dots(f"Of 100 selected, at most {n_wrong} are not training data, on average{caveat}", n_wrong, 100),
     )
 
 
 def _orientation(summary: IdentificationSummary) -> tuple[str, int]:
-    """The score as the user named it, and the sign that brings it back to their own orientation."""
+    """Return the score as the user named it, and the sign that restores its orientation in the user's tables."""
     if len(summary.settings.scores) != 1:
         return "score", 1
     column, _, end = summary.settings.scores[0].rpartition(":")
@@ -196,84 +205,144 @@ def _orientation(summary: IdentificationSummary) -> tuple[str, int]:
     return (column, -1 if end == "low" else 1) if column else ("score", 1)
 
 
-def _chosen(folder: Path) -> list[dict[str, Any]]:
-    return selected_rows.highest(folder / "selection.parquet", ["id", "score", "p", "q"], _LISTED, selected=True)
+def _selection_blocks(summary: IdentificationSummary) -> list[Block]:
+    """Return the main numbers and the warnings, of which a void or doubtful verdict already says the first."""
+    warnings = summary.warnings if summary.guarantee.standing == "holds" else summary.warnings[1:]
+    table = Table(("what", "value"), facts(summary), sortable=False)
+    return [table, *(Paragraph(sentence(warning)) for warning in warnings)]
 
 
-def _shown_documents(
-    summary: IdentificationSummary, chosen: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]
+def _document_blocks(
+    summary: IdentificationSummary, rows: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]
 ) -> list[Block]:
+    """Show the texts of the best documents, as far as they were stored."""
     column, sign = _orientation(summary)
-    kept = [(row, documents[str(row["id"])]) for row in chosen if str(row["id"]) in documents]
+    pairs = [(row, documents[str(row["id"])]) for row in rows if str(row["id"]) in documents]
     exhibits = [
         Exhibit(
             f"{row['id']}: {column} {sign * row['score']:.4g}, q {row['q']:.3g}",
-            text=one.text,
-            heat=heat.pieces(one.text, one.heat),
+            text=document.text,
+            heat=heat.pieces(document.text, document.heat),
         )
-        for row, one in kept
+        for row, document in pairs
     ]
+    if not exhibits:
+        return []
     note = f"The selected documents with the most member-like {column}, as far as they were kept; long ones are cut."
-    if against := next((one.heat.against for _, one in kept if one.heat), ""):
+    if against := next((document.heat.against for _, document in pairs if document.heat), ""):
         note += (
             f" The deeper a token is marked, the likelier the model finds it than {against}. Marks prove nothing by "
             "themselves: the score of the whole document decides."
         )
-    more = [Fold(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
-    return [Gallery(exhibits[:_SEEN], note=note), *more] if exhibits else []
+    blocks: list[Block] = [Gallery(exhibits[:_MAX_OPEN_TEXTS], note=note)]
+    if folded := exhibits[_MAX_OPEN_TEXTS:]:
+        blocks.append(Fold(f"{len(folded)} more", [Gallery(folded)]))
+    return blocks
 
 
-def _levels(summary: IdentificationSummary, folder: Path) -> list[Block]:
-    """How many have a q-value below each level; nothing where nothing is claimed."""
+def envelope_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
+    """Return how many of the best candidates can be non-members; empty where nothing is claimed."""
+    if summary.guarantee.standing == "void":
+        return []
+    bounds = run_envelope(summary, folder)
+    ranks = np.unique(np.geomspace(1, len(bounds), _CURVE_POINTS).round().astype(np.int64))
+    curve = Curve(ranks, [bounds.bound(k) for k in ranks.tolist()])
+    thinned = f" The curve joins {len(ranks)} of {len(bounds):,} bounds." if len(ranks) < len(bounds) else ""
+    note = (
+        f"With {100 * bounds.confidence:g} % confidence all bounds hold at once: a number may be chosen after "
+        f"looking.{thinned} The bound of the selection itself is one on average, which is "
+        "another claim. It rests on the assumption of the selection."
+    )
+    chart = charts.lines({"at most": curve}, x="best candidates", y="share of non-members", log_x=True)
+    blocks: list[Block] = []
+    if summary.selected:
+        blocks.append(Paragraph(f"Of the selection: {describe_best(bounds, summary.selected)}."))
+    blocks += [_envelope_dial(summary, bounds), Chart(chart, note=note)]
+    largest = {share: bounds.largest(share) for share in _FALSE_SHARES}
+    rows = [(f"{100 * share:g} %", str(k), str(bounds.false(k))) for share, k in largest.items() if k]
+    if rows:
+        header = ("non-members, at most", "best candidates, up to", "non-members among them, at most")
+        blocks.append(Fold("By share", [Table(header, rows)]))
+    return blocks
+
+
+def _envelope_dial(summary: IdentificationSummary, bounds: Envelope) -> Dial:
+    """Return a slider over numbers of best candidates, with how many of them can be non-members."""
+    ranks = np.unique(np.geomspace(1, len(bounds), _DIAL_STOPS).round().astype(np.int64)).tolist()
+    if summary.selected:
+        ranks = sorted({*ranks, summary.selected})
+    stops = [Stop(f"{k:,}", sentence(describe_best(bounds, k)), _member_dots(bounds, k)) for k in ranks]
+    start = ranks.index(summary.selected) if summary.selected else 0
+    return Dial("best candidates", stops, start, title="How many can be wrong, by how many are taken")
+
+
+def _member_dots(bounds: Envelope, k: int) -> tuple[Dots, ...]:
+    """Draw those that are members for sure; no picture where there is nothing to see, or too much."""
+    if k > MAX_DOTS or not bounds.guarantee.says:
+        return ()
+    n_members = k - bounds.false(k)
+    caveat = ", if the assumption holds" if bounds.guarantee.standing == "doubtful" else ""
+    return (Dots(f"{n_members:,} of {k:,} are members, at least{caveat}", n_members, k),)
+
+
+def _level_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
+    """Return how many have a q-value below each level; empty where nothing is claimed."""
     if not summary.guarantee.says:
         return []
-    asked = summary.settings.fdr
-    levels = sorted({*_FDRS, asked})
+    requested = summary.settings.fdr
+    levels = sorted({*_FDRS, requested})
     path = folder / "selection.parquet"
-    below = [(pl.col("q") <= level).sum().alias(str(at)) for at, level in enumerate(levels)]
+    below = [(pl.col("q") <= level).sum().alias(str(i)) for i, level in enumerate(levels)]
     with tables.table_errors(str(path)):
         counts = list(tables.open_parquet(path).select(below).collect().row(0))
-    counts = [summary.selected if level == asked else count for level, count in zip(levels, counts, strict=True)]
-    stops = [Stop(per_cent(level), _said(summary, count, level)) for level, count in zip(levels, counts, strict=True)]
+    caveat = "If the assumption holds: " if summary.guarantee.standing == "doubtful" else ""
+    stops = []
+    for level, count in zip(levels, counts, strict=True):
+        selected = summary.selected if level == requested else count
+        text = (
+            f"{caveat}{selected:,} of {summary.candidates:,} documents, of which on average at most {per_cent(level)} "
+            f"are not training data.{' This bound was asked for.' if level == requested else ''}"
+        )
+        stops.append(Stop(per_cent(level), text))
     note = (
         "Each bound holds if it was chosen before looking. To choose after looking, use the slider of the best "
         "candidates, whose bounds hold all at once."
     )
-    return [Dial("false discovery rate", stops, levels.index(asked), note=note)]
+    return [Dial("false discovery rate", stops, levels.index(requested), note=note)]
 
 
-def _said(summary: IdentificationSummary, count: int, level: float) -> str:
-    caveat = "If the assumption holds: " if summary.guarantee.standing == "doubtful" else ""
-    asked = " This bound was asked for." if level == summary.settings.fdr else ""
-    return (
-        f"{caveat}{count:,} of {summary.candidates:,} documents, of which on average at most {per_cent(level)} are not "
-        f"training data.{asked}"
+def sensitivity_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
+    """Return how much doubt the selection survives; empty where nothing is selected or claimed."""
+    if summary.guarantee.standing == "void" or not summary.selected:
+        return []
+    found = run_sensitivity(summary, folder)
+    note = (
+        "Γ = 1 is the assumption that non-members among the candidates score like the calibration. At Γ = 2 any score "
+        "may be twice as likely among them, or half as likely, whichever is worst; documents that still stand are a "
+        "selection with the same bound."
     )
-
-
-def _warnings(summary: IdentificationSummary) -> list[Block]:
-    shown = summary.warnings if summary.guarantee.standing == "holds" else summary.warnings[1:]
-    return [Paragraph(sentence(warning)) for warning in shown]
+    rows = [(f"{gamma:g}", str(found.count(gamma))) for gamma in _GAMMAS]
+    return [Paragraph(f"Of the selection, {found}."), Table(("Γ", "documents that stand"), rows, note=note)]
 
 
 def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:
-    step = max(-(-summary.candidates // _SHOWN), 1)
-    sample = selected_rows.every(folder / "selection.parquet", ["score", "selected"], step)
-    known = Counts.load(folder / "counts.npz").calibration
+    step = max(-(-summary.candidates // _MAX_SCORES), 1)
+    sample = every_nth_row(folder / "selection.parquet", ["score", "selected"], step)
+    calibration = Counts.load(folder / "counts.npz").calibration
     column, sign = _orientation(summary)
     groups = {
-        "known non-members": known[:: max(-(-len(known) // _SHOWN), 1)],
+        "known non-members": calibration[:: max(-(-len(calibration) // _MAX_SCORES), 1)],
         "candidates, selected": sample.filter("selected")["score"].to_numpy(),
         "candidates, not selected": sample.filter(~sample["selected"])["score"].to_numpy(),
     }
     note = f"{'Smaller' if sign < 0 else 'Larger'} values are more member-like; each group is scaled to the same area."
     if step > 1:
         note = f"{note} Of the candidates every {step}th row is shown."
-    shown = {name: sign * np.asarray(group) for name, group in groups.items() if len(group)}
-    return Chart(charts.histogram(shown, quantity=column), note=note)
+    scores = {name: sign * np.asarray(group) for name, group in groups.items() if len(group)}
+    return Chart(charts.histogram(scores, quantity=column), note=note)
 
 
-def _controls(summary: IdentificationSummary) -> Table:
+def _control_table(summary: IdentificationSummary) -> Table:
     rows = [
         (control.name, _STATES[control.state], f"{control.p_value:.2g}", control.says) for control in summary.controls
     ]
@@ -285,16 +354,19 @@ def _controls(summary: IdentificationSummary) -> Table:
     return Table(("control", "result", "p", "observed"), rows, note=note)
 
 
-def _against_blind(summary: IdentificationSummary) -> list[Block]:
-    """The score beside the blind score: candidates against calibration, and known members against non-members."""
-    found = summary.baseline
-    if found is None:
+def _blind_score_blocks(summary: IdentificationSummary) -> list[Block]:
+    """Compare the score with the blind score: candidates with calibration, and known members with non-members."""
+    comparison = summary.baseline
+    if comparison is None:
         return []
     rows = [
-        (f"AUC of the blind score ({found.column}), candidates against calibration", shown(found.blind)),
-        (f"AUC of the score ({found.adjusted}), candidates against calibration", shown(found.score)),
-        ("score less blind score, paired", shown(found.difference)),
-        *((f"the same of known members against non-members: {name}", shown(one)) for name, one in found.known.items()),
+        (f"AUC of the blind score ({comparison.column}), candidates against calibration", shown(comparison.blind)),
+        (f"AUC of the score ({comparison.adjusted}), candidates against calibration", shown(comparison.score)),
+        ("score less blind score, paired", shown(comparison.difference)),
+    ]
+    rows += [
+        (f"the same of known members against non-members: {name}", shown(difference))
+        for name, difference in comparison.known.items()
     ]
     note = (
         "The blind score comes from a classifier that never saw the model. What is usual at each blind score was taken "
@@ -302,13 +374,14 @@ def _against_blind(summary: IdentificationSummary) -> list[Block]:
         "whether their non-members are alike."
     )
     table = Table(("what", "value"), rows, sortable=False, note=note)
-    return [*([Paragraph(found.text)] if found.text else []), table]
+    return [*([Paragraph(comparison.text)] if comparison.text else []), table]
 
 
-def _listed(summary: IdentificationSummary, chosen: Sequence[Mapping[str, Any]]) -> list[Block]:
-    if not chosen:
+def _row_blocks(summary: IdentificationSummary, rows: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """Return ids, scores, p-values and q-values of the best selected documents."""
+    if not rows:
         return []
     column, sign = _orientation(summary)
-    rows = [(str(row["id"]), f"{sign * row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in chosen]
-    table = Table(("id", column, "p", "q"), rows, note="p: p-value against known non-members. q: q-value.")
-    return [table] if len(rows) <= _OPEN else [Fold(f"{len(rows)} documents", [table])]
+    cells = [(str(row["id"]), f"{sign * row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in rows]
+    table = Table(("id", column, "p", "q"), cells, note="p: p-value against known non-members. q: q-value.")
+    return [table] if len(cells) <= _MAX_OPEN_ROWS else [Fold(f"{len(cells)} documents", [table])]

@@ -17,9 +17,9 @@ from divulge import lazy, seeds, tables
 from divulge.decisions.methods import named
 from divulge.dossier import Dossier
 from divulge.identification import document_scoring, from_tables
-from divulge.identification.decide import METHODS, Policy
-from divulge.identification.score_files import Columns, Score
-from divulge.identification.table_results import KIND
+from divulge.identification.decision import METHODS, Policy
+from divulge.identification.finished_run import RUN_TYPE
+from divulge.identification.score_tables import Columns, Score
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,11 +65,11 @@ class DemoModel:
     longest: int = 256
 
 
-def paragraphs(seed: int = 0) -> list[str]:
-    """The distinct paragraphs of Python's manual of 80 to 1,200 characters, shuffled."""
-    cut = (part.strip() for text in topics.topics.values() for part in re.split(r"\n\s*\n", text))
-    kept = sorted({part for part in cut if 80 <= len(part) <= 1200})
-    return [kept[i] for i in seeds.generator(seed, "demo paragraphs").permutation(len(kept))]
+def load_paragraphs(seed: int = 0) -> list[str]:
+    """Return the distinct paragraphs of Python's manual of 80 to 1,200 characters, shuffled."""
+    parts = (part.strip() for topic in topics.topics.values() for part in re.split(r"\n\s*\n", topic))
+    distinct = sorted({part for part in parts if 80 <= len(part) <= 1200})
+    return [distinct[i] for i in seeds.generator(seed, "demo paragraphs").permutation(len(distinct))]
 
 
 def run(
@@ -82,7 +82,7 @@ def run(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> IdentificationSummary:
-    """Train, score, identify; ``out`` then holds the tables, the model's answers, the selection and the report.
+    """Train, score and identify; write the tables, the model's answers, the selection and the report to ``out``.
 
     Args:
         out: run directory for everything.
@@ -97,27 +97,27 @@ def run(
         divulge.MissingExtraError: torch or transformers is not installed.
     """
     policy = Policy(fdr, named(method, METHODS))
-    with Dossier(out).writing(KIND, "demo", overwrite=overwrite) as draft:
-        texts = paragraphs(seed)
+    with Dossier(out).writing(RUN_TYPE, "demo", overwrite=overwrite) as draft:
+        texts = load_paragraphs(seed)
         half, quarter = len(texts) // 2, len(texts) // 4
         target = train(texts[:half], recipe or DemoModel(), seed=seed, progress=progress)
-        sets = {
-            "candidates": (texts[: half - quarter // 2] + texts[half + quarter :], half - quarter // 2),
-            "calibration": (texts[half : half + quarter], 0),
-        }
-        scored = {name: _scored(draft, name, target, *documents) for name, documents in sets.items()}
+        n_members = half - quarter // 2
+        _score_documents(draft, "candidates", target, texts[:n_members] + texts[half + quarter :], n_members)
+        calibration = _score_documents(draft, "calibration", target, texts[half : half + quarter], 0)
         columns = Columns((Score("min_k_plus"),), id="id", text="text", truth="member")
         plan = from_tables.DecisionPlan(columns, policy, seed=seed)
-        return from_tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
+        return from_tables.run([draft.path / "candidates.parquet"], [calibration], draft, plan)
 
 
-def _scored(draft: Draft, name: str, target: language_models.CausalLM, documents: list[str], trained: int) -> Path:
-    """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
-    truth, options = np.arange(len(documents)) < trained, document_scoring.ScoringOptions()
+def _score_documents(
+    draft: Draft, name: str, target: language_models.CausalLM, documents: list[str], n_members: int
+) -> Path:
+    """Write a table of documents, members first, with their signals; return the folder of the signals."""
+    truth, options = np.arange(len(documents)) < n_members, document_scoring.ScoringOptions()
     draft.write_table(name, tables.from_arrays({"text": np.array(documents, object), "member": truth}))
-    key = document_scoring.key(target.key(), options)
-    with draft.part(f"token-statistics/{name}", document_scoring.KIND, key) as inner:
-        document_scoring.into(inner, [draft.path / f"{name}.parquet"], target, options)
+    key = document_scoring.run_key(target.key(), options)
+    with draft.part(f"token-statistics/{name}", document_scoring.RUN_TYPE, key) as inner:
+        document_scoring.score_into(inner, [draft.path / f"{name}.parquet"], target, options)
     signals = tables.read_table(sorted((inner.path / "documents").iterdir()))
     draft.write_table(name, signals.with_columns(member=truth))
     return inner.path
@@ -126,12 +126,12 @@ def _scored(draft: Draft, name: str, target: language_models.CausalLM, documents
 def train(
     texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None
 ) -> language_models.CausalLM:
-    """A small Llama, from random weights, that has learned ``texts`` too well.
+    """Train a small Llama from random weights until it has learned ``texts`` too well.
 
     Raises:
         divulge.MissingExtraError: torch or transformers is not installed.
     """
-    tokenizer = _tokenizer(texts, recipe.vocabulary)
+    tokenizer = train_tokenizer(texts, recipe.vocabulary)
     encoded = [[tokenizer.bos_token_id, *tokenizer(text)["input_ids"]][: recipe.longest] for text in texts]
     with torch.random.fork_rng():  # transformers draws initial weights from torch's global generator
         torch.manual_seed(seeds.derive_seed(seed, "demo weights"))
@@ -152,45 +152,46 @@ def train(
     return language_models.CausalLM(model, tokenizer, name="demo", bos="add")
 
 
-def _tokenizer(texts: list[str], size: int) -> transformers.PreTrainedTokenizerFast:
-    cut = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+def train_tokenizer(texts: list[str], size: int) -> transformers.PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer of ``size`` tokens."""
+    splitter = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw = tokenizers.Tokenizer(tokenizers.models.BPE())
-    raw.pre_tokenizer = cut
+    raw.pre_tokenizer = splitter
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=size, special_tokens=["<s>"], initial_alphabet=cut.alphabet(), show_progress=False
+        vocab_size=size, special_tokens=["<s>"], initial_alphabet=splitter.alphabet(), show_progress=False
     )
     raw.train_from_iterator(texts, trainer)
     raw.decoder = tokenizers.decoders.ByteLevel()
     return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")  # noqa: S106  a token, not a password
 
 
-def _fit(model: Any, encoded: list[list[int]], recipe: DemoModel, rng: np.random.Generator, tell: Progress) -> None:
-    total = recipe.epochs * -(-len(encoded) // recipe.batch)
+def _fit(model: Any, encoded: list[list[int]], recipe: DemoModel, rng: np.random.Generator, progress: Progress) -> None:
+    n_steps = recipe.epochs * -(-len(encoded) // recipe.batch)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=total)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=n_steps)
     model.train()
-    done = 0
+    n_done = 0
     for _ in range(recipe.epochs):
         for batch in _batches(encoded, recipe.batch, rng):
-            model(**_padded(batch)).loss.backward()
+            model(**_pad(batch)).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            done += 1
-            tell(done, total)
+            n_done += 1
+            progress(n_done, n_steps)
     model.eval()
 
 
 def _batches(encoded: list[list[int]], size: int, rng: np.random.Generator) -> list[list[list[int]]]:
-    """Paragraphs of nearly equal length together, so that little is padding, in a new order each time."""
+    """Batch paragraphs of nearly equal length, so that little is padding, in a new order each time."""
     length = np.array([len(ids) for ids in encoded]) + rng.normal(0, 5, len(encoded))
     order = np.argsort(length)
-    cut = [[encoded[i] for i in order[start : start + size]] for start in range(0, len(order), size)]
-    return [cut[i] for i in rng.permutation(len(cut))]
+    batches = [[encoded[i] for i in order[start : start + size]] for start in range(0, len(order), size)]
+    return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def _padded(batch: list[list[int]]) -> dict[str, torch.Tensor]:
+def _pad(batch: list[list[int]]) -> dict[str, torch.Tensor]:
     width = max(map(len, batch))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in batch])
-    real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])
-    return {"input_ids": ids, "attention_mask": real, "labels": ids.masked_fill(real == 0, -100)}
+    is_token = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])
+    return {"input_ids": ids, "attention_mask": is_token, "labels": ids.masked_fill(is_token == 0, -100)}

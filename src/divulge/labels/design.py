@@ -1,4 +1,4 @@
-"""From what is known of an oracle to the plan with the fewest queries."""
+"""Design of the plan with the fewest queries for an oracle."""
 
 from __future__ import annotations
 
@@ -13,35 +13,32 @@ import numpy as np
 from divulge.errors import InputError
 from divulge.labels import (
     codes,
-    count_metrics,
-    linear,
-    paper,
-    questions,
-    r_squared,
+    count_plans,
+    linear_plans,
+    paper_codes,
+    ratio_plans,
     search,
     split,
     stochastic,
-    top_ranks,
-    totals,
 )
-from divulge.labels.evaluated import Evaluated, KnownRange
-from divulge.labels.linear import LinearPlan
+from divulge.labels.linear_plans import LinearPlan
+from divulge.labels.metrics import Evaluated, KnownRange
 from divulge.labels.plans import QueryPlan
-from divulge.labels.spec import COUNTS, RATIOS, OracleSpec
+from divulge.labels.spec import COUNT_METRICS, RATIO_METRICS, OracleSpec
 from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from divulge.labels.loss import Loss
-    from divulge.labels.questions import Question
+    from divulge.labels.linear_plans import DigitPlan
+    from divulge.labels.metrics import Loss
 
-METHODS = ("auto", "positional", "weighing", "dense", *paper.METHODS)
-_GRID_ROWS = 20_000
-_TRIAL_BITS = 5
-_MOST_SPLITS = 39
-_MOST_ROWS, _MOST_CLASSES = 10**8, 10**4  # designs beyond take hours, and no endpoint takes such submissions
-_SMALLER = {2: 1, 3: 2, 5: 3}
+METHODS = ("auto", "positional", "weighing", "dense", *paper_codes.PAPER_METHODS)
+_MAX_GRID_ROWS = 20_000
+_TRIAL_ADDRESS_BITS = 5
+_MAX_SPLITS = 39
+_MAX_ROWS, _MAX_CLASSES = 10**8, 10**4  # designs beyond take hours, and no endpoint takes such submissions
+_NEXT_SMALLER_RADIX = {2: 1, 3: 2, 5: 3}
 
 
 def design(
@@ -84,60 +81,60 @@ def design(
     check_bool(rigorous, "rigorous")
     if queries is not None:
         check_integer(queries, "queries", least=1)
-    _can_end(spec)
-    most = codes.MOST_ADDRESS_BITS if block is None else min(check_integer(block, "block", least=0), 13)
+    _check_size(spec)
+    max_bits = codes.MAX_ADDRESS_BITS if block is None else min(check_integer(block, "block", least=0), 13)
     if isinstance(spec.metric, KnownRange):
         raise InputError(
             f"metric: of {spec.name} only the range is known, so there is no code; labels.capacity says what it tells"
         )
-    if isinstance(spec.metric, Evaluated) or spec.name in RATIOS:
-        return _plan_ratio(spec, method, options=_Options(guard, rigorous, most))
+    if isinstance(spec.metric, Evaluated) or spec.name in RATIO_METRICS:
+        return _plan_nonadditive(spec, method, options=_Options(guard, rigorous, max_bits))
     if spec.scored != "all":
-        return split.plan(spec, method, guard=guard, most=most)
-    if method in paper.METHODS:
-        return paper.plan(spec, method)
-    if spec.name in COUNTS:
-        return count_metrics.plan(spec)
+        return split.plan_split(spec, method, guard=guard, max_bits=max_bits)
+    if method in paper_codes.PAPER_METHODS:
+        return paper_codes.plan_paper_code(spec, method)
+    if spec.name in COUNT_METRICS:
+        return count_plans.plan_counts(spec)
     if spec.class_weight is not None:
-        linear.check_counting(spec)
-    options = _Options(guard, rigorous, most)
+        linear_plans.check_class_counts(spec)
+    options = _Options(guard, rigorous, max_bits)
     if spec.noise_kind == "bounded":
-        return linear_plan(spec, method, options)
-    return _against_chance(spec, method, options, queries)
+        return plan_linear(spec, method, options)
+    return _plan_stochastic(spec, method, options, queries)
 
 
-def _plan_ratio(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
+def _plan_nonadditive(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
     """The plan for a metric that is no sum over rows and has a code of its own, or that is only evaluated."""
     if method != "auto":
         raise InputError(f"method: {spec.name} has one code of its own; use auto, got {method}")
     if spec.scored != "all":
         raise InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
     if spec.name == "r2":
-        return r_squared.plan(spec, lambda squared: linear_plan(squared, method, options))
+        return ratio_plans.plan_r_squared(spec, lambda squared: plan_linear(squared, method, options))
     if spec.name == "map_at_k":
-        return top_ranks.plan(spec)
+        return count_plans.plan_top_ranks(spec)
     if isinstance(spec.metric, Evaluated) and spec.metric.depends_on == "labels":
-        return search.plan(spec)
-    return totals.plan(spec)
+        return search.plan_search(spec)
+    return ratio_plans.plan_ratio(spec)
 
 
-def _can_end(spec: OracleSpec) -> None:
+def _check_size(spec: OracleSpec) -> None:
     """Refuse what could not be designed in reasonable time, or not be submitted."""
-    for name, value, most in (("n", spec.n, _MOST_ROWS), ("classes", spec.classes, _MOST_CLASSES)):
-        if value > most:
-            raise InputError(f"{name}: a design takes at most {most:,}, got {value:,}")
+    for name, value, limit in (("n", spec.n, _MAX_ROWS), ("classes", spec.classes, _MAX_CLASSES)):
+        if value > limit:
+            raise InputError(f"{name}: a design takes at most {limit:,}, got {value:,}")
     columns = 1 if spec.submission == "positive" else spec.classes
     check_memory(8.0 * spec.n * columns, "n", f"one submission has {spec.n:,} rows of {columns:,} numbers; take fewer")
 
 
-def _against_chance(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
+def _plan_stochastic(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
     """Integer codes whose half step is many standard deviations; random signs where that leaves no step."""
-    if queries is None and _one_step_fits(stochastic.bounded(spec)):
-        plan = linear_plan(stochastic.bounded(spec), method, options)
+    if queries is None and _one_step_fits(stochastic.bounded_equivalent(spec)):
+        plan = plan_linear(stochastic.bounded_equivalent(spec), method, options)
         if isinstance(plan.inner, LinearPlan):
-            inner = LinearPlan(spec, plan.inner.questions, plan.inner.radix)
-            return QueryPlan(spec, plan.method, inner, linear.certificate(spec, inner.questions))
-    return stochastic.plan(spec, queries)
+            inner = LinearPlan(spec, plan.inner.digit_plans, plan.inner.radix)
+            return QueryPlan(spec, plan.method, inner, linear_plans.certify_digit_plans(spec, inner.digit_plans))
+    return stochastic.plan_signs(spec, queries)
 
 
 def _one_step_fits(spec: OracleSpec) -> bool:
@@ -148,180 +145,196 @@ def _one_step_fits(spec: OracleSpec) -> bool:
 class _Options:
     guard: bool
     rigorous: bool
-    most: int
+    max_bits: int
 
 
-def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
+def plan_linear(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
     """The shortest integer code for a loss that is a sum over rows."""
     loss = spec.loss()
-    if loss.reach(np.arange(spec.classes)) <= 0:
+    if loss.largest_gap(np.arange(spec.classes)) <= 0:
         raise InputError(
             f"clip: {spec.epsilon:g} leaves no probabilities of {spec.classes} classes that add up to one inside the "
             "clip; labels may leak all the same, but no code is known here"
         )
-    most = options.most
-    dense = method in ("auto", "dense") and loss.rests
-    most = 0 if method == "positional" else most
-    splits = sorted(_splits(spec.classes, dense), key=lambda split: _estimate(spec, loss, split, dense, most))
-    candidates = [question for split in splits[:2] if (question := _questions(spec, loss, split, dense, most, options))]
+    max_bits = options.max_bits
+    dense = method in ("auto", "dense") and loss.has_bounded_base
+    max_bits = 0 if method == "positional" else max_bits
+    splits = sorted(
+        _radix_splits(spec.classes, dense), key=lambda split: _estimate_queries(spec, loss, split, dense, max_bits)
+    )
+    candidates = [
+        digit_plans
+        for split in splits[:2]
+        if (digit_plans := _plan_digits(spec, loss, split, dense, max_bits, options))
+    ]
     if not candidates and not dense:
         binary = (2,) * math.ceil(math.log2(spec.classes))
-        candidates = [question for question in [_questions(spec, loss, binary, dense, most, options)] if question]
+        candidates = [
+            digit_plans for digit_plans in [_plan_digits(spec, loss, binary, dense, max_bits, options)] if digit_plans
+        ]
     if not candidates:
-        raise _nothing_leaks(spec, loss)
-    best = tuple(min(candidates, key=lambda question: sum(q.count for q in question)))
-    inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(q.digits)[0]) for q in best))
-    kinds = {q.code.kind for q in best}
-    name = next(kind for kind in ("dense", "weighing", "positional") if kind in kinds)
-    return QueryPlan(spec, name if method == "auto" else method, inner, linear.certificate(spec, inner.questions))
+        raise _no_leak_error(spec, loss)
+    best = tuple(min(candidates, key=lambda digit_plans: sum(part.count for part in digit_plans)))
+    inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(part.digits)[0]) for part in best))
+    code_types = {part.code.method for part in best}
+    name = next(code_type for code_type in ("dense", "weighing", "positional") if code_type in code_types)
+    return QueryPlan(
+        spec, name if method == "auto" else method, inner, linear_plans.certify_digit_plans(spec, inner.digit_plans)
+    )
 
 
-def _splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
+def _radix_splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
     """Ways to ask for a class digit by digit: K itself and, when ``dense``, radices with product K or just above.
 
     Examples:
-        >>> _splits(6, True)
+        >>> _radix_splits(6, True)
         [(6,), (2, 2, 2), (2, 3), (3, 2)]
     """
     splits: list[tuple[int, ...]] = [(classes,)]
     if dense:
         # Where there are many ways to split, none is much shorter than the others, and all are longer than K itself.
-        several = list(itertools.islice(_radices(classes, ()), _MOST_SPLITS))
-        splits += several if len(several) < _MOST_SPLITS else []
+        several = list(itertools.islice(_minimal_radices(classes, ()), _MAX_SPLITS))
+        splits += several if len(several) < _MAX_SPLITS else []
     return sorted(set(splits), key=lambda split: (len(split) > 1, split))
 
 
-def _radices(classes: int, start: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _minimal_radices(classes: int, start: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Two or more radices whose product reaches ``classes``, and would not with any of them one step smaller."""
     product = math.prod(start)
     if product >= classes:
-        if len(start) > 1 and all(product // radix * _SMALLER[radix] < classes for radix in start):
+        if len(start) > 1 and all(product // radix * _NEXT_SMALLER_RADIX[radix] < classes for radix in start):
             yield start
         return
-    for radix in _SMALLER:
-        yield from _radices(classes, (*start, radix))
+    for radix in _NEXT_SMALLER_RADIX:
+        yield from _minimal_radices(classes, (*start, radix))
 
 
-def _estimate(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, most: int) -> float:
+def _estimate_queries(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, max_bits: int) -> float:
     """About how many queries a split needs, from the noise alone."""
     unit = 2 * spec.rows_per_answer * spec.tolerance + 1e-15 * spec.n
     total = 0.0
-    worth = 1
+    place_value = 1
     for radix in split:
-        gap = loss.reach(np.arange(spec.classes) // worth % radix)
+        gap = loss.largest_gap(np.arange(spec.classes) // place_value % radix)
         bound = int(min(gap / unit, 2.0**50))
-        total += codes.queries(spec.n, radix, bound, dense, most) if bound else math.inf
-        worth *= radix
+        total += codes.count_queries(spec.n, radix, bound, dense, max_bits) if bound else math.inf
+        place_value *= radix
     return total
 
 
-def _questions(
-    spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, most: int, options: _Options
-) -> list[Question] | None:
-    per_digit = []
-    worth = 1
+def _plan_digits(
+    spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, max_bits: int, options: _Options
+) -> list[DigitPlan] | None:
+    digit_plans = []
+    place_value = 1
     for radix in split:
-        digits = np.arange(spec.classes) // worth % radix
-        worth *= radix
-        one = _question(spec, loss, digits, dense, most, options)
-        if one is None:
+        digits = np.arange(spec.classes) // place_value % radix
+        place_value *= radix
+        digit_plan = _plan_digit(spec, loss, digits, dense, max_bits, options)
+        if digit_plan is None:
             return None
-        per_digit.append(one)
-    return per_digit
+        digit_plans.append(digit_plan)
+    return digit_plans
 
 
-def _question(
-    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
-) -> Question | None:
-    if spec.name in questions.LOGITS:
-        return questions.on_logits(spec, loss, digits)
+def _plan_digit(
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
+) -> DigitPlan | None:
+    if spec.name in linear_plans.LOGIT_METRICS:
+        return linear_plans.plan_on_logits(spec, loss, digits)
     # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
-    sizes = sorted({0, min(2, most), most})
-    if _squares(spec):
-        question = questions.squares(spec, loss, digits, sizes=sizes, guard=options.guard)
-        return _shortest([question, _unbounded(spec, loss, digits, dense, most, options)])
+    sizes = sorted({0, min(2, max_bits), max_bits})
+    if _is_float64_mse(spec):
+        question = linear_plans.plan_squares(spec, loss, digits, sizes=sizes, guard=options.guard)
+        return _shortest([question, _plan_unbounded(spec, loss, digits, dense, max_bits, options)])
     if not math.isfinite(loss.span):
-        return _unbounded(spec, loss, digits, dense, most, options)
-    if _noiseless(spec):
-        return _shortest([questions.gridded(spec, loss, digits, dense=False, most=k) for k in sizes])
+        return _plan_unbounded(spec, loss, digits, dense, max_bits, options)
+    if _is_noiseless(spec):
+        return _shortest([linear_plans.plan_on_grid(spec, loss, digits, dense=False, max_bits=k) for k in sizes])
     if spec.submission == "positive" and spec.name == "log_loss":
-        return _one_column(spec, loss, digits, dense, most, options)
+        return _plan_single_column(spec, loss, digits, dense, max_bits, options)
     # Without noise only the float error is left, which grows with the weights: denser is not always better.
-    kinds = [(dense, most)] if spec.tolerance else [(dense, most), (False, most), (False, 0)]
-    return _best(spec, loss, digits, kinds, options)
+    code_types = [(dense, max_bits)] if spec.tolerance else [(dense, max_bits), (False, max_bits), (False, 0)]
+    return _shortest_over(spec, loss, digits, code_types, options)
 
 
-def _shortest(candidates: Iterable[Question | None]) -> Question | None:
-    return min((one for one in candidates if one), key=lambda one: one.count, default=None)
+def _shortest(candidates: Iterable[DigitPlan | None]) -> DigitPlan | None:
+    return min(
+        (candidate for candidate in candidates if candidate), key=lambda candidate: candidate.count, default=None
+    )
 
 
-def _best(
+def _shortest_over(
     spec: OracleSpec,
     loss: Loss,
     digits: np.ndarray,
-    kinds: list[tuple[bool, int]],
+    code_types: list[tuple[bool, int]],
     options: _Options,
     spans: tuple[float | None, ...] = (None,),
-) -> Question | None:
+) -> DigitPlan | None:
     """The shortest question over some kinds of code (dense or not, address bits of a block) and spans."""
-    make = functools.partial(questions.question, spec, loss, digits, guard=options.guard, rigorous=options.rigorous)
-    tried = itertools.product(dict.fromkeys(kinds), spans)
-    return _shortest([make(dense=dense, most=most, span=span) for (dense, most), span in tried])
+    make = functools.partial(
+        linear_plans.plan_digit, spec, loss, digits, guard=options.guard, rigorous=options.rigorous
+    )
+    combinations = itertools.product(dict.fromkeys(code_types), spans)
+    return _shortest([make(dense=dense, max_bits=max_bits, span=span) for (dense, max_bits), span in combinations])
 
 
-def _one_column(
-    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
-) -> Question | None:
+def _plan_single_column(
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
+) -> DigitPlan | None:
     """Near 1 the grid of 1 - p is coarse: less confident predictions may carry more; small blocks tell how much."""
     trials = []
-    for part in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5):
-        span = part * loss.two_sided
-        question = _best(spec, loss, digits, [(dense, min(most, _TRIAL_BITS))], options, (span,))
-        trials.append((math.inf if question is None else question.count, -span))
+    for share in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5):
+        span = share * loss.two_sided
+        digit_plan = _shortest_over(spec, loss, digits, [(dense, min(max_bits, _TRIAL_ADDRESS_BITS))], options, (span,))
+        trials.append((math.inf if digit_plan is None else digit_plan.count, -span))
     spans = tuple(-span for _, span in sorted(trials)[:2])
-    best = _best(spec, loss, digits, [(dense, most)], options, spans)
+    best = _shortest_over(spec, loss, digits, [(dense, max_bits)], options, spans)
     if loss.span > loss.two_sided:
         # Near 0 the grid is fine, and a query on its own needs no gap the other way round.
         parts = (1.0, 0.9, 0.8, 0.6, 0.4, 0.2)
-        alone = _best(spec, loss, digits, [(dense, 0), (False, 0)], options, tuple(p * loss.span for p in parts))
-        best = _shortest([best, alone])
+        single_query = _shortest_over(
+            spec, loss, digits, [(dense, 0), (False, 0)], options, tuple(p * loss.span for p in parts)
+        )
+        best = _shortest([best, single_query])
     return best
 
 
-def _noiseless(spec: OracleSpec) -> bool:
+def _is_noiseless(spec: OracleSpec) -> bool:
     plain = spec.tolerance == 0 and spec.noise_kind == "bounded" and spec.class_weight is None
     probability_rows = spec.name == "log_loss" and spec.submission == "rows" and spec.float_dtype == "float64"
-    return plain and probability_rows and spec.n <= _GRID_ROWS
+    return plain and probability_rows and spec.n <= _MAX_GRID_ROWS
 
 
-def _squares(spec: OracleSpec) -> bool:
-    return spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _GRID_ROWS
+def _is_float64_mse(spec: OracleSpec) -> bool:
+    return spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _MAX_GRID_ROWS
 
 
-def _unbounded(
-    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
-) -> Question | None:
+def _plan_unbounded(
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
+) -> DigitPlan | None:
     """Predictions as large as pays: a larger span has more steps until its own float error eats them."""
     best = None
     # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
-    largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.rests else 2)
+    largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.has_bounded_base else 2)
     centre, width = min(24.0, largest), 8.0
     while width >= 1:
         # Small blocks tell where the best span lies; large ones cost more to try and want it a little smaller.
         for exponent in (centre - 2 * width, centre - width, centre, centre + width, centre + 2 * width):
             if exponent > largest:
                 continue
-            kinds = [(dense, min(most, _TRIAL_BITS)), (False, 0)]
-            question = _best(spec, loss, digits, kinds, options, (2.0**exponent,))
-            if question is not None and (best is None or question.count < best.count):
-                best, centre = question, exponent
+            code_types = [(dense, min(max_bits, _TRIAL_ADDRESS_BITS)), (False, 0)]
+            digit_plan = _shortest_over(spec, loss, digits, code_types, options, (2.0**exponent,))
+            if digit_plan is not None and (best is None or digit_plan.count < best.count):
+                best, centre = digit_plan, exponent
         width /= 2
-    kinds = [(dense, most)] if most > _TRIAL_BITS else []
+    code_types = [(dense, max_bits)] if max_bits > _TRIAL_ADDRESS_BITS else []
     spans = tuple(2.0 ** (centre - shift) for shift in range(4))
-    return _shortest([best, _best(spec, loss, digits, kinds, options, spans)])
+    return _shortest([best, _shortest_over(spec, loss, digits, code_types, options, spans)])
 
 
-def _nothing_leaks(spec: OracleSpec, loss: Loss) -> InputError:
+def _no_leak_error(spec: OracleSpec, loss: Loss) -> InputError:
     threshold = loss.span / (2 * spec.rows_per_answer)
     return InputError(
         f"metric: {spec.name} leaks no label for certain at this precision: one label moves the answer by at most "

@@ -1,27 +1,49 @@
-"""Asking an oracle the queries of a plan, one after the other, and reading the labels."""
+"""Label inference: ask an oracle the queries of a plan, read the labels, and explain answers that contradict it.
+
+That answers contradict the declared oracle is proven (for stochastic noise: but for one case in a million). What they
+look like instead is a guess, made only then: each usual mistake is tried on the answers, a few more queries are asked,
+and the first explanation that fits is named.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from divulge import errors
 from divulge.errors import InputError
-from divulge.labels import contradiction, probing
-from divulge.labels.answers import LabelInference
+from divulge.labels import plans
+from divulge.labels.design import design
+from divulge.labels.oracles import LocalOracle, QuotaReachedError, check_scored_mask
 from divulge.labels.plans import QueryPlan
-from divulge.labels.quota import QuotaReachedError
-from divulge.validation import check_bool, check_instance, check_vector, format_value, require_callable
+from divulge.labels.spec import OracleSpec, noise_bound
+from divulge.validation import check_bool, check_instance, check_labels, check_vector, format_value, require_callable
 
 if TYPE_CHECKING:
-    from divulge.types import Array
+    from collections.abc import Callable, Mapping
+
+    from divulge.labels.plans import Reading
+    from divulge.types import Array, Bools, Floats, Ints
+
+_MAX_TESTED_DECIMALS = 12
+_ACCIDENT_PROBABILITY = 1e-3  # of trailing zeros by accident, below which answers look rounded
+_TINY_PROBABILITY = 1e-300  # a probability that every clip there is would raise
+_COMMON_CLIPS = (
+    *(10.0**-k for k in range(1, 21)),
+    *(float(np.finfo(dtype).eps) for dtype in ("float16", "float32", "float64")),
+)
+_COMMON_SCALES = {
+    "negated (larger is better there)": -1.0,
+    "like logarithms to base 2": 1 / math.log(2),
+    "like logarithms to base 10": 1 / math.log(10),
+    "like per cent": 100.0,
+}
 
 
-class Keeper(Protocol):
+class AnswerStore(Protocol):
     """Where answers are kept: `Journal`, or anything like it."""
 
     def answers(self) -> Mapping[int, float]:
@@ -37,7 +59,7 @@ def infer(
     oracle: Callable[[Array], float],
     plan: QueryPlan,
     *,
-    journal: Keeper | None = None,
+    journal: AnswerStore | None = None,
     progress: Callable[[int, int], None] | None = None,
     control: bool = True,
 ) -> LabelInference:
@@ -61,37 +83,39 @@ def infer(
     if progress is not None:
         require_callable(progress, "progress")
     check_bool(control, "control")
-    answers = _Answers(oracle, plan, journal, progress)
+    answers = _AnswerCollector(oracle, plan, journal, progress)
     answers.ask_all()
-    inference = read(plan, answers.known)
+    inference = read(plan, answers.values)
     if control and inference.contradiction is None and inference.proven.all() and answers.ask(plan.count, plan.control):
-        inference = read(plan, answers.known)
+        inference = read(plan, answers.values)
     if control and inference.contradiction is not None:
-        return replace(inference, contradiction=probing.explain(oracle, plan, answers.known, inference.contradiction))
+        return replace(
+            inference, contradiction=explain_contradiction(oracle, plan, answers.values, inference.contradiction)
+        )
     return inference
 
 
-class _Answers:
+class _AnswerCollector:
     """Answers as they come in, ``known`` ``[count + 1]``: the control query's last, NaN where there is none yet."""
 
     def __init__(
         self,
         oracle: Callable[[Array], float],
         plan: QueryPlan,
-        journal: Keeper | None,
+        journal: AnswerStore | None,
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self.oracle, self.plan, self.journal, self.progress = oracle, plan, journal, progress
-        self.known = np.full(plan.count + 1, np.nan)
+        self.values = np.full(plan.count + 1, np.nan)
         for index, answer in journal.answers().items() if journal is not None else ():
-            self.known[index] = _number(answer, index, plan.count)
+            self.values[index] = _check_answer(answer, index, plan.count)
 
     def ask_all(self) -> None:
         """Every query of the plan that has no answer yet, until the quota is used up."""
         for index in range(self.plan.count):
-            if not math.isnan(self.known[index]):
+            if not math.isnan(self.values[index]):
                 continue
-            question = self.plan.query_after(index, self.known)
+            question = self.plan.query_after(index, self.values)
             if question is None or not self.ask(index, question):
                 return
             if self.progress is not None:
@@ -100,16 +124,16 @@ class _Answers:
 
     def ask(self, index: int, predictions: Array) -> bool:
         """One query, unless it has its answer already; False when the quota is used up."""
-        if not math.isnan(self.known[index]):
+        if not math.isnan(self.values[index]):
             return True
         try:
             with errors.user_code_errors("oracle", QuotaReachedError):
                 answer = self.oracle(predictions)
         except QuotaReachedError:
             return False
-        self.known[index] = _number(answer, index, self.plan.count)
+        self.values[index] = _check_answer(answer, index, self.plan.count)
         if self.journal is not None:
-            self.journal.keep(index, float(self.known[index]))
+            self.journal.keep(index, float(self.values[index]))
         return True
 
 
@@ -125,30 +149,392 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         divulge.InputError: another number of answers than the plan has queries.
     """
     check_instance(plan, "plan", QueryPlan, "what labels.design returned")
-    given = check_vector(answers, "answers", finite=False)
-    if len(given) not in (plan.count, plan.count + 1):
-        raise InputError(f"answers: {plan.count} are needed (one per query of the plan), got {len(given)}")
-    if np.isinf(given).any():
-        raise InputError(f"answers: query {int(np.flatnonzero(np.isinf(given))[0])} has an infinite answer")
-    given = contradiction.decimal(given, plan.spec.decimals)
-    known = given[: plan.count]
-    reading = plan.inner.read(known)
-    against = contradiction.find(plan, known, reading)
-    checked = False
-    if against is None and reading.proven.all() and len(given) > plan.count and not math.isnan(given[-1]):
-        against = contradiction.of_control(plan.spec, reading.labels, float(given[-1]))
-        checked = against is None
-    asked = int((~np.isnan(known)).sum())
-    certain, proven = reading.certain & (against is None), reading.proven & (against is None)
-    return LabelInference(reading.labels, certain, proven, asked, reading.residual, known, against, checked)
+    checked = check_vector(answers, "answers", finite=False)
+    if len(checked) not in (plan.count, plan.count + 1):
+        raise InputError(f"answers: {plan.count} are needed (one per query of the plan), got {len(checked)}")
+    if np.isinf(checked).any():
+        raise InputError(f"answers: query {int(np.flatnonzero(np.isinf(checked))[0])} has an infinite answer")
+    checked = round_single_precision(checked, plan.spec.decimals)
+    plan_answers = checked[: plan.count]
+    reading = plan.inner.read(plan_answers)
+    contradiction = find_contradiction(plan, plan_answers, reading)
+    control_agrees = False
+    if contradiction is None and reading.proven.all() and len(checked) > plan.count and not math.isnan(checked[-1]):
+        contradiction = check_control_answer(plan.spec, reading.labels, float(checked[-1]))
+        control_agrees = contradiction is None
+    n_answered = int((~np.isnan(plan_answers)).sum())
+    certain, proven = reading.certain & (contradiction is None), reading.proven & (contradiction is None)
+    return LabelInference(
+        reading.labels, certain, proven, n_answered, reading.residual, plan_answers, contradiction, control_agrees
+    )
 
 
-def _number(answer: Any, index: int, count: int) -> float:
+def _check_answer(answer: Any, index: int, count: int) -> float:
     try:
         number = float(answer)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        which = f"query {index} of {count}" if index < count else "the control query"
-        raise InputError(f"oracle: {which} was answered with {format_value(answer)}; a number is needed")
+        query = f"query {index} of {count}" if index < count else "the control query"
+        raise InputError(f"oracle: {query} was answered with {format_value(answer)}; a number is needed")
     return number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelInference:
+    """The labels an attack recovered, and how far to trust each.
+
+    Args:
+        labels: ``[n]``; a guess where nothing is known; -1 for rows that a hidden split does not score.
+        certain: bool ``[n]``; True where no other label explains the answers even if the noise were **twice**
+            the declared bound. A wrong label is never marked certain within that range. For stochastic noise,
+            where nothing is ever proven: where the chance of error is below one in a million. Like ``proven``
+            False everywhere once the answers contradict what was declared.
+        proven: bool ``[n]``; True where the label follows if the oracle is what was declared, and no
+            answer contradicts that. A plan that spends all the range it has proves more labels than it can be
+            certain of; ask `design` for ``guard`` to close the gap.
+        queries: how many answers were used.
+        residual: ``[queries]``, distance of each answer from the one the labels imply, in the oracle's unit.
+        answers: ``[count]``, what the oracle said, NaN where it was not asked.
+        contradiction: why the answers cannot come from the oracle that was declared; None where nothing speaks
+            against it.
+        checked: the control query was answered as the labels imply.
+    """
+
+    labels: Ints
+    certain: Bools
+    proven: Bools
+    queries: int
+    residual: Floats
+    answers: Floats
+    contradiction: Contradiction | None = None
+    checked: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """All queries of the plan were answered, or all that a search needed."""
+        return self.queries == len(self.answers) or bool(self.proven.all())
+
+    def __repr__(self) -> str:
+        n = len(self.labels)
+        if self.contradiction is not None:
+            return f"LabelInference({self.contradiction})"
+        return (
+            f"LabelInference({n} labels from {self.queries} queries, "
+            f"{int(self.certain.sum())} certain, {int(self.proven.sum())} proven)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Why the answers cannot come from the oracle that was declared.
+
+    Args:
+        found: what contradicts it.
+        looks: what the answers look like instead; empty where no usual slip explains them.
+        queries: numbers of the answers concerned; empty for the control query.
+
+    Examples:
+        >>> print(Contradiction("3 of 9 answers fit no labels", "rounded to 4 decimals"))
+        the answers contradict the specification: 3 of 9 answers fit no labels; they look rounded to 4 decimals
+    """
+
+    found: str
+    looks: str = ""
+    queries: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        looks = f"they look {self.looks}" if self.looks else "check metric, clip, decimals, noise and number of rows"
+        return f"the answers contradict the specification: {self.found}; {looks}"
+
+
+def find_contradiction(plan: QueryPlan, answers: Floats, reading: Reading) -> Contradiction | None:
+    """What in the answers ``[count]`` contradicts the plan's oracle, if anything does."""
+    is_answered = ~np.isnan(answers)
+    has_more_decimals = is_answered & ~has_decimals(answers, plan.spec.decimals)
+    if has_more_decimals.any():
+        declared = f"more than the {plan.spec.decimals} decimals declared"
+        reason = f"{int(has_more_decimals.sum())} of {int(is_answered.sum())} answers have {declared}"
+        return Contradiction(
+            reason, _describe_decimals(answers[is_answered], _MAX_TESTED_DECIMALS), _query_numbers(has_more_decimals)
+        )
+    if reading.refuted.any():
+        reason = f"{int(reading.refuted.sum())} of {int(is_answered.sum())} answers fit no labels"
+        return Contradiction(
+            reason,
+            describe_pattern(answers, plan.spec) or find_metric_mistake(plan, answers),
+            _query_numbers(reading.refuted),
+        )
+    return None
+
+
+def check_control_answer(spec: OracleSpec, labels: Ints, answer: float) -> Contradiction | None:
+    """What the answer to the control query says against these labels, and so against the declaration."""
+    expected, allowed = plans.implied_control_answer(spec, labels)
+    if abs(answer - expected) <= allowed:
+        return None
+    return Contradiction(f"the control query was answered {answer:.10g}, the labels read imply {expected:.10g}")
+
+
+def _query_numbers(flags: Bools) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(flags).tolist())
+
+
+def has_decimals(answers: Floats, decimals: int | None) -> Bools:
+    """Answers that are multiples of 10^-decimals, as near as a float can be; all of them when None.
+
+    A score may have been kept in single precision on its way, where that still shows so many decimals.
+
+    Examples:
+        >>> has_decimals(np.array([0.125, 0.13, float(np.float32(0.13))]), 2)
+        array([False,  True,  True])
+    """
+    if decimals is None:
+        return np.ones(len(answers), dtype=bool)
+    step = 10.0**-decimals
+    size = np.where(np.isnan(answers), 0.0, np.abs(answers))
+    single = np.spacing(size.astype(np.float32)).astype(float)
+    slack = np.maximum(4 * np.spacing(size), np.where(single < 0.9 * step, 0.51 * single, 0.0))
+    filled = np.where(np.isnan(answers), 0.0, answers)
+    return np.abs(filled - np.round(filled / step) * step) <= slack
+
+
+def round_single_precision(answers: Floats, decimals: int | None) -> Floats:
+    """Answers put back on the declared decimals where single precision took them a little off.
+
+    Examples:
+        >>> round_single_precision(np.array([float(np.float32(0.13)), 0.125]), 2)
+        array([0.13 , 0.125])
+    """
+    if decimals is None:
+        return answers
+    back = np.array([round(float(answer), decimals) for answer in answers])
+    return np.where(has_decimals(answers, decimals), back, answers)
+
+
+def describe_pattern(answers: Floats, spec: OracleSpec) -> str:
+    """What the answers look like by themselves: constant, rounded or repeated; empty when nothing strikes."""
+    given_answers = answers[~np.isnan(answers)]
+    return (
+        _describe_constant(given_answers)
+        or _describe_rounding(given_answers, spec)
+        or _describe_repeats(given_answers, spec.decimals)
+    )
+
+
+def find_metric_mistake(plan: QueryPlan, answers: Floats) -> str:
+    """What people usually get wrong about a metric that would explain the answers; empty when nothing does."""
+    return next(
+        (
+            description
+            for description, change in _metric_mistakes(plan.spec)
+            if _explains_answers(plan, change(answers))
+        ),
+        "",
+    )
+
+
+def _describe_constant(answers: Floats) -> str:
+    return f"constant (every answer is {answers[0]:g})" if len(answers) > 2 and np.ptp(answers) == 0 else ""
+
+
+def _describe_repeats(answers: Floats, decimals: int | None) -> str:
+    """Answers that are those of the query before, as a cache or a limit on requests would give them."""
+    n_repeats = int((np.diff(answers) == 0).sum())
+    return (
+        f"repeated ({n_repeats} answers repeat the previous one)"
+        if n_repeats >= 3 and (decimals is None or decimals > 3)
+        else ""
+    )
+
+
+def _describe_rounding(answers: Floats, spec: OracleSpec) -> str:
+    """Fewer decimals than declared, where that is no accident."""
+    max_decimals = _MAX_TESTED_DECIMALS if spec.decimals is None else spec.decimals - 1
+    # Floats this large show no more decimals than these.
+    max_decimals = min(
+        max_decimals, math.floor(-math.log10(100 * np.spacing(max(float(np.abs(answers).max()), 1e-300))))
+    )
+    for decimals in range(max_decimals + 1):
+        if has_decimals(answers, decimals).all():
+            chance = 10.0 ** (-(max_decimals + 1 - decimals) * len(np.unique(answers)))
+            # Shares of 100 rows have two decimals by themselves.
+            is_natural = spec.decimals is None and 10**decimals % spec.n == 0
+            return f"rounded to {decimals} decimals" if chance < _ACCIDENT_PROBABILITY and not is_natural else ""
+    return ""
+
+
+def _describe_decimals(answers: Floats, max_decimals: int) -> str:
+    fewest = next((d for d in range(max_decimals + 1) if has_decimals(answers, d).all()), None)
+    return "unrounded" if fewest is None else f"rounded to {fewest} decimals"
+
+
+def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Floats]]]:
+    """What people get wrong about a metric, as what would put the answers right."""
+    n = spec.rows_per_answer if spec.reduction == "mean" else float(spec.n)
+    half = spec.rounding
+    slips: list[tuple[str, Callable[[Floats], Floats]]] = []
+    if half:
+        slips.append((f"truncated to {spec.decimals} decimals, not rounded", lambda a: a + half))
+        slips.append((f"rounded up to {spec.decimals} decimals", lambda a: a - half))
+    if spec.name in ("accuracy", "f1", "auc"):
+        slips.append((f"like 1 minus {spec.name}", lambda a: 1 - a))
+        slips.append(("like per cent", lambda a: a / 100))
+        return slips
+    if spec.reduction == "mean":
+        slips.append(("like a sum over rows, not a mean", lambda a: a / n))
+    else:
+        slips.append(("like a mean over rows, not a sum", lambda a: a * n))
+    slips.append(("negated (larger is better there)", lambda a: -a))
+    if spec.name in ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy"):
+        slips.append(("like logarithms to base 2", lambda a: a * math.log(2)))
+        slips.append(("like logarithms to base 10", lambda a: a * math.log(10)))
+    if spec.name == "rmse":
+        slips.append(("like a mean squared error, without the root", lambda a: np.sqrt(np.maximum(a, 0))))
+    if spec.name in ("mse", "squared_euclidean"):
+        slips.append(("like the root of the mean squared error", lambda a: a**2))
+        slips.append(("like a sum over both classes (twice the square)", lambda a: a / 2))
+    return slips
+
+
+def _explains_answers(plan: QueryPlan, answers: Floats) -> bool:
+    return not plan.inner.read(answers).refuted.any()
+
+
+def explain_contradiction(
+    oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, contradiction: Contradiction
+) -> Contradiction:
+    """The contradiction with what up to three more queries say about its cause.
+
+    Args:
+        oracle: predictions → score.
+        plan: the plan whose answers contradict what was declared.
+        answers: ``[count + 1]``, the control query's last.
+        contradiction: what was found.
+    """
+    try:
+        looks = describe_pattern(answers, plan.spec) or _describe_noise(oracle, plan, answers, contradiction)
+        looks = looks or contradiction.looks or _describe_scale(oracle, plan.spec)
+    except (QuotaReachedError, InputError):
+        # Nothing more is to be had; what was found stands.
+        return contradiction
+    return replace(contradiction, looks=looks)
+
+
+def _describe_noise(
+    oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, contradiction: Contradiction
+) -> str:
+    """The same query once more: a server without noise gives the same answer, one with bounded noise nearly."""
+    spec = plan.spec
+    index = contradiction.queries[0] if contradiction.queries else plan.count
+    first_answer = float(answers[index])
+    second_answer = float(oracle(plan.queries[index] if index < plan.count else plan.control))
+    bound = noise_bound(spec, 1)
+    if abs(second_answer - first_answer) <= (2 * (bound + spec.rounding) * (1 + 1e-9) if bound else 0.0):
+        return ""
+    declared = f"only {spec.noise:g} ({spec.noise_kind})" if spec.noise else "none"
+    return (
+        f"noisy (the same query was answered {first_answer:.10g} and {second_answer:.10g}; declared noise: {declared})"
+    )
+
+
+def _describe_scale(oracle: Callable[[Array], float], spec: OracleSpec) -> str:
+    """Two opposite queries, as sure as can be: their answers add up to what clip and scale alone decide."""
+    if spec.name != "log_loss" or spec.classes != 2 or spec.class_weight is not None or spec.scored != "all":
+        return ""
+    confident = np.tile([1.0, _TINY_PROBABILITY], (spec.n, 1))
+    pair = [confident, confident[:, ::-1]] if spec.submission == "rows" else [confident[:, 1], confident[:, 0]]
+    total = sum(float(oracle(predictions)) for predictions in pair)
+    expected = _opposite_loss(spec.epsilon) * (1 if spec.reduction == "mean" else spec.n)
+    scales = _COMMON_SCALES | (
+        {"like a sum over rows, not a mean": float(spec.n)}
+        if spec.reduction == "mean"
+        else {"like a mean over rows, not a sum": 1 / spec.n}
+    )
+    for looks, scale in scales.items():
+        if _is_close(total, scale * expected, spec):
+            return looks
+    if _is_close(total, expected, spec):
+        return ""
+    mean_total = total / (1 if spec.reduction == "mean" else spec.n)
+    clip = min(_COMMON_CLIPS, key=lambda clip: abs(mean_total - _opposite_loss(clip)))
+    if _is_close(mean_total, _opposite_loss(clip), spec):
+        return f"clipped at {clip:.3g}, not at {spec.epsilon:g}"
+    return "not clipped at all" if _is_close(mean_total, _opposite_loss(0.0), spec) else ""
+
+
+def _opposite_loss(clip: float) -> float:
+    """Loss of a sure prediction for either label, added up: ln(1/c) + ln(1/(1-c))."""
+    return -math.log(max(clip, _TINY_PROBABILITY)) - math.log1p(-clip)
+
+
+def _is_close(value: float, expected: float, spec: OracleSpec) -> bool:
+    return abs(value - expected) <= 2 * (noise_bound(spec, 1) + spec.rounding) + 1e-3 * abs(expected)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulation:
+    """What an attack reads from an oracle with known labels.
+
+    Args:
+        inference: what was recovered.
+        accuracy: share of labels that are right (of a split: also that a row is not scored).
+        certain_and_wrong: labels called certain that are wrong (0, or there is a bug).
+        truth: the labels ``[n]``, -1 for rows that are not scored.
+    """
+
+    inference: LabelInference
+    accuracy: float
+    certain_and_wrong: int
+    truth: Ints
+
+    @property
+    def queries(self) -> int:
+        """How many answers were used."""
+        return self.inference.queries
+
+
+def simulate(
+    spec: OracleSpec,
+    y: object,
+    plan: QueryPlan | None = None,
+    *,
+    oracle: Callable[[Array], float] | None = None,
+    seed: int = 0,
+    scored: object = None,
+) -> Simulation:
+    """Accuracy and queries of a plan against a local oracle with the labels ``y``.
+
+    Args:
+        spec: the oracle.
+        y: labels ``[n]``.
+        plan: by default the best one that `design` finds.
+        oracle: instead of a `LocalOracle`.
+        seed: of the oracle's noise.
+        scored: bool ``[n]``, the rows of a hidden split that are scored.
+
+    Raises:
+        divulge.InputError: labels, mask or plan that do not fit the specification.
+
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> simulate(OracleSpec(n=6, noise=1e-3), [0, 1, 1, 0, 0, 1]).accuracy
+        1.0
+    """
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    truth = check_labels(y, "y", length=spec.n, classes=spec.classes)
+    checked_plan = design(spec) if plan is None else plan
+    check_plan(checked_plan, spec)
+    mask = None if scored is None else check_scored_mask(spec, scored)
+    inference = infer(LocalOracle(spec, truth, seed, scored=mask) if oracle is None else oracle, checked_plan)
+    if mask is not None:
+        truth = np.where(mask, truth, -1)
+    right = inference.labels == truth
+    return Simulation(inference, float(right.mean()), int((inference.certain & ~right).sum()), truth)
+
+
+def check_plan(plan: QueryPlan, spec: OracleSpec) -> None:
+    """Refuse a plan that was made for another oracle."""
+    check_instance(plan, "plan", QueryPlan, "what labels.design returned")
+    if plan.spec != spec:
+        raise InputError(f"plan: made for another oracle ({plan.spec}), not for {spec}")

@@ -1,22 +1,20 @@
-"""Oracles that answer on this machine: for simulation, for tests, and for trying a defence."""
+"""Oracles that answer on this machine, for simulations, tests and trying a defence."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn import metrics
+from sklearn import metrics as sklearn_metrics
 
 from divulge import errors, seeds
 from divulge.errors import InputError
-from divulge.labels import ratios
-from divulge.labels.evaluated import Evaluated, evaluate
-from divulge.labels.quota import QuotaReachedError
+from divulge.labels import metrics
+from divulge.labels.metrics import Evaluated, evaluate_metric
 from divulge.labels.spec import OracleSpec
 from divulge.validation import (
     check_array,
@@ -29,9 +27,11 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from divulge.types import Array, Bools, Ints
 
-_PATTERNS = ("edge", "uniform", "plus", "minus")
+_NOISE_PATTERNS = ("edge", "uniform", "plus", "minus")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,12 +60,12 @@ class LocalOracle:
 
     def __post_init__(self) -> None:
         check_instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
-        check_choice(self.pattern, "pattern", _PATTERNS)
+        check_choice(self.pattern, "pattern", _NOISE_PATTERNS)
         check_choice(self.arithmetic, "arithmetic", ("numpy", "exact"))
         y = check_labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
         object.__setattr__(self, "y", y)
         if self.scored is not None:
-            object.__setattr__(self, "scored", public(self.spec, self.scored))
+            object.__setattr__(self, "scored", check_scored_mask(self.spec, self.scored))
         elif self.spec.scored != "all":
             raise InputError("scored: the specification has a hidden split; say which rows are scored")
         object.__setattr__(self, "_draws", seeds.generator(self.seed, "labels", "oracle"))
@@ -81,7 +81,7 @@ class LocalOracle:
         y = self.y
         if self.scored is not None:
             checked, y = checked[self.scored], y[self.scored]
-        return score(self.spec, y, checked, self.arithmetic)
+        return compute_score(self.spec, y, checked, self.arithmetic)
 
     def _noise(self) -> float:
         spec = self.spec
@@ -97,15 +97,15 @@ class LocalOracle:
         return sign * spec.noise
 
 
-def public(spec: OracleSpec, scored: object) -> Bools:
+def check_scored_mask(spec: OracleSpec, scored: object) -> Bools:
     """The mask of scored rows, if it is what the specification says."""
-    counted = check_mask(scored, "scored", (spec.n,))
-    number = int(counted.sum())
-    if not number:
+    mask = check_mask(scored, "scored", (spec.n,))
+    n_scored = int(mask.sum())
+    if not n_scored:
         raise InputError("scored: at least one row must be scored")
-    if not isinstance(spec.scored, str) and number != spec.scored:
-        raise InputError(f"scored: the specification says {spec.scored} rows, the mask has {number}")
-    return counted
+    if not isinstance(spec.scored, str) and n_scored != spec.scored:
+        raise InputError(f"scored: the specification says {spec.scored} rows, the mask has {n_scored}")
+    return mask
 
 
 def check_predictions(spec: OracleSpec, predictions: object) -> Array:
@@ -130,7 +130,7 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
     if values.shape != shape:
         raise InputError(f"predictions: shape {shape} is needed, got {values.shape}")
     if not probabilities:
-        if spec.submission == "labels" or spec.name in ratios.OF_CLASS_NUMBERS:
+        if spec.submission == "labels" or spec.name in metrics.CLASS_NUMBER_METRICS:
             return check_labels(values.astype(np.int64), "predictions", length=spec.n, classes=spec.classes)
         return values
     if values.min() < 0 or values.max() > 1:
@@ -144,18 +144,18 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
     return values
 
 
-def score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "numpy") -> float:
+def compute_score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "numpy") -> float:
     """The metric's value for labels ``y``, in the oracle's own floats or, when "exact", rounded only once."""
     if isinstance(spec.metric, Evaluated) and spec.metric.depends_on == "labels":
-        return evaluate(spec.metric, y, predictions)
+        return evaluate_metric(spec.metric, y, predictions)
     if spec.name == "map_at_k":
-        return ratios.average_precision(y, predictions)
+        return metrics.mean_average_precision(y, predictions)
     if spec.name == "r2":
-        return ratios.r_squared(y, predictions)
-    if spec.name in _COUNTS:
-        return _COUNTS[spec.name](y, predictions)
+        return metrics.r_squared(y, predictions)
+    if spec.name in _COUNT_SCORES:
+        return _COUNT_SCORES[spec.name](y, predictions)
     if not spec.adds_up:
-        return ratios.score(spec, y, predictions)
+        return metrics.ratio_score(spec, y, predictions)
     losses = spec.loss().table(predictions)[np.arange(len(y)), y]
     rows = 1.0 if spec.reduction == "sum" else float(len(y))
     if spec.class_weight is not None:
@@ -175,8 +175,8 @@ def _accuracy(y: Ints, predictions: Array) -> float:
 
 def _f1(y: Ints, predictions: Array) -> float:
     positive = predictions >= 0.5
-    both = 2 * int((positive & (y == 1)).sum())
-    return both / (int(positive.sum()) + int(y.sum())) if both else 0.0
+    doubled_hits = 2 * int((positive & (y == 1)).sum())
+    return doubled_hits / (int(positive.sum()) + int(y.sum())) if doubled_hits else 0.0
 
 
 def _auc(y: Ints, predictions: Array) -> float:
@@ -188,7 +188,7 @@ def _auc(y: Ints, predictions: Array) -> float:
     return float((ranks[y == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(y) - ones)))
 
 
-_COUNTS: dict[str, Callable[[Any, Any], float]] = {"accuracy": _accuracy, "f1": _f1, "auc": _auc}
+_COUNT_SCORES: dict[str, Callable[[Any, Any], float]] = {"accuracy": _accuracy, "f1": _f1, "auc": _auc}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,24 +214,24 @@ class ScikitLearn:
         """The score of ``predictions``."""
         spec = self.spec
         if spec.name == "log_loss":
-            return float(metrics.log_loss(self.y, predictions, labels=list(range(spec.classes))))
+            return float(sklearn_metrics.log_loss(self.y, predictions, labels=list(range(spec.classes))))
         if spec.name == "squared_euclidean":
             positive = predictions if predictions.ndim == 1 else predictions[:, 1]
-            return float(metrics.brier_score_loss(self.y, positive))
+            return float(sklearn_metrics.brier_score_loss(self.y, positive))
         functions = {
-            "mse": metrics.mean_squared_error,
-            "rmse": metrics.root_mean_squared_error,
-            "mae": metrics.mean_absolute_error,
-            "accuracy": metrics.accuracy_score,
-            "f1": metrics.f1_score,
-            "auc": metrics.roc_auc_score,
-            "mape": metrics.mean_absolute_percentage_error,
-            "r2": metrics.r2_score,
-            "mcc": metrics.matthews_corrcoef,
-            "balanced_accuracy": metrics.balanced_accuracy_score,
+            "mse": sklearn_metrics.mean_squared_error,
+            "rmse": sklearn_metrics.root_mean_squared_error,
+            "mae": sklearn_metrics.mean_absolute_error,
+            "accuracy": sklearn_metrics.accuracy_score,
+            "f1": sklearn_metrics.f1_score,
+            "auc": sklearn_metrics.roc_auc_score,
+            "mape": sklearn_metrics.mean_absolute_percentage_error,
+            "r2": sklearn_metrics.r2_score,
+            "mcc": sklearn_metrics.matthews_corrcoef,
+            "balanced_accuracy": sklearn_metrics.balanced_accuracy_score,
             "quadratic_weighted_kappa": functools.partial(
                 # Without the classes, weights would be distances between the places of those that occur.
-                metrics.cohen_kappa_score,
+                sklearn_metrics.cohen_kappa_score,
                 weights="quadratic",
                 labels=list(range(spec.classes)),
             ),
@@ -265,3 +265,10 @@ class Ladder:
         if score < self.best - self.step:
             self.best = round(score / self.step) * self.step
         return self.best
+
+
+"""What an oracle raises when it answers no more."""
+
+
+class QuotaReachedError(Exception):
+    """The oracle answers no more queries for now; what was answered is kept."""

@@ -1,9 +1,9 @@
-"""Labels through a metric that can only be evaluated: every labelling is tried, and each question halves what is left.
+"""Search among all labellings through a metric that can only be evaluated; each query halves what is left.
 
-An endpoint that computes ``metric(y, predictions)`` for hidden labels y can be imitated for any labels at all. Of a
-few random submissions the one is asked whose answers, worked out for the labellings that are still possible, differ
-most; the labellings that its answer rules out are dropped. Whatever all the others share is proven, if the endpoint
-computes the declared function, always answers alike, and rounds as declared.
+An endpoint that computes ``metric(y, predictions)`` for hidden labels y can be imitated for any labels at all. Of a few
+random submissions the search asks the one whose answers differ most among the labellings that are still possible, and
+drops the labellings that its answer rules out. Whatever all the others share is proven, if the endpoint computes the
+declared function, always answers alike, and rounds as declared.
 """
 
 from __future__ import annotations
@@ -18,23 +18,21 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels.certificate import Certificate
-from divulge.labels.evaluated import Evaluated, draw_submission
-from divulge.labels.plans import QueryPlan
-from divulge.labels.reading import Reading
+from divulge.labels.metrics import Evaluated, draw_submission
+from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
-MOST_LABELLINGS = 4096
-_DRAWS = 8  # submissions of which one is asked
-_JUDGED_ON = 100  # labellings on which they are compared
-_FRUITLESS = 4  # rounds of draws after which no submission is taken to tell the rest apart
-_SLACK = 1e-12  # what another order of additions may change, relative to the answer
+MAX_LABELLINGS = 4096
+_N_DRAWS = 8  # submissions of which one is asked
+_N_COMPARED = 100  # labellings on which they are compared
+_MAX_ATTEMPTS = 4  # rounds of draws after which no submission is taken to tell the rest apart
+_RELATIVE_ERROR = 1e-12  # what another order of additions may change, relative to the answer
 
 
-def plan(spec: OracleSpec) -> QueryPlan:
+def plan_search(spec: OracleSpec) -> QueryPlan:
     """The search among all labellings.
 
     Raises:
@@ -44,14 +42,14 @@ def plan(spec: OracleSpec) -> QueryPlan:
     assert isinstance(metric, Evaluated), "only what can be evaluated is searched"
     if spec.noise_kind != "bounded" or spec.scored != "all":
         raise InputError(f"metric: {metric.name} is attacked under bounded noise and without a split only")
-    if spec.n * math.log(spec.classes) > math.log(MOST_LABELLINGS) + 1e-9:
+    if spec.n * math.log(spec.classes) > math.log(MAX_LABELLINGS) + 1e-9:
         raise InputError(
             f"metric: {metric.name} is known by evaluation alone, and {spec.n} rows of {spec.classes} classes have "
-            f"more labellings than can be tried ({MOST_LABELLINGS}); no code is known for such a metric. If it depends "
+            f"more labellings than can be tried ({MAX_LABELLINGS}); no code is known for such a metric. If it depends "
             "on counts alone, say labels.Evaluated(…, depends_on='counts'); a mean over rows is a labels.Linear"
         )
-    why = "each question depends on the answers before it; what is proven follows from the answers"
-    certificate = Certificate(False, 0.0, 2 * spec.tolerance, "exact search among all labellings", why)
+    reason = "each question depends on the answers before it; what is proven follows from the answers"
+    certificate = Certificate(False, 0.0, 2 * spec.tolerance, "exact search among all labellings", reason)
     return QueryPlan(spec, "search", SearchPlan(spec, metric), certificate)
 
 
@@ -61,8 +59,8 @@ class SearchPlan:
 
     spec: OracleSpec
     metric: Evaluated
-    _asked: dict[tuple[float, ...], Array | None] = field(default_factory=dict, repr=False)
-    _kept: dict[tuple[float, ...], Ints] = field(default_factory=dict, repr=False)
+    _queries: dict[tuple[float, ...], Array | None] = field(default_factory=dict, repr=False)
+    _possible: dict[tuple[float, ...], Ints] = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
@@ -76,82 +74,91 @@ class SearchPlan:
                 f"query: question {index} of a search depends on the answers before it; ask them one at a time"
             )
         question = self.query_after(0, np.full(self.count, np.nan))
-        return draw_submission(self.spec, self._draws(0, 0)) if question is None else question
+        return draw_submission(self.spec, self._generator(0, 0)) if question is None else question
 
     def query_after(self, index: int, answers: Floats) -> Array | None:
         """The question that follows these answers; None when nothing is left to ask."""
         key = tuple(answers[:index].tolist())
-        if key not in self._asked:
-            alive = self._alive(answers[:index], 1)
-            self._asked[key] = self._choose(alive, index) if len(alive) > 1 else None
-        return self._asked[key]
+        if key not in self._queries:
+            alive = self._possible_labellings(answers[:index], 1)
+            self._queries[key] = self._choose_query(alive, index) if len(alive) > 1 else None
+        return self._queries[key]
 
     def read(self, answers: Floats) -> Reading:
         """What all labellings that explain the answers share."""
         first_gap = np.flatnonzero(np.isnan(answers))
-        given = answers[: first_gap[0]] if len(first_gap) else answers
-        quiet, loud = self._alive(given, 1), self._alive(given, 2)
-        labels = (quiet if len(quiet) else _labellings(self.spec.n, self.spec.classes))[0]
+        received = answers[: first_gap[0]] if len(first_gap) else answers
+        possible, possible_at_double_noise = (
+            self._possible_labellings(received, 1),
+            self._possible_labellings(received, 2),
+        )
+        labels = (possible if len(possible) else _all_labellings(self.spec.n, self.spec.classes))[0]
         residual = np.full(self.count, np.nan)
-        for index in range(len(given)):
-            question = self.query_after(index, given)
+        for index in range(len(received)):
+            question = self.query_after(index, received)
             if question is not None:
-                residual[index] = abs(self.metric(labels, question) - given[index])
-        refuted = ~np.isnan(answers) & (len(quiet) == 0)
-        return Reading(labels, _shared(loud, labels), _shared(quiet, labels), residual, refuted)
+                residual[index] = abs(self.metric(labels, question) - received[index])
+        refuted = ~np.isnan(answers) & (len(possible) == 0)
+        return Reading(
+            labels,
+            _shared_labels(possible_at_double_noise, labels),
+            _shared_labels(possible, labels),
+            residual,
+            refuted,
+        )
 
-    def _alive(self, answers: Floats, times: int) -> Ints:
+    def _possible_labellings(self, answers: Floats, times: int) -> Ints:
         """Labellings that explain the answers at so many times the declared noise, ``[m, n]``."""
         if not len(answers):
-            return _labellings(self.spec.n, self.spec.classes)
+            return _all_labellings(self.spec.n, self.spec.classes)
         key = (times, *answers.tolist())
-        if key not in self._kept:
-            alive, last = self._alive(answers[:-1], times), float(answers[-1])
+        if key not in self._possible:
+            alive, last_answer = self._possible_labellings(answers[:-1], times), float(answers[-1])
             question = self.query_after(len(answers) - 1, answers)
             if question is not None:
-                allowed = self.spec.rounding + times * self.spec.noise + _SLACK * max(1.0, abs(last))
-                alive = alive[np.abs(self._values(alive, question) - last) <= allowed]
-            self._kept[key] = alive
-        return self._kept[key]
+                allowed = self.spec.rounding + times * self.spec.noise + _RELATIVE_ERROR * max(1.0, abs(last_answer))
+                alive = alive[np.abs(self._values(alive, question) - last_answer) <= allowed]
+            self._possible[key] = alive
+        return self._possible[key]
 
     def _values(self, labellings: Ints, question: Array) -> Floats:
         return self.metric.values((y, question) for y in labellings)
 
-    def _choose(self, alive: Ints, index: int) -> Array | None:
+    def _choose_query(self, alive: Ints, index: int) -> Array | None:
         """The drawn submission whose answers leave the fewest labellings on average."""
-        judged = alive
-        if len(alive) > _JUDGED_ON:
-            judged = alive[self._draws(index, -1).permutation(len(alive))[:_JUDGED_ON]]
-        for attempt in range(_FRUITLESS):
-            rng = self._draws(index, attempt)
-            drawn = [draw_submission(self.spec, rng) for _ in range(_DRAWS)]
-            left = [self._left(judged, question) for question in drawn]
-            best = int(np.argmin(left))
-            if left[best] < len(judged):
-                return drawn[best]
+        compared = alive
+        if len(alive) > _N_COMPARED:
+            compared = alive[self._generator(index, -1).permutation(len(alive))[:_N_COMPARED]]
+        for attempt in range(_MAX_ATTEMPTS):
+            rng = self._generator(index, attempt)
+            submissions = [draw_submission(self.spec, rng) for _ in range(_N_DRAWS)]
+            remaining = [self._mean_remaining(compared, question) for question in submissions]
+            best = int(np.argmin(remaining))
+            if remaining[best] < len(compared):
+                return submissions[best]
         return None
 
-    def _left(self, judged: Ints, question: Array) -> float:
+    def _mean_remaining(self, compared: Ints, question: Array) -> float:
         """Mean number of labellings whose answer lies within reach of that of one of them."""
-        values = self._values(judged, question)
+        values = self._values(compared, question)
         values = np.sort(values[~np.isnan(values)])
-        reach = 2 * self.spec.tolerance + _SLACK * max(1.0, float(np.abs(values).max(initial=0.0)))
-        near = np.searchsorted(values, values + reach, "right") - np.searchsorted(values, values - reach, "left")
+        reach = 2 * self.spec.tolerance + _RELATIVE_ERROR * max(1.0, float(np.abs(values).max(initial=0.0)))
+        n_close = np.searchsorted(values, values + reach, "right") - np.searchsorted(values, values - reach, "left")
         # An answer rules out the labellings for which the score is not defined; a question with fewer of them is safer.
-        undefined = len(judged) - len(values)
-        return float(near.sum() / len(judged)) + undefined
+        undefined = len(compared) - len(values)
+        return float(n_close.sum() / len(compared)) + undefined
 
-    def _draws(self, index: int, attempt: int) -> np.random.Generator:
+    def _generator(self, index: int, attempt: int) -> np.random.Generator:
         return seeds.generator(0, "labels", "search", index, attempt + 1)
 
 
 @functools.lru_cache(maxsize=4)
-def _labellings(n: int, classes: int) -> Ints:
+def _all_labellings(n: int, classes: int) -> Ints:
     every = np.array(list(itertools.product(range(classes), repeat=n)), dtype=np.int64)
     every.flags.writeable = False
     return every
 
 
-def _shared(alive: Ints, labels: Ints) -> np.ndarray:
+def _shared_labels(alive: Ints, labels: Ints) -> np.ndarray:
     """Rows for which all labellings say what ``labels`` says; none when there is no labelling."""
     return (alive == labels).all(axis=0) if len(alive) else np.zeros(len(labels), dtype=bool)

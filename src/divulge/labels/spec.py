@@ -1,31 +1,37 @@
-"""What is known of a scoring endpoint before the first query."""
+"""Specification of a scoring endpoint before the first query, and bounds on the noise it declares."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from scipy import stats
 
 from divulge.errors import InputError
-from divulge.labels import losses
-from divulge.labels.evaluated import Evaluated, KnownRange
-from divulge.labels.loss import Loss
-from divulge.labels.losses import Linear, Metric
+from divulge.labels import metrics
+from divulge.labels.metrics import Evaluated, KnownRange, Linear, Loss, Metric
 from divulge.validation import as_list, check_choice, check_integer, check_number
 
-COUNTS = ("accuracy", "f1", "auc")
-RATIOS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k")
-NAMES = (
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from divulge.types import Floats
+
+COUNT_METRICS = ("accuracy", "f1", "auc")
+RATIO_METRICS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k")
+METRIC_NAMES = (
     "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito", "squared_euclidean",
-    "norm_like", "mahalanobis", "mse", "rmse", "mae", "mape", *COUNTS, *RATIOS,
+    "norm_like", "mahalanobis", "mse", "rmse", "mae", "mape", *COUNT_METRICS, *RATIO_METRICS,
 )  # fmt: skip
-_MOST = 10**9  # rows, and classes
-_ON_PROBABILITIES = ("log_loss", "squared_euclidean")
+_MAX_SIZE = 10**9  # rows, and classes
+_PROBABILITY_METRICS = ("log_loss", "squared_euclidean")
 
 NoiseKind: TypeAlias = Literal["bounded", "gaussian", "laplace"]
+
+FALSE_ALARM_RATE = 1e-6  # chance of each of these tests to refute an oracle that is what was declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +86,8 @@ class OracleSpec:
     scored: int | str = "all"
 
     def __post_init__(self) -> None:
-        check_integer(self.n, "n", least=1, most=_MOST)
-        check_integer(self.classes, "classes", least=2, most=_MOST)
+        check_integer(self.n, "n", least=1, most=_MAX_SIZE)
+        check_integer(self.classes, "classes", least=2, most=_MAX_SIZE)
         self._check_metric()
         if self.decimals is not None:
             check_integer(self.decimals, "decimals", least=0, most=300)
@@ -108,7 +114,7 @@ class OracleSpec:
                 raise InputError(f"classes: a metric that depends on counts has 2, got {self.classes}")
             object.__setattr__(self, "submission", "labels")
         if not isinstance(self.metric, Metric | Linear | Evaluated | KnownRange):
-            check_choice(self.metric, "metric", NAMES)
+            check_choice(self.metric, "metric", METRIC_NAMES)
             if self.metric in ("norm_like", "mahalanobis"):
                 raise InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
 
@@ -128,14 +134,14 @@ class OracleSpec:
             raise InputError(f"reduction: {self.name} is no sum over rows; use 'mean'")
         if self.adds_up:
             self.loss()
-        elif self.classes != 2 and self.name in (*COUNTS, "balanced_accuracy", "mcc", "r2"):
+        elif self.classes != 2 and self.name in (*COUNT_METRICS, "balanced_accuracy", "mcc", "r2"):
             raise InputError(f"classes: {self.name} is defined for 2 classes here, got {self.classes}")
 
     def _check_weights(self) -> None:
         if self.class_weight is None:
             return
-        given = as_list(self.class_weight, "class_weight")
-        weights = tuple(check_number(weight, "class_weight", above=0.0) for weight in given)
+        values = as_list(self.class_weight, "class_weight")
+        weights = tuple(check_number(weight, "class_weight", above=0.0) for weight in values)
         if len(weights) != self.classes:
             raise InputError(f"class_weight: {self.classes} positive weights are needed, got {len(weights)}")
         if self.name != "log_loss" or self.classes != 2 or self.reduction != "mean":
@@ -150,7 +156,7 @@ class OracleSpec:
     @property
     def adds_up(self) -> bool:
         """The metric is a mean, or a sum, of a loss of every row (or the root of that)."""
-        return self.name not in (*COUNTS, *RATIOS) and not isinstance(self.metric, Evaluated | KnownRange)
+        return self.name not in (*COUNT_METRICS, *RATIO_METRICS) and not isinstance(self.metric, Evaluated | KnownRange)
 
     @property
     def epsilon(self) -> float:
@@ -186,8 +192,8 @@ class OracleSpec:
     @property
     def sigma(self) -> float:
         """Standard deviation of the stochastic noise of an answer (rounding included as uniform)."""
-        own = {"bounded": 0.0, "gaussian": self.noise, "laplace": math.sqrt(2) * self.noise}[self.noise_kind]
-        return math.hypot(own, 2 * self.rounding / math.sqrt(12)) if own else 0.0
+        deviation = {"bounded": 0.0, "gaussian": self.noise, "laplace": math.sqrt(2) * self.noise}[self.noise_kind]
+        return math.hypot(deviation, 2 * self.rounding / math.sqrt(12)) if deviation else 0.0
 
     def loss(self) -> Loss:
         """The per-row loss.
@@ -198,11 +204,50 @@ class OracleSpec:
         if not self.adds_up:
             raise InputError(f"metric: {self.name} is not a sum of per-row losses")
         assert isinstance(self.metric, str | Metric | Linear), "as adds_up says"
-        loss = losses.of(
+        loss = metrics.row_loss(
             self.metric,
             self.classes,
             clip=self.epsilon,
             dtype=self.float_dtype,
-            submission=self.submission if self.name in _ON_PROBABILITIES else "rows",
+            submission=self.submission if self.name in _PROBABILITY_METRICS else "rows",
         )
-        return loss if self.class_weight is None else losses.weighted(loss, self.class_weight)
+        return loss if self.class_weight is None else metrics.weight_classes(loss, self.class_weight)
+
+
+def noise_bound(spec: OracleSpec, count: int) -> float:
+    """What the noise of none of ``count`` answers exceeds: the declared bound, or but for one case in a million.
+
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> noise_bound(OracleSpec(n=9, noise=0.1), 5)
+        0.1
+        >>> round(noise_bound(OracleSpec(n=9, noise=0.1, noise_kind="gaussian"), 1), 3)
+        0.489
+    """
+    if spec.noise_kind == "gaussian":
+        return -spec.noise * NormalDist().inv_cdf(FALSE_ALARM_RATE / (2 * count))
+    if spec.noise_kind == "laplace":
+        return -spec.noise * math.log(FALSE_ALARM_RATE / count)
+    return spec.noise
+
+
+def exceeds_noise(spec: OracleSpec, ratios: Floats) -> bool:
+    """The answers lie further from what labels could give than noise of this kind brings about.
+
+    Args:
+        spec: the oracle; stochastic noise.
+        ratios: how far each answer lies away, at least, in standard deviations ``[q]``. The distance to the
+            nearest possible answer is never larger than the noise itself, so its sum follows a known law at most:
+            χ² for the squares of Gaussian noise, gamma for Laplace noise.
+
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> spec = OracleSpec(n=9, noise=0.1, noise_kind="gaussian")
+        >>> exceeds_noise(spec, np.full(8, 1.0)), exceeds_noise(spec, np.full(8, 3.0))
+        (False, True)
+    """
+    if not len(ratios):
+        return False
+    if spec.noise_kind == "gaussian":
+        return float(ratios @ ratios) > float(stats.chi2.isf(FALSE_ALARM_RATE, len(ratios)))
+    return math.sqrt(2) * float(np.abs(ratios).sum()) > float(stats.gamma.isf(FALSE_ALARM_RATE, len(ratios)))

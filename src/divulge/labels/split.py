@@ -20,21 +20,19 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import alphabet, codes, floats, losses
-from divulge.labels.certificate import Certificate
-from divulge.labels.plans import QueryPlan
-from divulge.labels.reading import Reading
+from divulge.labels import codes, float_errors, metrics
+from divulge.labels.plans import Certificate, QueryPlan, Reading
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
-    from divulge.labels.loss import Loss
+    from divulge.labels.metrics import Loss
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
-METHODS = ("auto", "weighing", "positional")
-_CHECKS = 3
-_MOST_CANDIDATES = 64
+SPLIT_METHODS = ("auto", "weighing", "positional")
+_N_RANDOM_CHECKS = 3
+_MAX_CANDIDATES = 64
 _DIGITS = np.arange(2)
 
 
@@ -84,14 +82,14 @@ class SplitPlan:
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
-        pair, turned = divmod(index, 2)
+        pair, is_reversed = divmod(index, 2)
         if pair < self.code.count:
             weights = np.zeros(self.spec.n, dtype=np.int64)
-            first, some = self.code.weights(pair)
-            weights[first : first + len(some)] = some
+            first_row, code_weights = self.code.weights(pair)
+            weights[first_row : first_row + len(code_weights)] = code_weights
         else:
             weights = self.code.bound * self._signs(pair - self.code.count)
-        return self.rows[np.searchsorted(self.weights, -weights if turned else weights)]
+        return self.rows[np.searchsorted(self.weights, -weights if is_reversed else weights)]
 
     def _signs(self, index: int) -> Ints:
         return seeds.generator(index, "labels", "split").choice(np.array([-1, 1]), self.spec.n)
@@ -103,57 +101,62 @@ class SplitPlan:
         places = np.spacing(np.abs(answers))
         rounding = np.where(places / 2 <= self.spec.rounding, self.spec.rounding + places, 0.0)
         fixed = np.where(np.isnan(answers), 0.0, rounding).reshape(-1, 2).sum(axis=1)
-        quiet = self._possible(differences, fixed + 2 * self.spec.noise)
-        loud = self._possible(differences, fixed + 4 * self.spec.noise)
-        best = min(quiet or loud or [self._read(self._most(), differences, fixed)], key=_worst)
+        possible = self._possible_readings(differences, fixed + 2 * self.spec.noise)
+        possible_at_double_noise = self._possible_readings(differences, fixed + 4 * self.spec.noise)
+        best = min(
+            possible or possible_at_double_noise or [self._read_candidate(self._max_scored(), differences, fixed)],
+            key=_largest_residual,
+        )
         labels = np.where(best.digits == 0, -1, (best.digits + 1) // 2)
         residual = np.repeat(best.residual / 2, 2)
         # Not one number of scored rows, with any labels, gives these answers.
-        refuted = ~np.isnan(residual) & (quiet == [])
-        return Reading(labels, _agreed(loud, best), _agreed(quiet, best), residual, refuted)
+        refuted = ~np.isnan(residual) & (possible == [])
+        return Reading(
+            labels, _agreed_rows(possible_at_double_noise, best), _agreed_rows(possible, best), residual, refuted
+        )
 
-    def _most(self) -> int:
+    def _max_scored(self) -> int:
         return self.spec.n if isinstance(self.spec.scored, str) else self.spec.scored
 
-    def _possible(self, differences: Array, allowed: Floats) -> list[Candidate] | None:
+    def _possible_readings(self, differences: Array, allowed: Floats) -> list[Candidate] | None:
         """Readings for every number of scored rows that this much noise admits; None when they are too many."""
-        known = not isinstance(self.spec.scored, str) or self.spec.reduction == "sum"
-        numbers = np.array([self._most()]) if known else np.arange(1, self.spec.n + 1)
+        is_known = not isinstance(self.spec.scored, str) or self.spec.reduction == "sum"
+        scored_numbers = np.array([self._max_scored()]) if is_known else np.arange(1, self.spec.n + 1)
         for pair in np.flatnonzero(~np.isnan(differences[: self.code.count])):
-            scale = self._scale(numbers)
+            scale = self._scale(scored_numbers)
             steps = differences[pair] * scale / np.longdouble(self.unit)
-            away = np.abs(steps - np.rint(steps)).astype(float) * self.unit
-            numbers = numbers[away <= allowed[pair] * scale + self.error[pair]]
-        if len(numbers) > _MOST_CANDIDATES:
+            distance = np.abs(steps - np.rint(steps)).astype(float) * self.unit
+            scored_numbers = scored_numbers[distance <= allowed[pair] * scale + self.error[pair]]
+        if len(scored_numbers) > _MAX_CANDIDATES:
             return None
-        candidates = [self._read(int(number), differences, allowed) for number in numbers]
-        return [one for one in candidates if one.consistent]
+        candidates = [self._read_candidate(int(number), differences, allowed) for number in scored_numbers]
+        return [candidate for candidate in candidates if candidate.consistent]
 
     def _scale(self, scored: Ints | int) -> Floats | float:
         return np.asarray(scored, dtype=float) if self.spec.reduction == "mean" else np.ones(np.shape(scored))
 
-    def _read(self, scored: int, differences: Array, allowed: Floats) -> Candidate:
+    def _read_candidate(self, scored: int, differences: Array, allowed: Floats) -> Candidate:
         code, scale = self.code, float(self._scale(scored))
         missing = np.isnan(differences)
         steps = np.where(missing, 0.0, differences)[: code.count] * scale / np.longdouble(self.unit)
-        whole = np.rint(np.clip(steps, -(2.0**61), 2.0**61))
-        away = np.abs(steps - whole).astype(float) * self.unit
+        nearest = np.rint(np.clip(steps, -(2.0**61), 2.0**61))
+        distance = np.abs(steps - nearest).astype(float) * self.unit
         noise = allowed[: code.count] * scale + self.error[: code.count]
-        unread = code.rows_of(missing[: code.count] | (self.unit - away <= noise))
+        unread = code.rows_in_flagged_blocks(missing[: code.count] | (self.unit - distance <= noise))
         # Digits count from 0: every row's weight is added once.
-        own = code.totals(self.weights, self.weights)
-        decoded, sound = code.decode(whole.astype(np.int64) + own)
+        weight_totals = code.totals(self.weights, self.weights)
+        decoded, sound = code.decode(nearest.astype(np.int64) + weight_totals)
         digits = decoded - 1
-        least = int(np.abs(digits[~unread]).sum())
-        fits = bool((sound | unread).all()) and bool((away <= noise)[~missing[: code.count]].all())
+        n_read = int(np.abs(digits[~unread]).sum())
+        is_consistent = bool((sound | unread).all()) and bool((distance <= noise)[~missing[: code.count]].all())
         if self.spec.reduction == "mean":
-            fits = fits and least <= scored <= least + int(unread.sum())
+            is_consistent = is_consistent and n_read <= scored <= n_read + int(unread.sum())
         if not unread.any():
-            fits = fits and self._agrees(digits, scale, differences, allowed)
-        residual = np.concatenate([away / scale, np.zeros(len(self.error) - code.count)])
-        return Candidate(scored, digits, unread, fits, np.where(missing, np.nan, residual))
+            is_consistent = is_consistent and self._passes_checks(digits, scale, differences, allowed)
+        residual = np.concatenate([distance / scale, np.zeros(len(self.error) - code.count)])
+        return Candidate(scored, digits, unread, is_consistent, np.where(missing, np.nan, residual))
 
-    def _agrees(self, digits: Ints, scale: float, differences: Array, allowed: Floats) -> bool:
+    def _passes_checks(self, digits: Ints, scale: float, differences: Array, allowed: Floats) -> bool:
         """The pairs of random signs say what these digits imply."""
         for pair in range(self.code.count, len(self.error)):
             implied = self.unit * self.code.bound * int(self._signs(pair - self.code.count) @ digits)
@@ -163,33 +166,38 @@ class SplitPlan:
         return True
 
 
-def _worst(candidate: Candidate) -> float:
+def _largest_residual(candidate: Candidate) -> float:
     return float(np.nanmax(candidate.residual, initial=0.0))
 
 
-def _agreed(candidates: list[Candidate] | None, best: Candidate) -> Bools:
+def _agreed_rows(candidates: list[Candidate] | None, best: Candidate) -> Bools:
     """Rows that every candidate reads, and all alike."""
     agreed = np.full(len(best.digits), bool(candidates))
-    for one in candidates or ():
-        agreed &= ~one.unread & (one.digits == best.digits)
+    for candidate in candidates or ():
+        agreed &= ~candidate.unread & (candidate.digits == best.digits)
     return agreed
 
 
-def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
+def plan_split(spec: OracleSpec, method: str, *, guard: bool, max_bits: int) -> QueryPlan:
     """The pairs that read every row.
 
     Raises:
         divulge.InputError: more than two classes, stochastic noise, class weights, a metric that is no sum over rows
             or does not treat both labels alike, or nothing leaks at this precision.
     """
-    check_choice(method, "method (for a split)", METHODS)
+    check_choice(method, "method (for a split)", SPLIT_METHODS)
     if spec.classes != 2 or spec.noise_kind != "bounded" or spec.class_weight is not None:
         raise InputError("scored: a split is read for 2 unweighted classes under bounded noise only")
     if spec.name in ("f1", "auc", "rmse"):
         raise InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
-    loss = _accuracy() if spec.name == "accuracy" else spec.loss()
-    sizes = [0] if method == "positional" else [0, most]
-    plans = [one for span in _spans(spec, loss) for size in sizes if (one := _pairs(spec, loss, span, size, guard))]
+    loss = _accuracy_loss() if spec.name == "accuracy" else spec.loss()
+    sizes = [0] if method == "positional" else [0, max_bits]
+    plans = [
+        pairs
+        for span in _candidate_spans(spec, loss)
+        for size in sizes
+        if (pairs := _shortest_pairs(spec, loss, span, size, guard))
+    ]
     if not plans:
         threshold = min(loss.two_sided, 1e300) / (4 * spec.rows_per_answer)
         raise InputError(
@@ -197,64 +205,64 @@ def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
             f"±{spec.tolerance:.3g} hides single rows; it leaks once the error is below {threshold:.3g} "
             "(if the metric treats both labels alike)"
         )
-    best = min(plans, key=lambda one: one.count)
-    return QueryPlan(spec, "split", best, _certificate(best))
+    best = min(plans, key=lambda pairs: pairs.count)
+    return QueryPlan(spec, "split", best, _certify_pairs(best))
 
 
-def _spans(spec: OracleSpec, loss: Loss) -> list[float]:
+def _candidate_spans(spec: OracleSpec, loss: Loss) -> list[float]:
     if math.isfinite(loss.span):
-        span = min(loss.reach(_DIGITS), loss.two_sided)
+        span = min(loss.largest_gap(_DIGITS), loss.two_sided)
         # One column is coarse near 1, where a less confident prediction is closer to what it should be.
         one_column = spec.submission == "positive" and spec.name == "log_loss"
         return [part * span for part in ((1.0, 0.9, 0.8, 0.65, 0.5) if one_column else (1.0,))]
     # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
-    largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.rests else 2)
-    most = min(largest, 90 if spec.float_dtype == "float64" else 50)
-    return [2.0**exponent for exponent in range(0, max(math.ceil(most), 1), 2)]
+    largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.has_bounded_base else 2)
+    max_exponent = min(largest, 90 if spec.float_dtype == "float64" else 50)
+    return [2.0**exponent for exponent in range(0, max(math.ceil(max_exponent), 1), 2)]
 
 
-def _pairs(spec: OracleSpec, loss: Loss, span: float, most: int, guard: bool) -> SplitPlan | None:
+def _shortest_pairs(spec: OracleSpec, loss: Loss, span: float, max_bits: int, guard: bool) -> SplitPlan | None:
     """The shortest code whose steps outweigh the noise of a difference and eight times the float error."""
     scale = spec.rows_per_answer
     noise = scale * (4 * spec.rounding + (6 if guard else 4) * spec.noise)
-    least = noise * (1 + 1e-9) + 8 * floats.roundoff(spec.float_dtype) * spec.n
+    smallest_unit = noise * (1 + 1e-9) + 8 * float_errors.unit_roundoff(spec.float_dtype) * spec.n
     for _ in range(40):
-        bound = int(min(span / least, 2.0**50))
+        bound = int(min(span / smallest_unit, 2.0**50))
         if bound < 1:
             return None
         # A count cannot be weighted: only single steps are there.
-        bound = 1 if spec.name == "accuracy" else codes.relaxed(spec.n, 3, bound, dense=False, most=most)
-        assembled = _assemble(spec, loss, bound, span / bound, most)
-        needed = (noise + 8 * float(assembled.error[: assembled.code.count].max())) * (1 + 1e-9)
-        if assembled.unit >= needed:
-            return assembled
-        least = max(needed, least * (1 + 1e-6))
+        bound = 1 if spec.name == "accuracy" else codes.relax_bound(spec.n, 3, bound, dense=False, max_bits=max_bits)
+        pairs = _assemble_pairs(spec, loss, bound, span / bound, max_bits)
+        required_unit = (noise + 8 * float(pairs.error[: pairs.code.count].max())) * (1 + 1e-9)
+        if pairs.unit >= required_unit:
+            return pairs
+        smallest_unit = max(required_unit, smallest_unit * (1 + 1e-6))
     return None
 
 
-def _assemble(spec: OracleSpec, loss: Loss, bound: int, unit: float, most: int) -> SplitPlan:
-    code = codes.build(spec.n, 3, bound, dense=False, most=most)
-    own = np.append(code.alphabet(), bound)
-    weights = np.unique(np.concatenate([own, -own]))
+def _assemble_pairs(spec: OracleSpec, loss: Loss, bound: int, unit: float, max_bits: int) -> SplitPlan:
+    code = codes.build_code(spec.n, 3, bound, dense=False, max_bits=max_bits)
+    code_weights = np.append(code.alphabet(), bound)
+    weights = np.unique(np.concatenate([code_weights, -code_weights]))
     rows = loss.predict(unit * weights, _DIGITS)
     table = loss.table(rows)
     # Opposite weights stand at opposite ends; the float error of the losses themselves counts as well.
-    turned = table[::-1]
+    reversed_table = table[::-1]
     implied = unit * np.multiply.outer(weights, np.array([-1.0, 1.0]))
-    off = np.abs(table - turned - implied).max(axis=1)
-    size = np.abs(np.concatenate([table, turned], axis=1)).max(axis=1)
-    off = np.where(weights == 0, 0.0, off + 8 * alphabet.ulps(size, spec.float_dtype))
-    high, drift = code.totals(weights, size), code.totals(weights, off)
-    extra = 0 if not isinstance(spec.scored, str) or spec.reduction == "sum" else _CHECKS
-    high = np.append(high, np.full(extra, spec.n * size[-1]))
-    drift = np.append(drift, np.full(extra, spec.n * off[-1]))
-    error = 2 * floats.summation(spec.n, high, spec.summation, spec.float_dtype) + drift
+    deviation = np.abs(table - reversed_table - implied).max(axis=1)
+    size = np.abs(np.concatenate([table, reversed_table], axis=1)).max(axis=1)
+    deviation = np.where(weights == 0, 0.0, deviation + 8 * codes.ulps(size, spec.float_dtype))
+    high, drift = code.totals(weights, size), code.totals(weights, deviation)
+    n_checks = 0 if not isinstance(spec.scored, str) or spec.reduction == "sum" else _N_RANDOM_CHECKS
+    high = np.append(high, np.full(n_checks, spec.n * size[-1]))
+    drift = np.append(drift, np.full(n_checks, spec.n * deviation[-1]))
+    error = 2 * float_errors.summation_error(spec.n, high, spec.summation, spec.float_dtype) + drift
     return SplitPlan(spec, code, weights, rows, unit, error)
 
 
-def _accuracy() -> Loss:
+def _accuracy_loss() -> Loss:
     """Accuracy as if it were a loss: a row of weight 1 is predicted 1, of weight -1 (or none) 0."""
-    return losses.Loss(
+    return metrics.Loss(
         1.0,
         lambda gaps, _: (gaps > 0).astype(float),
         lambda p: np.stack([p < 0.5, p >= 0.5], axis=1).astype(float),
@@ -262,13 +270,13 @@ def _accuracy() -> Loss:
     )
 
 
-def _certificate(pairs: SplitPlan) -> Certificate:
+def _certify_pairs(pairs: SplitPlan) -> Certificate:
     spec = pairs.spec
     scale = spec.rows_per_answer
     separation = (pairs.unit - 2 * float(pairs.error[: pairs.code.count].max())) / scale
-    needed = 4 * spec.tolerance
+    required = 4 * spec.tolerance
     method = "integer code on differences of pairs"
     if isinstance(spec.scored, str) and spec.reduction == "mean":
-        why = "the number of scored rows is not known in advance; the result says what follows from the answers"
-        return Certificate(False, separation, needed, method, why)
-    return Certificate(separation > needed, separation, needed, method)
+        reason = "the number of scored rows is not known in advance; the result says what follows from the answers"
+        return Certificate(False, separation, required, method, reason)
+    return Certificate(separation > required, separation, required, method)

@@ -1,10 +1,10 @@
-"""Noise without a bound: integer codes while their steps outweigh it, signs of a Hadamard matrix beyond.
+"""Plans for noise without a bound: bounded equivalents for integer codes, and signs of a Hadamard matrix.
 
-Beyond the reach of integer codes every query sets every row to full confidence in one label or the other, with
-the signs of some rows of a Paley Hadamard matrix: the most energy a label can have in an answer. The labels come
-back by orthogonal approximate message passing (the rows are orthogonal, so its linear step is a transpose),
-and a last polish flips single labels while the fit improves. No decoder can do better per label than one who
-knows all others, which is right with probability ``Φ(√Q·R/(2nσ))``.
+Beyond the reach of integer codes every query sets every row to full confidence in one label or the other, with the
+signs of some rows of a Paley Hadamard matrix: the most energy a label can have in an answer. The labels come back by
+orthogonal approximate message passing (the rows are orthogonal, so its linear step is a transpose), and a last polish
+flips single labels while the fit improves. No decoder can do better per label than one who knows all others, which is
+right with probability ``Φ(√Q·R/(2nσ))``.
 """
 
 from __future__ import annotations
@@ -15,38 +15,37 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import floats
-from divulge.labels.certificate import Certificate
-from divulge.labels.noise import largest_norm, least_norm
-from divulge.labels.plans import QueryPlan
-from divulge.labels.reading import Reading
+from divulge.labels import float_errors
+from divulge.labels.plans import Certificate, QueryPlan, Reading
+from divulge.labels.spec import FALSE_ALARM_RATE
 from divulge.validation import check_integer
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
-_STEP = 9.0  # one integer step in standard deviations: seven of them failed once in three runs
-_STEPS = 300
-_LEAST_RATIO = 0.5  # message passing needs half as many queries as binary labels, and some more when they are few
+_STEP_DEVIATIONS = 9.0  # one integer step in standard deviations: seven of them failed once in three runs
+_MAX_ITERATIONS = 300
+_MIN_QUERY_RATIO = 0.5  # message passing needs half as many queries as binary labels, and some more when they are few
 
 
-def bounded(spec: OracleSpec) -> OracleSpec:
+def bounded_equivalent(spec: OracleSpec) -> OracleSpec:
     """The oracle with bounded noise whose plans serve this one: half a step is its bound.
 
     Examples:
         >>> from divulge.labels import OracleSpec
-        >>> bounded(OracleSpec(n=10, noise=0.1, noise_kind="gaussian")).noise
+        >>> bounded_equivalent(OracleSpec(n=10, noise=0.1, noise_kind="gaussian")).noise
         0.45
     """
-    scale = _STEP / 2 if spec.noise_kind == "gaussian" else 13.0
+    scale = _STEP_DEVIATIONS / 2 if spec.noise_kind == "gaussian" else 13.0
     return replace(spec, noise=scale * spec.noise, noise_kind="bounded")
 
 
-def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
+def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
     """The sign design for noise too large for integer codes.
 
     Args:
@@ -61,29 +60,33 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
     span = spec.loss().two_sided
     if not math.isfinite(span):
         raise InputError(f"queries: {spec.name} has no bound and needs no extra queries under noise; leave it out")
-    own = floats.summation(1, spec.loss().table(_sure(spec)).max(), "sequential", spec.float_dtype)
+    float_error = float_errors.summation_error(
+        1, spec.loss().table(confident_predictions(spec)).max(), "sequential", spec.float_dtype
+    )
     if spec.reduction == "sum":
-        own *= spec.n
-    if own > spec.sigma / 10:
+        float_error *= spec.n
+    if float_error > spec.sigma / 10:
         raise InputError(
-            f"noise: {spec.noise:g} is no more than what {spec.float_dtype} arithmetic adds to an answer ({own:.3g}); "
-            "signs read labels through larger noise only"
+            f"noise: {spec.noise:g} is no more than what {spec.float_dtype} arithmetic adds to an answer "
+            f"({float_error:.3g}); signs read labels through larger noise only"
         )
     step = span / spec.rows_per_answer / (2 * spec.sigma)
     if queries is None:
         quantile = NormalDist().inv_cdf(1 - min(0.01 / spec.n, 0.25))
-        queries = max(math.ceil((quantile / step) ** 2), math.ceil(_LEAST_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1)
-    inner = SignPlan(spec, check_integer(queries, "queries", least=1), _order(max(spec.n, 4)))
-    right = NormalDist().cdf(step * math.sqrt(queries))
-    why = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {right:.6f} per label"
+        queries = max(
+            math.ceil((quantile / step) ** 2), math.ceil(_MIN_QUERY_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1
+        )
+    inner = SignPlan(spec, check_integer(queries, "queries", least=1), _paley_prime(max(spec.n, 4)))
+    accuracy = NormalDist().cdf(step * math.sqrt(queries))
+    reason = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {accuracy:.6f} per label"
     return QueryPlan(
-        spec, "signs", inner, Certificate(False, 0.0, 0.0, "limit of a decoder that knows the other labels", why)
+        spec, "signs", inner, Certificate(False, 0.0, 0.0, "limit of a decoder that knows the other labels", reason)
     )
 
 
-def _order(least: int) -> int:
+def _paley_prime(min_order: int) -> int:
     """Smallest prime q = 3 mod 4 with q + 1 ≥ least."""
-    q = least - 1
+    q = min_order - 1
     while q % 4 != 3 or any(q % d == 0 for d in range(3, math.isqrt(q) + 1, 2)):
         q += 1
     return q
@@ -113,39 +116,41 @@ class SignPlan:
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
-        rows = _sure(self.spec)
+        rows = confident_predictions(self.spec)
         return rows[(self.matrix(np.array([index]))[0] > 0).astype(int)]
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
         spec = self.spec
-        table = spec.loss().table(_sure(self.spec))
+        table = spec.loss().table(confident_predictions(self.spec))
         middle, half = float(table[1].mean()), float(table[1, 1] - table[1, 0]) / 2
-        asked = np.flatnonzero(~np.isnan(answers))
-        if not asked.size:
-            nothing = np.zeros(spec.n, dtype=bool)
-            told = np.zeros(self.count, dtype=bool)
-            return Reading(np.zeros(spec.n, dtype=np.int64), nothing, nothing.copy(), np.full(self.count, np.nan), told)
-        signs = self.matrix(asked)
-        sums = (answers[asked] * spec.rows_per_answer - spec.n * middle) / half
+        answered = np.flatnonzero(~np.isnan(answers))
+        if not answered.size:
+            no_rows = np.zeros(spec.n, dtype=bool)
+            no_queries = np.zeros(self.count, dtype=bool)
+            return Reading(
+                np.zeros(spec.n, dtype=np.int64), no_rows, no_rows.copy(), np.full(self.count, np.nan), no_queries
+            )
+        signs = self.matrix(answered)
+        sums = (answers[answered] * spec.rows_per_answer - spec.n * middle) / half
         sigma = spec.sigma * spec.rows_per_answer / half
-        guess = polish(signs, sums, message_passing(signs, sums, sigma, self.prime + 1))
-        miss = sums - signs @ guess
+        guess = polish_labels(signs, sums, message_passing(signs, sums, sigma, self.prime + 1))
+        difference = sums - signs @ guess
         residual = np.full(self.count, np.nan)
-        residual[asked] = np.abs(miss) * half / spec.rows_per_answer
+        residual[answered] = np.abs(difference) * half / spec.rows_per_answer
         # Told all others, this is the log-odds of each label; estimated noise counts when it is larger.
-        spread = max(sigma, math.sqrt(float(miss @ miss) / len(asked)))
-        odds = 2 * guess * (signs.T @ miss + len(asked) * guess) / spread**2
-        fits = float(miss @ miss) <= sigma**2 * (len(asked) + 6 * math.sqrt(2 * len(asked)))
-        proven = (odds > math.log(1e6)) & fits & (len(asked) > spec.n * _LEAST_RATIO * 0.9)
+        spread = max(sigma, math.sqrt(float(difference @ difference) / len(answered)))
+        odds = 2 * guess * (signs.T @ difference + len(answered) * guess) / spread**2
+        fits = float(difference @ difference) <= sigma**2 * (len(answered) + 6 * math.sqrt(2 * len(answered)))
+        proven = (odds > math.log(1e6)) & fits & (len(answered) > spec.n * _MIN_QUERY_RATIO * 0.9)
         certain = (odds > 4 * math.log(1e6)) & proven
         refuted = np.zeros(self.count, dtype=bool)
-        allowed = largest_norm(spec, len(asked)) * spec.rows_per_answer / half
-        refuted[asked] = not fits and least_norm(signs, sums, guess) > allowed
+        allowed = noise_norm_bound(spec, len(answered)) * spec.rows_per_answer / half
+        refuted[answered] = not fits and min_residual_norm(signs, sums, guess) > allowed
         return Reading((guess > 0).astype(np.int64), certain, proven, residual, refuted)
 
 
-def _sure(spec: OracleSpec) -> Array:
+def confident_predictions(spec: OracleSpec) -> Array:
     """Two predictions: full confidence in label 1, and in label 0."""
     loss = spec.loss()
     return loss.predict(np.array([-loss.two_sided, loss.two_sided]), np.arange(2))
@@ -158,7 +163,7 @@ def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Fl
     """
     queries, n = signs.shape
     mean, variance, prior = np.zeros(n), 1.0, 0.0
-    for _ in range(_STEPS):
+    for _ in range(_MAX_ITERATIONS):
         pseudo = mean + signs.T @ (sums - signs @ mean) / queries
         noise = max(variance * max(order / queries - 1, 1e-3) + sigma**2 / queries, 1e-9)
         soft = np.tanh(np.clip(pseudo / noise + prior, -30, 30))
@@ -176,7 +181,7 @@ def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Fl
     return np.where(soft >= 0, 1.0, -1.0)
 
 
-def polish(signs: Floats, sums: Floats, guess: Floats) -> Floats:
+def polish_labels(signs: Floats, sums: Floats, guess: Floats) -> Floats:
     """Flip one label after the other while that brings the sums closer."""
     best = guess.copy()
     queries, n = signs.shape
@@ -189,3 +194,45 @@ def polish(signs: Floats, sums: Floats, guess: Floats) -> Floats:
         miss = miss + 2 * best[worst] * signs[:, worst]
         best[worst] = -best[worst]
     return best
+
+
+def noise_norm_bound(spec: OracleSpec, count: int) -> float:
+    """Norm that the noise of ``count`` answers exceeds with a chance below one in a million, in the answer's unit.
+
+    Gaussian noise: the quantile of χ². Laplace noise, whose squares have no exponential moments: every draw stays
+    below T = b·ln(2·10⁶·count) but for half that chance, and Bernstein's inequality bounds the sum of squares cut
+    at T² but for the other half (mean 2b², variance at most 20b⁴ each).
+    """
+    if spec.noise_kind == "gaussian":
+        squared_norm = spec.noise**2 * float(stats.chi2.isf(FALSE_ALARM_RATE, count))
+    else:
+        log_odds = math.log(2 / FALSE_ALARM_RATE)
+        squared_cut = (log_odds + math.log(count)) ** 2
+        squared_norm = spec.noise**2 * (
+            2 * count
+            + math.sqrt(40 * count * log_odds + (squared_cut * log_odds / 3) ** 2)
+            + squared_cut * log_odds / 3
+        )
+    return math.sqrt(squared_norm) + math.sqrt(count) * spec.rounding
+
+
+def min_residual_norm(signs: Floats, sums: Floats, guess: Floats) -> float:
+    """Lower bound on ‖sums - signs·labels‖ over labels in [-1, 1] (so over all labels ±1), by weak duality.
+
+    For every vector u, ½‖sums - signs·z‖² ≥ u·sums - ½‖u‖² - ‖signsᵀu‖₁ wherever z lies in the box; u is what is left
+    at a good z, found by projected gradient steps from ``guess``.
+
+    Examples:
+        >>> min_residual_norm(np.eye(2), np.array([3.0, -1.0]), np.ones(2))
+        2.0
+    """
+    z = guess.copy()
+    # Rows of a Hadamard matrix: no step larger than 1 over their largest squared length overshoots.
+    step = 1 / max(signs.shape)
+    best = 0.0
+    for _ in range(100):
+        residual = sums - signs @ z
+        pulled = signs.T @ residual
+        best = max(best, float(residual @ sums - 0.5 * (residual @ residual) - np.abs(pulled).sum()))
+        z = np.clip(z + step * pulled, -1, 1)
+    return math.sqrt(2 * best)

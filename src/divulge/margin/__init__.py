@@ -5,13 +5,24 @@ Lyu & Li 2020 for the convergence to KKT points, Haim et al. 2022 and Golbari et
 membership score. Where a statement of the paper does not hold as printed, the docstrings say so.
 """
 
-from divulge.margin.corollaries import MarginDecision, bounded_margin, known_margin, leaked_point
-from divulge.margin.geometry import Orthogonality, least_margin, orthogonality
+from divulge.margin.membership import (
+    Assumption,
+    Gaussian,
+    MarginDecision,
+    Mixture,
+    Orthogonality,
+    Sphere,
+    assumption,
+    bounded_margin,
+    known_margin,
+    leaked_point,
+    least_margin,
+    orthogonality,
+)
 from divulge.margin.optimum import Optimum, solve
 from divulge.margin.shallow_relu import ShallowReLU
-from divulge.margin.shallow_training import Training, descend, train
-from divulge.margin.sources import Assumption, Gaussian, Mixture, Sphere, assumption
 from divulge.margin.stationarity import Fit, Stationarity, explain, kkt, multipliers
+from divulge.margin.training import Training, descend, train
 
 __all__ = [
     "Assumption",

@@ -1,4 +1,4 @@
-"""The exact KKT point of the margin problem, from its dual: the oracle every approximate attack is judged by."""
+"""The exact KKT point of the margin problem, from its dual."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from scipy import optimize
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
-from divulge.margin.shallow_training import contradiction, span
+from divulge.margin.shallow_relu import ShallowReLU, as_records, as_signs, augment, require_both_classes
+from divulge.margin.training import check_consistent_labels, span_basis
 from divulge.validation import check_integer
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
-_ROUGH = 1e-3  # violation at which cutting planes hand over to quadratic programming
-_NEAR = 0.1  # constraints further than this from tight at the rough solution are left out
-_EXACT = 1e-14  # relative change of Σλ at which quadratic programming stops once all patterns are found
-_WILD = 10.0  # violation at which quadratic programming has lost its way and cutting planes start anew
-_FLAT = 1e-9  # |w·x| below this share of ‖w‖‖x‖ is a kink on the record
+_ROUGH_VIOLATION = 1e-3  # violation at which cutting planes hand over to quadratic programming
+_NEAR_TIGHT = 0.1  # constraints further than this from tight at the rough solution are left out
+_EXACT_PRECISION = 1e-14  # relative change of Σλ at which quadratic programming stops once all patterns are found
+_DIVERGED_VIOLATION = 10.0  # violation at which quadratic programming has lost its way and cutting planes start anew
+_KINK_TOLERANCE = 1e-9  # |w·x| below this share of ‖w‖‖x‖ is a kink on the record
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,46 +80,46 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
         >>> bool(abs(found.gap) < 1e-6), found.multipliers.round(3)
         (True, array([0.707, 0.707]))
     """
-    data = inputs(x, "x")
-    sign = signs(y, "y", len(data))
-    both_classes(sign, "y")
-    contradiction(data, sign)
+    data = as_records(x, "x")
+    sign = as_signs(y, "y", len(data))
+    require_both_classes(sign, "y")
+    check_consistent_labels(data, sign)
     check_integer(max_rounds, "max_rounds", least=1)
     full = augment(data)
-    basis = span(full)
+    basis = span_basis(full)
     points = full @ basis
     rng = seeds.generator(seed, "margin", "pricing")
     price = _Pricing(points, sign, rng)
-    cones = _unique(_first_cones(points, sign))
+    cones = _unique_cones(_initial_cones(points, sign))
     best, violation, precision = np.zeros(len(sign)), np.inf, 1e-8
-    cut = None
+    cut_solution = None
     for _ in range(max_rounds):
-        if (points.shape[1] <= 2 and not best.any()) or np.inf > violation > _WILD:
-            best, cones = _cut(points, sign, price, cones, max_rounds)
-            if cut is not None and np.array_equal(best, cut):
-                raise _unsolved(
+        if (points.shape[1] <= 2 and not best.any()) or np.inf > violation > _DIVERGED_VIOLATION:
+            best, cones = _solve_by_cutting_planes(points, sign, price, cones, max_rounds)
+            if cut_solution is not None and np.array_equal(best, cut_solution):
+                raise _no_kkt_point_error(
                     f"a constraint is violated by {violation:.1e}"
                 )  # from the same start it would lose its way again
-            cut = best
-        best = _polish(points, sign, cones, best, precision)
+            cut_solution = best
+        best = _solve_quadratic(points, sign, cones, best, precision)
         violation, fresh = price(best, cones)
-        if violation <= tolerance and precision == _EXACT:
+        if violation <= tolerance and precision == _EXACT_PRECISION:
             break
-        precision = _EXACT if violation <= _ROUGH else precision
-        cones = _unique([*cones, *fresh])
+        precision = _EXACT_PRECISION if violation <= _ROUGH_VIOLATION else precision
+        cones = _unique_cones([*cones, *fresh])
     else:
-        raise _unsolved(f"a constraint is violated by {violation:.1e}")
-    return _primal(points, sign, basis, cones, best, violation)
+        raise _no_kkt_point_error(f"a constraint is violated by {violation:.1e}")
+    return _primal_network(points, sign, basis, cones, best, violation)
 
 
-def _unsolved(why: str) -> InputError:
+def _no_kkt_point_error(reason: str) -> InputError:
     return InputError(
-        f"x: no KKT point was found ({why}); records of different labels may be too close to each other, or too far "
+        f"x: no KKT point was found ({reason}); records of different labels may be too close to each other, or too far "
         "from the origin, for float64"
     )
 
 
-def _first_cones(points: Floats, sign: Floats) -> list[_Cone]:
+def _initial_cones(points: Floats, sign: Floats) -> list[_Cone]:
     n = len(sign)
     everywhere = np.ones(n, dtype=bool)
     cones = [_Cone(s, sign == s) for s in (1.0, -1.0)] + [_Cone(s, everywhere) for s in (1.0, -1.0)]
@@ -132,11 +132,11 @@ def _first_cones(points: Floats, sign: Floats) -> list[_Cone]:
     return cones
 
 
-def _unique(cones: list[_Cone]) -> list[_Cone]:
+def _unique_cones(cones: list[_Cone]) -> list[_Cone]:
     return list({cone.key: cone for cone in cones if cone.active.any()}.values())
 
 
-def _direction(points: Floats, pull: Floats, cone: _Cone) -> Floats:
+def _best_direction(points: Floats, pull: Floats, cone: _Cone) -> Floats:
     """The projection of s·Σ_A pull_i·x_i onto the directions with pattern A; its length is the constraint's value."""
     target = cone.sign * (pull[cone.active] @ points[cone.active])
     length = float(np.linalg.norm(target))
@@ -147,7 +147,7 @@ def _direction(points: Floats, pull: Floats, cone: _Cone) -> Floats:
     return target + length * (walls.T @ weights)
 
 
-def _cut(
+def _solve_by_cutting_planes(
     points: Floats, sign: Floats, price: _Pricing, cones: list[_Cone], max_rounds: int
 ) -> tuple[Floats, list[_Cone]]:
     """A rough dual solution by cutting planes, and every pattern met on the way.
@@ -156,7 +156,7 @@ def _cut(
     found so far never diverges, whatever the scale of λ, but its last digits come slowly.
     """
     box = 1e3 / float(np.min(np.sum(points**2, axis=1)))
-    rows = [_cut_row(points, sign, sign, cone) for cone in cones]
+    rows = [_cutting_plane(points, sign, sign, cone) for cone in cones]
     best, violation = np.zeros(len(sign)), np.inf
     for _ in range(max_rounds):
         table = np.array([row for row in rows if row.any()])
@@ -167,47 +167,51 @@ def _cut(
         )
         best = solved.x
         violation, fresh = price(best, cones)
-        if violation <= _ROUGH and best.max() < box:
+        if violation <= _ROUGH_VIOLATION and best.max() < box:
             break
-        if violation <= _ROUGH:
+        if violation <= _ROUGH_VIOLATION:
             box *= 100.0
-        cones = _unique([*cones, *fresh])
-        rows += [_cut_row(points, sign, best * sign, cone) for cone in fresh]
+        cones = _unique_cones([*cones, *fresh])
+        rows += [_cutting_plane(points, sign, best * sign, cone) for cone in fresh]
     return best / (1.0 + max(violation, 0.0)), cones
 
 
-def _scale(points: Floats, sign: Floats, cones: list[_Cone]) -> float:
+def _multiplier_scale(points: Floats, sign: Floats, cones: list[_Cone]) -> float:
     """A size of λ for which the constraints are of order one."""
-    longest = max(float(np.linalg.norm(_direction(points, sign, cone))) for cone in cones)
+    longest = max(float(np.linalg.norm(_best_direction(points, sign, cone))) for cone in cones)
     return 1.0 / max(longest, 1e-12)
 
 
-def _cut_row(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> Floats:
+def _cutting_plane(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> Floats:
     """The linear function of λ that the best direction of a cone gives."""
-    best = _direction(points, pull, cone)
+    best = _best_direction(points, pull, cone)
     length = float(np.linalg.norm(best))
     if length < 1e-12:
         return np.zeros(len(sign))
     return cone.sign * sign * np.maximum(points @ (best / length), 0.0) * cone.active
 
 
-def _polish(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, precision: float) -> Floats:
+def _solve_quadratic(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, precision: float) -> Floats:
     """Maximise Σλ, λ ≥ 0, over the constraints that are near tight, to the last digits, by quadratic programming."""
-    near, scale = cones, np.full(len(sign), _scale(points, sign, cones))
+    near_tight, scale = cones, np.full(len(sign), _multiplier_scale(points, sign, cones))
     if start.any():
-        near = [cone for cone in cones if np.linalg.norm(_direction(points, start * sign, cone)) > 1.0 - _NEAR]
+        near_tight = [
+            cone for cone in cones if np.linalg.norm(_best_direction(points, start * sign, cone)) > 1.0 - _NEAR_TIGHT
+        ]
         # Close records of different labels carry multipliers orders of magnitude above the rest.
         scale = np.maximum(start, 1e-3 * start.max())
 
-    last: dict[bytes, Floats] = {}
+    cached: dict[bytes, Floats] = {}
 
     def rows(units: Floats) -> Floats:
         # The constraints and their slopes come from the same projections.
         key = units.tobytes()
-        if key not in last:
-            last.clear()
-            last[key] = np.array([scale * _cut_row(points, sign, scale * units * sign, cone) for cone in near])
-        return last[key]
+        if key not in cached:
+            cached.clear()
+            cached[key] = np.array(
+                [scale * _cutting_plane(points, sign, scale * units * sign, cone) for cone in near_tight]
+            )
+        return cached[key]
 
     polished = optimize.minimize(
         lambda units: -float(scale @ units) / float(scale.sum()),
@@ -237,7 +241,7 @@ class _Pricing:
         fresh: dict[tuple[float, float], _Cone] = {}
         worst = -np.inf
         for start in self._starts(cones):
-            cone, length = _climb(self.points, pull, start, lengths)
+            cone, length = _local_search(self.points, pull, start, lengths)
             worst = max(worst, length - 1.0)
             if length > 1.0:
                 fresh.setdefault((cone.sign, round(length, 9)), cone)
@@ -245,32 +249,34 @@ class _Pricing:
 
     def _starts(self, cones: list[_Cone]) -> list[_Cone]:
         if self.points.shape[1] <= 2:
-            return _unique(_thresholds(self.points))
+            return _unique_cones(_all_cones(self.points))
         random = self.rng.normal(size=(2 * len(self.sign), self.points.shape[1])) @ self.points.T > 0
-        return _unique([*cones, *(_Cone(s, active) for active in random for s in (1.0, -1.0))])
+        return _unique_cones([*cones, *(_Cone(s, active) for active in random for s in (1.0, -1.0))])
 
 
-def _climb(points: Floats, pull: Floats, cone: _Cone, lengths: dict[tuple[float, bytes], float]) -> tuple[_Cone, float]:
+def _local_search(
+    points: Floats, pull: Floats, cone: _Cone, lengths: dict[tuple[float, bytes], float]
+) -> tuple[_Cone, float]:
     """Local search over patterns: flip a record that lies on the kink while that lengthens the projection."""
 
     def length(trial: _Cone) -> float:
         if trial.key not in lengths:
-            lengths[trial.key] = float(np.linalg.norm(_direction(points, pull, trial)))
+            lengths[trial.key] = float(np.linalg.norm(_best_direction(points, pull, trial)))
         return lengths[trial.key]
 
-    here = length(cone)
+    current_length = length(cone)
     while True:
-        best = _direction(points, pull, cone)
+        best = _best_direction(points, pull, cone)
         size = np.linalg.norm(points, axis=1) * max(float(np.linalg.norm(best)), 1e-300)
-        kinks = np.flatnonzero(np.abs(points @ best) <= _FLAT * size) if here > 0 else np.arange(0)
+        kinks = np.flatnonzero(np.abs(points @ best) <= _KINK_TOLERANCE * size) if current_length > 0 else np.arange(0)
         flips = [_Cone(cone.sign, cone.active ^ (np.arange(len(pull)) == i)) for i in kinks]
         longest = max(flips, key=length, default=cone)
-        if length(longest) <= here + 1e-12:
-            return cone, here
-        cone, here = longest, length(longest)
+        if length(longest) <= current_length + 1e-12:
+            return cone, current_length
+        cone, current_length = longest, length(longest)
 
 
-def _thresholds(points: Floats) -> list[_Cone]:
+def _all_cones(points: Floats) -> list[_Cone]:
     """Every activation pattern of one-dimensional records."""
     angles = np.arctan2(points[:, 1], points[:, 0])
     edges = np.sort(np.concatenate([angles + np.pi / 2, angles - np.pi / 2]) % (2 * np.pi))
@@ -279,14 +285,14 @@ def _thresholds(points: Floats) -> list[_Cone]:
     return [_Cone(s, active) for active in turning @ points.T > 0 for s in (1.0, -1.0)]
 
 
-def _primal(
+def _primal_network(
     points: Floats, sign: Floats, basis: Floats, cones: list[_Cone], multipliers: Floats, price: float
 ) -> Optimum:
     """The network behind the dual solution: the tight directions, weighted so that the margin is 1."""
     pull = multipliers * sign
-    directions, outputs = _tight(points, pull, cones)
+    directions, outputs = _tight_directions(points, pull, cones)
     if not len(outputs):
-        raise _unsolved("no constraint is tight")
+        raise _no_kkt_point_error("no constraint is tight")
     responses = (sign[:, None] * np.maximum(points @ directions.T, 0.0)) * outputs
     solved = optimize.linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
     if not solved.success:
@@ -301,20 +307,21 @@ def _primal(
     return Optimum(net, multipliers, float(np.sum(weights) - np.sum(multipliers)), price)
 
 
-def _tight(points: Floats, pull: Floats, cones: list[_Cone]) -> tuple[Floats, Floats]:
+def _tight_directions(points: Floats, pull: Floats, cones: list[_Cone]) -> tuple[Floats, Floats]:
     """Unit directions whose dual constraint is tight, without repeats, and their output signs."""
     directions: list[Floats] = []
     outputs: list[float] = []
     for cone in cones:
-        best = _direction(points, pull, cone)
+        best = _best_direction(points, pull, cone)
         length = float(np.linalg.norm(best))
         if length < 1.0 - 1e-6:
             continue
         unit = best / length
-        known = any(
-            s == cone.sign and np.linalg.norm(unit - other) < 1e-6 for s, other in zip(outputs, directions, strict=True)
+        is_known = any(
+            s == cone.sign and np.linalg.norm(unit - direction) < 1e-6
+            for s, direction in zip(outputs, directions, strict=True)
         )
-        if not known:
+        if not is_known:
             directions.append(unit)
             outputs.append(cone.sign)
     return np.array(directions), np.array(outputs)

@@ -1,4 +1,4 @@
-"""The one network shape about which membership can be proven: one hidden ReLU layer, no output bias."""
+"""The network shape for which membership can be proven: one hidden ReLU layer, no output bias."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Floats
 
-_LARGEST = 1e60  # an input; products of several would overflow
-_BLOCK = 2**24  # hidden activations held at once when a large network is evaluated
+_MAX_INPUT = 1e60  # an input; products of several would overflow
+_BLOCK_SIZE = 2**24  # hidden activations held at once when a large network is evaluated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +76,8 @@ class ShallowReLU:
 
     def __call__(self, x: object) -> Floats:
         """Φ(x), ``[n]``, for records ``[n, d]`` (further axes are flattened)."""
-        data = inputs(x, "x", self.dimension)
-        step = max(1, _BLOCK // self.width)
+        data = as_records(x, "x", self.dimension)
+        step = max(1, _BLOCK_SIZE // self.width)
         parts = [
             np.maximum(data[start : start + step] @ self.w.T + self.b, 0.0) @ self.v
             for start in range(0, len(data), step)
@@ -105,7 +105,7 @@ class ShallowReLU:
         state = module.state_dict()
         net = cls._from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
         if callable(module):
-            _same_outputs(net, module, next(iter(state.values())))
+            _check_outputs(net, module, next(iter(state.values())))
         return net
 
     @classmethod
@@ -122,15 +122,16 @@ class ShallowReLU:
         except (safetensors.SafetensorError, OSError) as error:
             raise InputError(f"{path}: not a readable safetensors file ({error})") from None
         try:
-            if odd := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
+            if quantised := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
                 raise InputError(
-                    f"{path}: weights as floats are needed, and {odd[0]} is stored as {arrays[odd[0]].dtype}; "
+                    f"{path}: weights as floats are needed, and {quantised[0]} is stored as "
+                    f"{arrays[quantised[0]].dtype}; "
                     "quantised weights mean nothing without their scales; save them dequantised"
                 )
             return cls._from_arrays(arrays, str(path))
         except InputError as error:
-            said = str(error)
-            raise InputError(said if str(path) in said else f"{path}: {said}") from None
+            message = str(error)
+            raise InputError(message if str(path) in message else f"{path}: {message}") from None
 
     def to_safetensors(self, path: str | Path) -> None:
         """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``."""
@@ -143,23 +144,27 @@ class ShallowReLU:
     def _from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
         if set(arrays) == {"w", "b", "v"}:
             return cls(arrays["w"], arrays["b"], np.ravel(arrays["v"]))
-        first, second = _layers(arrays, source)
-        bias = arrays.get(second.removesuffix("weight") + "bias")
+        hidden_name, output_name = _layer_names(arrays, source)
+        bias = arrays.get(output_name.removesuffix("weight") + "bias")
         if bias is not None and np.any(bias != 0):
             raise InputError(
                 f"{source}: the output layer has a bias ({np.ravel(bias)[0]:g}), so the network is not homogeneous "
                 "in its parameters and training does not drive it to a KKT point of the margin problem; "
                 "every membership claim here rests on that. Train with bias=False in the output layer"
             )
-        hidden = arrays.get(first.removesuffix("weight") + "bias")
-        return cls(arrays[first], np.zeros(len(arrays[first])) if hidden is None else hidden, np.ravel(arrays[second]))
+        hidden = arrays.get(hidden_name.removesuffix("weight") + "bias")
+        return cls(
+            arrays[hidden_name],
+            np.zeros(len(arrays[hidden_name])) if hidden is None else hidden,
+            np.ravel(arrays[output_name]),
+        )
 
 
-def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
+def _layer_names(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
     """The names of the hidden and of the output matrix."""
     weights = [name for name, value in arrays.items() if name.endswith("weight") and value.ndim == 2]
-    rest = set(arrays) - set(weights) - {name.removesuffix("weight") + "bias" for name in weights}
-    if len(weights) != 2 or rest:
+    other_names = set(arrays) - set(weights) - {name.removesuffix("weight") + "bias" for name in weights}
+    if len(weights) != 2 or other_names:
         shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in arrays.items())
         raise InputError(
             f"{source}: exactly two linear layers are needed (weight [k, d] and weight [1, k]), found: {shapes}"
@@ -167,37 +172,41 @@ def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
     a, b = weights
     # Files list their tensors by name, so the order says nothing: the output layer is the one whose single
     # row is as long as the other layer is wide.
-    for first, second in ((a, b), (b, a)):
-        if arrays[second].shape == (1, len(arrays[first])):
-            return first, second
+    for hidden_name, output_name in ((a, b), (b, a)):
+        if arrays[output_name].shape == (1, len(arrays[hidden_name])):
+            return hidden_name, output_name
     raise InputError(
         f"{source}: a scalar output is needed, weight [k, d] then weight [1, k]; "
         f"found {a} {list(arrays[a].shape)} and {b} {list(arrays[b].shape)}"
     )
 
 
-def _same_outputs(net: ShallowReLU, module: Any, like: Any) -> None:
+def _check_outputs(net: ShallowReLU, module: Any, parameter: Any) -> None:
     """Refuse a module that computes something else than the network read off its parameters."""
     probes = np.random.default_rng(0).normal(size=(8, net.dimension))
     training = getattr(module, "training", False)
     try:
         if training:
             module.eval()  # dropout is no part of what was learnt
-        told = np.ravel(module(like.detach().new_tensor(probes)).detach().cpu().numpy()).astype(np.float64)
+        module_outputs = np.ravel(module(parameter.detach().new_tensor(probes)).detach().cpu().numpy()).astype(
+            np.float64
+        )
     except Exception as error:
         raise InputError(f"module: cannot be applied to records [n, {net.dimension}] ({error})") from None
     finally:
         if training:
             module.train()
-    wanted = net(probes)
-    if told.shape != wanted.shape or np.abs(told - wanted).max() > 1e-3 * (1e-6 + np.abs(wanted).max()):
+    expected = net(probes)
+    if module_outputs.shape != expected.shape or np.abs(module_outputs - expected).max() > 1e-3 * (
+        1e-6 + np.abs(expected).max()
+    ):
         raise InputError(
             "module: its outputs differ from Σ v·relu(w·x + b) with its own weights; "
             "only one hidden ReLU layer without an output transform can be read"
         )
 
 
-def inputs(x: object, name: str, dimension: int | None = None) -> Floats:
+def as_records(x: object, name: str, dimension: int | None = None) -> Floats:
     """Records as a float64 matrix ``[n, d]``; images are flattened.
 
     Raises:
@@ -207,14 +216,14 @@ def inputs(x: object, name: str, dimension: int | None = None) -> Floats:
     if values.ndim == 1:
         raise InputError(f"{name}: records [n, d] are needed, got shape {values.shape}")
     data = values.reshape(len(values), -1).astype(np.float64)
-    if np.abs(data).max(initial=0.0) > _LARGEST:
-        raise InputError(f"{name}: values beyond ±{_LARGEST:g} are too large; bring them to a scale of about 1")
+    if np.abs(data).max(initial=0.0) > _MAX_INPUT:
+        raise InputError(f"{name}: values beyond ±{_MAX_INPUT:g} are too large; bring them to a scale of about 1")
     if dimension is not None and data.shape[1] != dimension:
         raise InputError(f"{name}: records have {data.shape[1]} values, the network takes {dimension}")
     return data
 
 
-def signs(y: object, name: str, length: int) -> Floats:
+def as_signs(y: object, name: str, length: int) -> Floats:
     """Labels -1 and +1 as float64 ``[length]``.
 
     Raises:
@@ -232,7 +241,7 @@ def augment(x: Floats) -> Floats:
     return np.column_stack([x, np.ones(len(x))])
 
 
-def both_classes(y: Floats, name: str) -> None:
+def require_both_classes(y: Floats, name: str) -> None:
     """Refuse labels of one class alone: there is no margin between one class and nothing."""
     if len(np.unique(y)) < 2:
         raise InputError(f"{name}: both labels -1 and +1 are needed, all are {y[0]:+g}")

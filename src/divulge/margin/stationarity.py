@@ -1,4 +1,4 @@
-"""How far a network is from a KKT point, and the multipliers its weights betray."""
+"""KKT residuals of a network, and the multipliers that its weights reveal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from divulge.errors import InputError
-from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.margin.shallow_relu import ShallowReLU, as_records, as_signs, augment, require_both_classes
 from divulge.validation import check_bool, check_instance, check_number
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def kkt(
     """
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     check_bool(clarke, "clarke")
-    data = inputs(x, "x", net.dimension)
-    sign = signs(y, "y", len(data))
-    both_classes(sign, "y")
+    data = as_records(x, "x", net.dimension)
+    sign = as_signs(y, "y", len(data))
+    require_both_classes(sign, "y")
     check_number(tolerance, "tolerance", above=0.0, below=1.0)
     check_number(band, "band", above=0.0)
     outputs = net(data)
@@ -81,19 +81,19 @@ def kkt(
             f"x: {wrong.size} records are misclassified (first: record {wrong[0]}, y·Φ = {margins[wrong[0]]:.3g}), "
             "so they have no margin and cannot be the whole training set of a network at a KKT point"
         )
-    least = float(margins.min())
-    on_margin = margins <= (1.0 + band) * least
-    best = fit(net, data[on_margin], sign[on_margin], tolerance if clarke else 0.0)
+    smallest_margin = float(margins.min())
+    on_margin = margins <= (1.0 + band) * smallest_margin
+    best = fit_multipliers(net, data[on_margin], sign[on_margin], tolerance if clarke else 0.0)
     multipliers = np.zeros(len(sign))
     multipliers[on_margin] = best.multipliers
     total = float(np.sum(multipliers))
     return Stationarity(
         residual=best.residual,
         multipliers=multipliers,
-        margin=least,
+        margin=smallest_margin,
         on_margin=on_margin,
         outputs=outputs,
-        slackness=float(multipliers @ (margins / least - 1.0)) / total if total else 0.0,
+        slackness=float(multipliers @ (margins / smallest_margin - 1.0)) / total if total else 0.0,
         kinks=len(best.kinks),
     )
 
@@ -151,13 +151,13 @@ def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: floa
         divulge.InputError: as `multipliers`.
     """
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
-    data = inputs(pool, "pool", net.dimension)
-    sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else signs(y, "y", len(data))
+    data = as_records(pool, "pool", net.dimension)
+    sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else as_signs(y, "y", len(data))
     check_number(tolerance, "tolerance", above=0.0, below=1.0)
-    return fit(net, data, sign, tolerance)
+    return fit_multipliers(net, data, sign, tolerance)
 
 
-def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
+def fit_multipliers(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
     """Least squares over λ ≥ 0 and the free derivatives σ'_ij ∈ [0, 1] at kinks.
 
     With κ_ij = λ_i·σ'_ij the problem is linear in (λ, κ) under 0 ≤ κ_ij ≤ λ_i.
@@ -174,9 +174,9 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
     slope = (before > 0).astype(np.float64)
     slope[kinks[:, 0], kinks[:, 1]] = 0.0
 
-    gram = _gram(net, points, sign, hidden, slope, kinks)
-    moment = _moment(net, before, sign, hidden, slope, kinks)
-    solution = weigh(gram, moment, kinks[:, 0])
+    gram = _gram_matrix(net, points, sign, hidden, slope, kinks)
+    moment = _moment_vector(net, before, sign, hidden, slope, kinks)
+    solution = solve_multipliers(gram, moment, kinks[:, 0])
     multipliers = solution[: len(sign)]
     pull = multipliers * sign
     spread = slope * pull[:, None]
@@ -188,7 +188,7 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
     return Fit(multipliers, kinks, float(residual))
 
 
-def _gram(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
+def _gram_matrix(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
     """Inner products of all columns: one per record (λ), then one per kink (κ)."""
     inner = points @ points.T
     weighted = slope * net.v**2
@@ -197,18 +197,22 @@ def _gram(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope:
         return records
     row, neuron = kinks.T
     cross = weighted[:, neuron] * inner[:, row] * np.outer(sign, sign[row])
-    own = (neuron[:, None] == neuron) * net.v[neuron] ** 2 * inner[np.ix_(row, row)] * np.outer(sign[row], sign[row])
-    return np.block([[records, cross], [cross.T, own]])
+    kink_products = (
+        (neuron[:, None] == neuron) * net.v[neuron] ** 2 * inner[np.ix_(row, row)] * np.outer(sign[row], sign[row])
+    )
+    return np.block([[records, cross], [cross.T, kink_products]])
 
 
-def _moment(net: ShallowReLU, before: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
+def _moment_vector(
+    net: ShallowReLU, before: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints
+) -> Floats:
     """Inner products of all columns with θ; 2·y_i·Φ(x_i) for a record."""
     records = sign * ((slope * before + hidden) @ net.v)
     row, neuron = kinks.T
     return np.concatenate([records, sign[row] * net.v[neuron] * before[row, neuron]])
 
 
-def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
+def solve_multipliers(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
     """Minimise zᵀGz - 2cᵀz over z = (λ, κ) ≥ 0 with κ_j ≤ λ_owner(j).
 
     The upper bounds become equalities with slacks, λ - κ - s = 0, held by a penalty: exact where a solution of
@@ -220,7 +224,7 @@ def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
         owner: for each κ the index of its λ, ``[p]``; every z is a λ when None.
 
     Examples:
-        >>> weigh(np.eye(2), np.array([3.0, -1.0]))
+        >>> solve_multipliers(np.eye(2), np.array([3.0, -1.0]))
         array([3., 0.])
     """
     owner = np.zeros(0, dtype=np.int64) if owner is None else owner

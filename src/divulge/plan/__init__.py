@@ -18,7 +18,7 @@ from divulge.datafiles import DataFile, FileLayout
 from divulge.errors import InputError
 from divulge.plan.keys import AccessPlan, DataPlan, LoRAPlan, Plan, ReferencesPlan, TargetPlan
 from divulge.references import FineTune, LoRA, Train
-from divulge.request import Options, Subject
+from divulge.request import AuditData, AuditOptions
 from divulge.targets import GivesLogits, GivesTokens, SklearnTarget
 from divulge.targets import files as models
 from divulge.targets.estimators import fitted_frame_library
@@ -51,13 +51,13 @@ class Ready:
 
     target: GivesLogits | GivesLabels | GivesTokens
     origins: Mapping[str, str]
-    subject: Subject
-    options: Options
+    subject: AuditData
+    options: AuditOptions
     pool: Path | None
     plan: Mapping[str, Any]
 
     @property
-    def first(self) -> Subject:
+    def first(self) -> AuditData:
         """What is audited first: with the first mask of several."""
         known = self.subject.known
         return replace(self.subject, known=known[0]) if isinstance(known, tuple) else self.subject
@@ -144,7 +144,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     if plan.data.text is not None:
         _labelled(plan, sets, documents=isinstance(target, GivesTokens) and not isinstance(target, GivesLogits))
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
-    subject = Subject(
+    subject = AuditData(
         members=sets["members"].records,
         nonmembers=sets["nonmembers"].records,
         population=population,
@@ -153,7 +153,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         known=_known(plan, sets["members"]),
         covariates=covariates,
     )
-    options = Options(
+    options = AuditOptions(
         recipes=tuple(plan.recipes),
         references=references,
         fpr=tuple(plan.fpr),

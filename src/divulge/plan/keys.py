@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from divulge.references import LoRA
-from divulge.request import Duplicates, Options, Outputs, UnknownClasses
+from divulge.request import AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.tables import ColumnNames
 
 _Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -44,7 +44,7 @@ class TargetPlan(_Strict):
     bos: Literal["tokenizer", "add", "none"] | None = None
     factory: str | None = None
     trust: list[str] = []
-    outputs: Outputs = Options.outputs
+    outputs: Outputs = AuditOptions.outputs
     frames: Literal["auto", "pandas", "polars"] = "auto"
 
 
@@ -177,15 +177,15 @@ class Plan(_Strict):
     data: DataPlan
     references: ReferencesPlan | None = None
     access: AccessPlan = AccessPlan()
-    recipes: Annotated[list[str], Field(min_length=1)] = list(Options.recipes)
+    recipes: Annotated[list[str], Field(min_length=1)] = list(AuditOptions.recipes)
     unseen_classes: list[Annotated[int, Field(ge=0)] | str] = []
-    unknown_classes: UnknownClasses = Options.unknown_classes
+    unknown_classes: UnknownClasses = AuditOptions.unknown_classes
     known: str | Annotated[list[str], Field(min_length=1)] | None = None
     imputer: Literal["gaussian", "mean", "knn", "hot-deck", "autoencoder"] = "gaussian"
-    fpr: Annotated[list[_Rate], Field(min_length=1)] = list(Options.fpr)
-    calibration: _Rate = Options.calibration
-    duplicates: Duplicates = Options.duplicates
-    texts: bool = Options.texts
-    device: str = Options.device
+    fpr: Annotated[list[_Rate], Field(min_length=1)] = list(AuditOptions.fpr)
+    calibration: _Rate = AuditOptions.calibration
+    duplicates: Duplicates = AuditOptions.duplicates
+    texts: bool = AuditOptions.texts
+    device: str = AuditOptions.device
     folder: str | None = None
-    seed: Annotated[int, Field(ge=0)] = Options.seed
+    seed: Annotated[int, Field(ge=0)] = AuditOptions.seed

@@ -1,4 +1,8 @@
-"""Training points of a network of one input, read off its weights."""
+"""Training points of a network of one input, read off its weights.
+
+Windows of the line hold at least one training point each; linear programs over the KKT equations tell which places on
+the margin the weights cannot do without.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +10,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, eye_array, hstack, vstack
 
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU
-from divulge.margin.stationarity import fit
-from divulge.reconstruction.lines import ON_MARGIN, bends, crossings, thin
-from divulge.reconstruction.needed import least_multipliers
-from divulge.reconstruction.windows import fewest, flat_ends, windows, within
+from divulge.margin.stationarity import fit_multipliers
+from divulge.reconstruction.piecewise_linear import MARGIN_TOLERANCE, drop_close, find_break_points, find_crossings
 from divulge.types import Guarantee
 from divulge.validation import check_instance, check_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.reconstruction.lines import Bends
+    from scipy.optimize import OptimizeResult
+    from scipy.sparse import csr_array
+
+    from divulge.reconstruction.piecewise_linear import BreakPoints
     from divulge.types import Bools, Floats, Ints
 
 Algorithm: TypeAlias = Literal["both", "crossings", 1, 2]
-_RULES: Mapping[Algorithm, tuple[str, ...]] = {
+_ALGORITHM_RULES: Mapping[Algorithm, tuple[str, ...]] = {
     1: ("window", "flat"),
     2: ("window",),
     "crossings": ("crossing",),
     "both": ("window", "flat", "crossing", "moment"),
 }
-_KINK = 1e-3  # a merged neuron that bends this close to a point (as an angle) may take any derivative there
-_NEAR = 1e-4  # a neuron that bends this close to a place on the margin (as an angle) is taken to bend there
-_EXACT = 1e-5  # share of the weights; exact KKT points in single precision leave 1e-6, trained networks 0.02 and more
-_APART = 1e-3  # of the width of the data: candidates closer than this are one
-_SAME = 1e-6  # of the width of the data: positions closer than this are one
-_CARRIES = 1e-3  # of the largest multiplier: what a proven candidate must carry at least
-_KKT = "the network is at a KKT point of the margin problem"
+_KINK_ANGLE = 1e-3  # a merged neuron that bends this close to a point (as an angle) may take any derivative there
+_NEAR_KINK_ANGLE = 1e-4  # a neuron that bends this close to a place on the margin (as an angle) is taken to bend there
+# As a share of the weights; exact KKT points in single precision leave 1e-6, trained networks 0.02 and more.
+_EXACT_RESIDUAL = 1e-5
+_CANDIDATE_SEPARATION = 1e-3  # of the width of the data: candidates closer than this are one
+_POSITION_SEPARATION = 1e-6  # of the width of the data: positions closer than this are one
+_MIN_PROVEN_SHARE = 1e-3  # of the largest multiplier: what a proven candidate must carry at least
+_KKT_ASSUMPTION = "the network is at a KKT point of the margin problem"
+
+_EDGE_SLACK = 1e-9  # relative; a position on the edge of a window lies in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +126,7 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
     Windows run over the K distinct break-points (the paper's loops run over the n training points). The fewest
     candidates that meet every window replace the paper's share of 1/4: with overlapping windows only 1/6 follows from
     its counting. Divulge proves more than windows do: a candidate is ``proven`` where every way to rebuild the
-    weights from places on the margin needs it (`needed.least_multipliers`). Proofs are claimed only where the weights
+    weights from places on the margin needs it (`min_group_multipliers`). Proofs are claimed only where the weights
     bear their assumption out: at a KKT point of this margin the places on the margin rebuild the weights exactly,
     and no window is empty. Nothing is claimed of a line that stays on the margin beyond its first or last break-point:
     training points may lie anywhere there. "Is a training point" means up to a thousandth of the width of the data,
@@ -145,14 +155,14 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
         )
     margin = check_number(margin, "margin", above=0.0, below=np.inf)
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
-    _one_input(net)
-    if not isinstance(algorithm, str | int) or algorithm not in _RULES:
+    _check_one_input(net)
+    if not isinstance(algorithm, str | int) or algorithm not in _ALGORITHM_RULES:
         raise InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {format_value(algorithm)}")
-    return _read(_Line.of(net, float(margin)), _RULES[algorithm])
+    return _reconstruct(_MarginLine.from_network(net, float(margin)), _ALGORITHM_RULES[algorithm])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Line:
+class _MarginLine:
     """A network as a line: its break-points, the pieces on the margin, and where else it meets the margin.
 
     ``isolated`` are places to report, no two closer than ``resolution``; ``places`` are all places where training
@@ -162,116 +172,142 @@ class _Line:
     net: ShallowReLU
     margin: float
     resolution: float
-    bent: Bends
+    break_points: BreakPoints
     flat: Bools
     isolated: Floats
     places: Floats
 
     @classmethod
-    def of(cls, net: ShallowReLU, margin: float) -> _Line:
-        scale = _scale(net, margin)
-        bent = bends(net, _SAME * scale)
-        flat = _on_margin(bent, margin)
+    def from_network(cls, net: ShallowReLU, margin: float) -> _MarginLine:
+        scale = _data_width(net, margin)
+        bent = find_break_points(net, _POSITION_SEPARATION * scale)
+        flat = _pieces_on_margin(bent, margin)
         coarse, fine = (
-            np.sort(np.concatenate([crossings(net, level, share * scale) for level in (margin, -margin)]))
-            for share in (_APART, _SAME)
+            np.sort(np.concatenate([find_crossings(net, level, share * scale) for level in (margin, -margin)]))
+            for share in (_CANDIDATE_SEPARATION, _POSITION_SEPARATION)
         )
-        return cls(net, margin, _APART * scale, bent, flat, coarse, np.union1d(fine, flat_ends(bent, flat)))
+        return cls(
+            net,
+            margin,
+            _CANDIDATE_SEPARATION * scale,
+            bent,
+            flat,
+            coarse,
+            np.union1d(fine, margin_piece_ends(bent, flat)),
+        )
 
 
-def _read(line: _Line, wanted: Sequence[str]) -> Reconstruction:
-    spans = windows(line.bent, line.flat)
-    parts = within(line.places, spans)
+def _reconstruct(line: _MarginLine, rules: Sequence[str]) -> Reconstruction:
+    spans = find_windows(line.break_points, line.flat)
+    parts = positions_in_spans(line.places, spans)
     proposals = {
-        "window": thin(line.places[np.unique(np.concatenate(parts))], line.resolution) if parts else np.zeros(0),
-        "flat": _alternating(line.bent, line.flat),
+        "window": drop_close(line.places[np.unique(np.concatenate(parts))], line.resolution) if parts else np.zeros(0),
+        "flat": _alternating_ends(line.break_points, line.flat),
         "crossing": line.isolated,
     }
     stretches: tuple[Stretch, ...] = ()
-    if "moment" in wanted:
-        proposals["moment"], stretches = _moments(line)
-    chosen = {rule: proposals[rule] for rule in wanted}
-    candidates = thin(np.concatenate(list(chosen.values())), line.resolution)
-    against, open_end = _contradiction(line, parts), _open_end(line)
-    weights, residual = _explain(line.bent.net, candidates)
-    nothing = (), np.zeros(len(candidates), bool)
-    held, proven = nothing if against or open_end else _proofs(line, parts, candidates, weights)
-    guaranteed = int(proven.sum()) + fewest([np.array(window) for window in held if not proven[list(window)].any()])
+    if "moment" in rules:
+        proposals["moment"], stretches = _moment_candidates(line)
+    chosen = {rule: proposals[rule] for rule in rules}
+    candidates = drop_close(np.concatenate(list(chosen.values())), line.resolution)
+    contradiction, open_end = _find_contradiction(line, parts), _describe_open_end(line)
+    weights, residual = _fit_candidates(line.break_points.net, candidates)
+    no_proofs = (), np.zeros(len(candidates), bool)
+    proven_windows, proven = (
+        no_proofs if contradiction or open_end else _prove_candidates(line, parts, candidates, weights)
+    )
+    guaranteed = int(proven.sum()) + min_hitting_set_size(
+        [np.array(window) for window in proven_windows if not proven[list(window)].any()]
+    )
     claim = Guarantee(
         "share of candidates that are not training points",
         1.0 - guaranteed / len(candidates) if len(candidates) else 1.0,
-        (_KKT, f"the training set's margin is {line.margin:g}, which the weights cannot confirm"),
+        (_KKT_ASSUMPTION, f"the training set's margin is {line.margin:g}, which the weights cannot confirm"),
     )
     return Reconstruction(
         candidates=candidates,
-        labels=_labels(line.net, candidates),
+        labels=_predicted_labels(line.net, candidates),
         rules=tuple(
-            tuple(rule for rule, at in chosen.items() if len(at) and np.abs(at - c).min() <= line.resolution)
+            tuple(
+                rule for rule, places in chosen.items() if len(places) and np.abs(places - c).min() <= line.resolution
+            )
             for c in candidates
         ),
         multipliers=weights,
         residual=residual,
         ambiguous=stretches,
         proven=proven,
-        windows=held,
+        windows=proven_windows,
         guaranteed=guaranteed,
-        guarantee=claim.at_most("void") if against else claim,
-        break_points=line.bent.at,
+        guarantee=claim.at_most("void") if contradiction else claim,
+        break_points=line.break_points.positions,
         margin=line.margin,
-        warnings=() if guaranteed else (against or open_end or "no candidate is needed by the weights",),
+        warnings=() if guaranteed else (contradiction or open_end or "no candidate is needed by the weights",),
     )
 
 
-def _contradiction(line: _Line, parts: Sequence[Ints]) -> str:
+def _find_contradiction(line: _MarginLine, parts: Sequence[Ints]) -> str:
     """What in the weights speaks against a KKT point of this margin; empty where nothing does."""
     refuted = f"so the network is not at a KKT point with the margin {line.margin:g}"
     empty = sum(not len(part) for part in parts)
     if empty:
         return f"{empty} of {len(parts)} stretches that must hold a training point never meet the margin, {refuted}"
-    residual = _residual(line)
-    if residual <= _EXACT or _open_end(line):  # points beyond the last break-point may explain what is missing
+    residual = _explanation_residual(line)
+    if residual <= _EXACT_RESIDUAL or _describe_open_end(
+        line
+    ):  # points beyond the last break-point may explain what is missing
         return ""
     return f"the places on the margin rebuild the weights only up to a residual of {residual:.2g}, {refuted}"
 
 
-def _open_end(line: _Line) -> str:
+def _describe_open_end(line: _MarginLine) -> str:
     """Where the line stays on the margin for ever: training points there are among no places; empty if nowhere."""
-    at = line.bent.at
-    reach = max(line.resolution / _APART, float(np.ptp(at)))
-    for end, beyond in ((at[0], at[0] - reach), (at[-1], at[-1] + reach)):
+    positions = line.break_points.positions
+    extent = max(line.resolution / _CANDIDATE_SEPARATION, float(np.ptp(positions)))
+    for end, beyond in ((positions[0], positions[0] - extent), (positions[-1], positions[-1] + extent)):
         heights = np.abs(np.abs(line.net(np.array([[end], [beyond]]))) - line.margin)
-        if (heights <= ON_MARGIN * line.margin).all():
+        if (heights <= MARGIN_TOLERANCE * line.margin).all():
             side = "above" if beyond > end else "below"
             return f"the line stays on the margin {side} x = {end + 0.0:.4g}, where training points may lie anywhere"
     return ""
 
 
-def _residual(line: _Line) -> float:
+def _explanation_residual(line: _MarginLine) -> float:
     places = line.places
-    return fit(line.net, places[:, None], _labels(line.net, places), _NEAR).residual if len(places) else 1.0
+    return (
+        fit_multipliers(line.net, places[:, None], _predicted_labels(line.net, places), _NEAR_KINK_ANGLE).residual
+        if len(places)
+        else 1.0
+    )
 
 
-def _proofs(
-    line: _Line, parts: Sequence[Ints], candidates: Floats, weights: Floats
+def _prove_candidates(
+    line: _MarginLine, parts: Sequence[Ints], candidates: Floats, weights: Floats
 ) -> tuple[tuple[tuple[int, ...], ...], Bools]:
     """The windows all of whose places are candidates, as indices of candidates; and the candidates that are needed."""
     places = line.places
     if not len(candidates):
         return (), np.zeros(0, bool)
-    away = np.abs(np.subtract.outer(places, candidates))
-    nearest = np.where(away.min(1) <= line.resolution, away.argmin(1), -1)
-    held = tuple(tuple(map(int, np.unique(nearest[part]))) for part in parts if (nearest[part] >= 0).all())
-    slack = 10 * _residual(line) + 1e-7
-    least = least_multipliers(
-        line.bent.net, places, _labels(line.net, places), nearest, len(candidates), kink=_NEAR, slack=slack
+    distances = np.abs(np.subtract.outer(places, candidates))
+    nearest = np.where(distances.min(1) <= line.resolution, distances.argmin(1), -1)
+    proven_windows = tuple(tuple(map(int, np.unique(nearest[part]))) for part in parts if (nearest[part] >= 0).all())
+    slack = 10 * _explanation_residual(line) + 1e-7
+    smallest_totals = min_group_multipliers(
+        line.break_points.net,
+        places,
+        _predicted_labels(line.net, places),
+        nearest,
+        len(candidates),
+        kink=_NEAR_KINK_ANGLE,
+        slack=slack,
     )
-    proven = least > _CARRIES * weights.max()
+    proven = smallest_totals > _MIN_PROVEN_SHARE * weights.max()
     # The end of a stretch on the margin may stand for a point within it.
-    proven[nearest[np.isin(places, flat_ends(line.bent, line.flat)) & (nearest >= 0)]] = False
-    return held, proven
+    proven[nearest[np.isin(places, margin_piece_ends(line.break_points, line.flat)) & (nearest >= 0)]] = False
+    return proven_windows, proven
 
 
-def _one_input(net: ShallowReLU) -> None:
+def _check_one_input(net: ShallowReLU) -> None:
     if net.dimension != 1:
         raise InputError(
             f"net: reconstruction is proven for one input, the network takes {net.dimension}; "
@@ -279,55 +315,166 @@ def _one_input(net: ShallowReLU) -> None:
         )
 
 
-def _scale(net: ShallowReLU, margin: float) -> float:
+def _data_width(net: ShallowReLU, margin: float) -> float:
     """How wide the data lie: the range of the places where |Φ| meets the margin."""
-    at = np.concatenate([crossings(net, level, 0.0) for level in (margin, -margin)])
-    width = float(np.ptp(at)) if len(at) > 1 else 0.0
+    positions = np.concatenate([find_crossings(net, level, 0.0) for level in (margin, -margin)])
+    width = float(np.ptp(positions)) if len(positions) > 1 else 0.0
     return width if width > 0 else 1.0
 
 
-def _on_margin(bent: Bends, margin: float) -> Bools:
+def _pieces_on_margin(break_points: BreakPoints, margin: float) -> Bools:
     """Pieces between adjacent break-points that stay at +margin or at -margin, ``[K - 1]``."""
-    near = np.abs(bent.values[:, None] - [margin, -margin]) <= ON_MARGIN * margin
-    return (near[:-1] & near[1:]).any(axis=1)
+    is_near = np.abs(break_points.values[:, None] - [margin, -margin]) <= MARGIN_TOLERANCE * margin
+    return (is_near[:-1] & is_near[1:]).any(axis=1)
 
 
-def _alternating(bent: Bends, flat: Bools) -> Floats:
+def _alternating_ends(break_points: BreakPoints, flat: Bools) -> Floats:
     """Ends of a piece off the margin between two pieces on it (Theorem 4.3)."""
-    places = [bent.at[i + 1 : i + 3] for i in range(len(bent.at) - 3) if flat[i] and flat[i + 2] and not flat[i + 1]]
+    places = [
+        break_points.positions[i + 1 : i + 3]
+        for i in range(len(break_points.positions) - 3)
+        if flat[i] and flat[i + 2] and not flat[i + 1]
+    ]
     return np.unique(np.concatenate(places)) if places else np.zeros(0)
 
 
-def _moments(line: _Line) -> tuple[Floats, tuple[Stretch, ...]]:
+def _moment_candidates(line: _MarginLine) -> tuple[Floats, tuple[Stretch, ...]]:
     """What the KKT equations tell about stretches on the margin, where no crossing is isolated.
 
     All neurons see a stretch between adjacent break-points through Σ λ_i·y_i·[1, x_i] alone. Points at its two
     ends can carry any such sum, so they stand for whatever is inside: weight on one end alone is a training point
     there; weight on both is one point at their mean, or several.
     """
-    bent, atoms = line.bent, line.places
+    break_points, atoms = line.break_points, line.places
     edges = np.flatnonzero(np.diff(np.concatenate([[False], line.flat, [False]]).astype(np.int8))).reshape(-1, 2)
     if not len(edges):
         return np.zeros(0), ()
-    weights, _ = _explain(bent.net, atoms)
+    weights, _ = _fit_candidates(break_points.net, atoms)
     places, stretches = [], []
     for start, stop in edges:
-        low, high = float(bent.at[start]), float(bent.at[stop])
-        here = (atoms >= low) & (atoms <= high) & (weights > 1e-6 * weights.max(initial=0.0))
-        places.append(atoms[here])
-        if here.sum() > 1:
-            label = 1 if bent.values[start] > 0 else -1
-            stretches.append(Stretch(low, high, label, float(np.average(atoms[here], weights=weights[here]))))
+        low, high = float(break_points.positions[start]), float(break_points.positions[stop])
+        has_weight = (atoms >= low) & (atoms <= high) & (weights > 1e-6 * weights.max(initial=0.0))
+        places.append(atoms[has_weight])
+        if has_weight.sum() > 1:
+            label = 1 if break_points.values[start] > 0 else -1
+            stretches.append(
+                Stretch(low, high, label, float(np.average(atoms[has_weight], weights=weights[has_weight])))
+            )
     return np.concatenate(places), tuple(stretches)
 
 
-def _labels(net: ShallowReLU, positions: Floats) -> Floats:
+def _predicted_labels(net: ShallowReLU, positions: Floats) -> Floats:
     return np.where(net(positions[:, None]) < 0, -1.0, 1.0) if len(positions) else np.zeros(0)
 
 
-def _explain(net: ShallowReLU, positions: Floats) -> tuple[Floats, float]:
+def _fit_candidates(net: ShallowReLU, positions: Floats) -> tuple[Floats, float]:
     """The multipliers with which points at ``positions`` best rebuild the weights, and what they leave."""
     if not len(positions):
         return np.zeros(0), 1.0
-    best = fit(net, positions[:, None], _labels(net, positions), _KINK)
+    best = fit_multipliers(net, positions[:, None], _predicted_labels(net, positions), _KINK_ANGLE)
     return best.multipliers, best.residual
+
+
+def find_windows(break_points: BreakPoints, flat: Bools) -> Floats:
+    """Ends of two adjacent pieces, neither constant on the margin, ``[w, 2]``; each holds a training point (Thm 4.2).
+
+    Args:
+        break_points: the line.
+        flat: bool ``[K - 1]``, pieces that lie on the margin.
+    """
+    starts = np.flatnonzero(~(flat[:-1] | flat[1:]))
+    return np.column_stack([break_points.positions[starts], break_points.positions[starts + 2]])
+
+
+def margin_piece_ends(break_points: BreakPoints, flat: Bools) -> Floats:
+    """Both ends of every piece that lies on the margin, ``[e]``: a neighbouring window takes in the nearer one."""
+    return break_points.positions[np.concatenate([flat, [False]]) | np.concatenate([[False], flat])]
+
+
+def positions_in_spans(positions: Floats, spans: Floats) -> list[Ints]:
+    """Of each span the indices of the positions in it, ends included."""
+    slack = _EDGE_SLACK * (1.0 + np.abs(positions))
+    return [np.flatnonzero((positions >= low - slack) & (positions <= high + slack)) for low, high in spans]
+
+
+def min_hitting_set_size(parts: Sequence[Ints]) -> int:
+    """Fewest positions that meet every set of neighbouring positions; sets of them must be intervals of indices.
+
+    So many of the positions are training points at least, if each set holds one. Empty sets ask for nothing.
+    """
+    count, last_position = 0, -1
+    for part in sorted((part for part in parts if len(part)), key=lambda part: part[-1]):
+        if part[0] > last_position:
+            count, last_position = count + 1, int(part[-1])
+    return count
+
+
+def min_group_multipliers(
+    net: ShallowReLU, places: Floats, sign: Floats, owner: Ints, count: int, *, kink: float, slack: float
+) -> Floats:
+    """The least total λ of each group of places, over all ways in which the places rebuild the weights, ``[count]``.
+
+    At a KKT point θ = Σ λ_i·y_i·∇Φ(x_i) with λ ≥ 0 and every x_i of positive λ on the margin. If all such x_i are
+    among ``places``, a group whose least total is positive holds a training point: no training set without one
+    gives these weights. Clarke subgradients at kinks are free, as in `margin.kkt`; a point inside a linear piece is
+    a combination of the piece's two ends, so ends may stand for what lies between them.
+
+    Args:
+        net: the network, of one input; its neurons merged, for speed.
+        places: positions, ``[p]``.
+        sign: their labels, -1 or +1, ``[p]``.
+        owner: the group of each place, -1 for none, ``[p]``.
+        count: number of groups.
+        kink: a neuron whose |w·x + b| is below this share of ‖[w, b]‖·‖[x, 1]‖ bends at x.
+        slack: how far each weight may be missed, as a share of ‖θ‖.
+
+    Returns:
+        0 where a group can be left out, and everywhere if no multipliers rebuild the weights within the slack.
+
+    Examples:
+        >>> from divulge import margin
+        >>> net = margin.solve([[-1.0], [1.0]], [-1, 1]).net
+        >>> at = np.array([-1.0, 1.0])
+        >>> min_group_multipliers(net, at, at, np.array([0, 1]), 2, kink=1e-6, slack=1e-7).round(3)
+        array([0.707, 0.707])
+    """
+    gradients, kinks = _place_gradients(net, places, sign, kink)
+    weights = np.concatenate([net.augmented.ravel(), net.v])
+    reach = slack * float(np.linalg.norm(weights))
+    # A derivative at a kink lies in [0, 1]: κ ≤ λ of its place.
+    free = hstack([-eye_array(len(places)).tocsr()[kinks], eye_array(len(kinks))])
+    matrix = vstack([gradients, -gradients, free]).tocsr()
+    bounds = np.concatenate([weights + reach, reach - weights, np.zeros(len(kinks))])
+
+    def minimise_total(groups: Ints) -> OptimizeResult:
+        cost = np.concatenate([np.isin(owner, groups), np.zeros(len(kinks))])
+        return linprog(cost, A_ub=matrix, b_ub=bounds, bounds=(0, None), method="highs")
+
+    lowest = np.zeros(count)
+    unrestricted = minimise_total(np.zeros(0, np.int64))
+    if unrestricted.status == 0:
+        # Groups that one solution leaves out have 0.
+        for group in np.unique(owner[(unrestricted.x[: len(places)] > 0) & (owner >= 0)]):
+            best = minimise_total(group)
+            lowest[group] = best.fun if best.status == 0 else 0.0
+    return lowest
+
+
+def _place_gradients(net: ShallowReLU, places: Floats, sign: Floats, kink: float) -> tuple[csr_array, Ints]:
+    """y·∇Φ of each place without its kinks, then one column per kink, ``[3k, p + kinks]``; the place of each kink."""
+    points = np.column_stack([places, np.ones(len(places))])
+    before = points @ net.augmented.T
+    size = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(net.augmented, axis=1)
+    bends = np.abs(before) <= kink * size
+    slope = np.where(bends, 0.0, before > 0)
+    inner = (sign[:, None] * slope * net.v)[:, :, None] * points[:, None]
+    outer = sign[:, None] * np.maximum(before, 0.0)
+    smooth = np.concatenate([inner.reshape(len(places), -1), outer], axis=1).T
+    place, neuron = np.nonzero(bends)
+    pull = (sign[place] * net.v[neuron])[:, None] * points[place]
+    column = np.arange(len(place))
+    free = coo_array(
+        (pull.ravel(), (np.column_stack([2 * neuron, 2 * neuron + 1]).ravel(), np.repeat(column, 2))),
+        (smooth.shape[0], len(place)),
+    )
+    return hstack([coo_array(smooth), free]).tocsr(), place

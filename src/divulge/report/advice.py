@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from divulge.report.page import Point, Points
 
-_DEFENCES = "benchmarks/results/unseen_defences.md"
-_LANGUAGE = "benchmarks/results/language.md"
+_DEFENCES = "papers/results/unseen_defences.md"
+_LANGUAGE = "papers/results/language.md"
 TITLE = "What to do about it"
 _MEASURED_ELSEWHERE = (
     "Measured on other models than this one, so these figures say what can be gained and not what will be: "

@@ -14,7 +14,7 @@ import numpy as np
 from divulge import lazy
 from divulge.errors import InputError
 from divulge.margin import ShallowReLU, multipliers
-from divulge.margin.stationarity import weigh
+from divulge.margin.stationarity import solve_multipliers
 from divulge.types import Guarantee
 from divulge.validation import check_array, check_instance, check_integer, check_nonempty, check_number, check_vector
 
@@ -220,7 +220,7 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
     sign = np.where(output_values < 0, -1.0, 1.0) if y is None else labels_to_signs(y, len(output_values))
     table = np.array(rows) * sign[:, None]
     # Euler: θ·∇Φ = L·Φ for a network that is homogeneous of degree L.
-    return weigh(table @ table.T, order * sign * output_values)
+    return solve_multipliers(table @ table.T, order * sign * output_values)
 
 
 def homogeneity_degree(module: Any, x: object, tolerance: float = 0.01) -> float:

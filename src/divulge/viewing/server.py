@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from divulge import auditing, lazy, results
-from divulge.auditing import audit_summary
-from divulge.auditing import compare as comparing
+from divulge.auditing import compare as comparison
+from divulge.auditing import summary as audit_summary
 from divulge.auditing.result import KIND as AUDIT
 from divulge.dossier import ReplacedError
 from divulge.errors import InputError
-from divulge.identification import best
-from divulge.identification.table_results import KIND as IDENTIFICATION
+from divulge.identification import finished_run
+from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
 from divulge.report import in_words, markdown
 from divulge.report.page import HEADINGS
 from divulge.validation import check_number, format_value
@@ -208,7 +208,7 @@ class _Pages:
         except KeyError:
             return self._missing("there is no such run")
         try:
-            changes = comparing.compare(auditing.load(before.path), auditing.load(after.path))
+            changes = comparison.compare(auditing.load(before.path), auditing.load(after.path))
         except ReplacedError:
             raise
         except InputError as error:
@@ -254,7 +254,7 @@ def _asked(entry: Entry) -> str:
 def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
     """What is decided at a level, as a table; None for runs that decide nothing."""
     if entry.kind == IDENTIFICATION:
-        seen = best.preview(entry.path, level)
+        seen = finished_run.preview(entry.path, level)
         rows = [[f"{seen.selected:,} of {seen.candidates:,}", seen.claim]]
         return _table("FDR", level, ["selected", "what is claimed"], rows, seen.warnings)
     if entry.kind != AUDIT:
@@ -264,7 +264,9 @@ def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
         chosen = {name: audit[name].selection(fpr=level) for name in audit}
     except InputError as error:  # too few calibration records for this level
         return _table("FPR", level, [], [], [str(error)])
-    told = {name: audit_summary.decided(audit[name], made, level, len(audit)) for name, made in chosen.items()}
+    told = {
+        name: audit_summary.summarise_decision(audit[name], made, level, len(audit)) for name, made in chosen.items()
+    }
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
     rows = [
         [name, f"{d.selected:,}", *map(markdown.percent, (d.fpr, d.tpr, d.precision)), d.guarantee]

@@ -17,8 +17,8 @@ from divulge.dossier import ReplacedError, mark
 from divulge.errors import InputError
 from divulge.extraction import kept as extraction_kept
 from divulge.extraction.result import KIND as EXTRACTION
-from divulge.identification import finished, identification_page, table_results
-from divulge.identification.table_results import KIND as IDENTIFICATION
+from divulge.identification import finished_run, from_tables, identification_page
+from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
 from divulge.report import html
 from divulge.types import Tone
 
@@ -36,7 +36,7 @@ _SENTENCE = re.compile(r".+?[.](?= \S|$)", re.DOTALL)
 
 _PAGES: dict[str, Callable[[Path], Page]] = {
     AUDIT: lambda path: auditing.load(path).page(),
-    IDENTIFICATION: lambda path: table_results.page(path),
+    IDENTIFICATION: lambda path: from_tables.report_page(path),
     EXTRACTION: lambda path: extraction_kept.page(path),
     CANARIES: lambda path: canaries_kept.page(path),
 }
@@ -201,7 +201,7 @@ def _verdict(place: Place) -> tuple[Tone, str]:
             verdict = auditing.load(place.path).verdict
             return verdict.tone, verdict.text
         if place.kind == IDENTIFICATION:
-            text, tone = finished.read(place.path, lambda told, _: identification_page.verdict(told))
+            text, tone = finished_run.read_run(place.path, lambda told, _: identification_page.verdict(told))
             return tone, text
         if place.kind == EXTRACTION:
             given = extraction_kept.summary(place.path)

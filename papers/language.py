@@ -1,0 +1,273 @@
+r"""Was this document used? Every attack on fine-tuned language models, at 0 to 16 reference models.
+
+    DIVULGE_DATA=… PYTHONPATH=src:benchmarks \
+        python papers/language.py scores --out FOLDER --texts news|messages [--epochs 4] [--references 4]
+        [--seeds 0 1 2] [--lora]
+    PYTHONPATH=src:benchmarks python papers/language.py tables --out FOLDER
+    DIVULGE_DATA=… PYTHONPATH=src:benchmarks python papers/language.py twins
+    DIVULGE_DATA=… PYTHONPATH=src:benchmarks python papers/language.py speed
+
+The base (GPT-2's architecture, 2 layers of 128, byte-level BPE of 4,096) is made once from newsgroup articles and kept
+in ``--base``; what is fine-tuned on was never shown to it. ``scores`` keeps every document's scores in ``--out``, one
+file a seed, and makes none that is there; ``tables`` prints what lies there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+
+import divulge as dv
+import language_models as made
+from divulge import evaluation, store
+from divulge.attacks import Need
+from divulge.evidence import Layout, Measurements, Models
+from divulge.ragged import TokenLogs
+from divulge.recipes import document_recipes
+from divulge.references import FineTune, LoRA, splits
+from divulge.signals import tokens
+from divulge.targets import CausalLM, TokenStatistics
+from membership_tables import STATISTICS, clipped, over_seeds, short, signed
+
+MEMBERS, OTHERS, POPULATION = 300, 1000, 400
+COUNTS = (0, 1, 3, 4, 16)
+GAINS = (
+    ("0/base-ratio", "0/loss"),
+    ("0/wbc", "0/base-ratio"),
+    ("1/windows", "0/wbc"),
+    ("1/windows", "1/reference-ratio"),
+    ("4/windows", "4/reference-ratio"),
+    ("4/windows", "1/windows"),
+    ("16/windows", "4/windows"),
+)
+LONGEST = 300  # characters of a newsgroup article
+TITLES = {
+    "messages": "Text messages",
+    "news": f"Newsgroup articles of at most {LONGEST} characters",
+    "full": "all weights",
+    "lora": "LoRA of rank 8",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Documents of one seed: members, non-members, population."""
+
+    members: dv.Records
+    others: dv.Records
+    population: dv.Records
+
+    @property
+    def everything(self) -> dv.Records:
+        """All of them, in this order."""
+        return dv.Records(np.concatenate([self.members.x, self.others.x, self.population.x]))
+
+
+def case(kind: str, seed: int, others: int = OTHERS) -> Case:
+    """Drawn anew for each seed."""
+    every = [text[:LONGEST] for text in made.news()[6000:]] if kind == "news" else made.messages()
+    drawn = np.random.default_rng(seed).permutation(len(every))[: MEMBERS + others + POPULATION]
+    texts = np.array([every[i] for i in drawn], dtype=object)
+    return Case(*map(dv.Records, np.split(texts, [MEMBERS, MEMBERS + others])))
+
+
+def base(folder: str) -> CausalLM:
+    """The base, made where it is not there yet."""
+    made.base(made.news()[:4000], Path(folder), layers=2, width=128, epochs=3)
+    return CausalLM.load(folder, device="cpu", bos="add")
+
+
+def measured(target: CausalLM, tuning: FineTune, documents: Case, seed: int) -> tuple[Measurements, Models | None]:
+    """Everything that a recipe may read, and all reference models."""
+    every = documents.everything
+    stats = target.tokens(list(every.x))
+    own = {r.signal: tokens.get_signal(r.signal)(stats) for r in document_recipes() if isinstance(r.signal, str)}
+    logs = tuning.base.tokens(list(every.x), vocabulary=False).logp[None]
+    models = {Need.REFERENCES_BASE: said(stats, logs, np.zeros((1, len(every)), bool))}
+    candidates = len(documents.members) + len(documents.others)
+    layout = Layout(candidates, 0, POPULATION)
+    fine_tuned = None
+    if tuning.count:
+        halves = splits.offline(POPULATION, max(tuning.count, 2), seed).trained_on[: tuning.count]
+        trained = tuning.fit(documents.population, halves, seed=seed, observe=[every])
+        held = np.hstack([np.zeros((len(halves), candidates), bool), halves])
+        fine_tuned = said(stats, trained.outputs[0], held)
+    found = Measurements(own, layout, models=models, tokens=TokenLogs(stats.offsets, np.minimum(stats.logp, 0)))
+    return found, fine_tuned
+
+
+def said(stats: TokenStatistics, logs: np.ndarray, held: np.ndarray) -> Models:
+    each = [TokenStatistics(stats.offsets, stats.zlib_bytes, logp=row.astype(float)) for row in logs]
+    names = ("log_likelihood", *tokens.RESCALED)
+    return Models({n: np.stack([tokens.get_signal(n)(one) for one in each]) for n in names}, held, np.minimum(logs, 0))
+
+
+def first(models: Models, count: int) -> Models:
+    """The first ``count`` models alone."""
+    signals = {name: values[:count] for name, values in models.signals.items()}
+    return Models(signals, models.trained_on[:count], models.tokens[:count])
+
+
+def scores(found: Measurements, fine_tuned: Models | None, count: int) -> dict[str, np.ndarray]:
+    """Recipe → scores, of the recipes that read ``count`` reference models; 0: those that read none, or the base."""
+    kept = {}
+    for recipe in document_recipes():
+        reads = recipe.references
+        if not isinstance(recipe.signal, str) or recipe.features or reads == "in and out":
+            continue
+        if (reads == "out") != bool(count):
+            continue
+        if count and recipe.attack.least_references > count:
+            continue
+        own = found if not count else replace(found, models={Need.REFERENCES_OUT: first(fine_tuned, count)})
+        kept[recipe.name] = recipe.attack.run(own.evidence(recipe.signal, recipe.needs)).scores
+    return kept
+
+
+def kept(options: argparse.Namespace) -> None:
+    """Scores of each seed, in a file of its own."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    how = {"lr": 1e-2, "lora": LoRA(8)} if options.lora else {"lr": 1e-3}
+    tuning = FineTune(base(options.base), options.references, options.epochs, engine="serial", **how)
+    for seed in options.seeds:
+        path = options.out / f"{options.texts}-{'lora' if options.lora else 'full'}-{options.epochs}-{seed}.npz"
+        if path.exists():
+            continue
+        began, documents = time.perf_counter(), case(options.texts, seed)
+        target = tuning.one(documents.members, seed=seed + 1000)
+        one, models = measured(target, tuning, documents, seed)
+        arrays = {"member": np.arange(MEMBERS + OTHERS) < MEMBERS}
+        for count in (c for c in COUNTS if c <= options.references):
+            arrays |= {f"{count}/{name}": values for name, values in scores(one, models, count).items()}
+        store.write_arrays(path, arrays)
+        print(f"{path.name}: {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def tables(options: argparse.Namespace) -> None:
+    """What lies in the folder: one table for each kind of documents and fine-tune."""
+    names = {path.name.rpartition("-")[0] for path in options.out.glob("*.npz")}
+    for texts, how, epochs in sorted(name.split("-") for name in names):
+        paths = sorted(options.out.glob(f"{texts}-{how}-{epochs}-*.npz"))
+        runs = [store.read_arrays(path) for path in paths]
+        print(f"\n## {TITLES[texts]}, {TITLES[how]}, {epochs} epoch{'s' * (epochs != '1')}, {len(runs)} seeds\n")
+        print(f"| references | recipe | {' | '.join(STATISTICS)} |")
+        print("|---:|---|---|---|---|")
+        for name in (name for name in runs[0] if name != "member"):
+            seeds = {s: [evaluation.measure(run[name], run["member"], s) for run in runs] for s in STATISTICS.values()}
+            shown = " | ".join(short(clipped(over_seeds(each))) for each in seeds.values())
+            print(f"| {name.replace('/', ' | ')} | {shown} |")
+        print("\n| gain | over | AUC | TPR at 1 % |\n|---|---|---|---|")
+        for one, other in (pair for pair in GAINS if set(pair) <= set(runs[0])):
+            pairs = [[paired(run, one, other, s) for run in runs] for s in ("auc", "tpr@fpr=0.01")]
+            gained = " | ".join(signed(over_seeds(each)) for each in pairs)
+            print(f"| {told(one)} | {told(other)} | {gained} |")
+
+
+def paired(run: dict[str, np.ndarray], one: str, other: str, statistic: str) -> dv.Estimate:
+    """The difference of two recipes on the same documents."""
+    return evaluation.paired_difference(run[one], run[other], run["member"], statistic)
+
+
+def told(name: str) -> str:
+    """A recipe and its number of reference models."""
+    count, _, recipe = name.partition("/")
+    return f"{recipe}, {count}" if count != "0" else recipe
+
+
+def twins(options: argparse.Namespace) -> None:
+    """Models that never saw the members: how often a leak is found all the same."""
+    tuning = FineTune(base(options.base), 2, 1, lr=1e-3, engine="processes")
+    alarms, worst = 0, []
+    recipes = ("loss", "min-k++", "base-ratio", "wbc", "reference-ratio", "windows", "rmia")
+    for seed in range(20):
+        documents, strangers = case("messages", seed, 400), case("messages", seed + 500, 400)
+        target = tuning.one(strangers.members, seed=seed)
+        known = set(strangers.members.x)
+        sets = {
+            name: dv.Records(np.array([text for text in records.x if text not in known], dtype=object))
+            for name, records in vars(documents).items()
+        }
+        run = dv.audit(
+            target, members=sets["members"], nonmembers=sets["others"], population=sets["population"],
+            recipes=recipes, references=tuning, fpr=(0.05,), seed=seed,
+        )  # fmt: skip
+        alarms += run.verdict.answer == "leak found"
+        worst += [float((run[name].selection(fpr=0.05).selected[run.members]).mean()) for name in run]
+    print(f"twins: {alarms} of 20 called leaking; members called at a nominal FPR of 5 %: mean {np.mean(worst):.4f}")
+
+
+def speed(options: argparse.Namespace) -> None:
+    """Ratios of seconds: scoring beside one document at a time, four references beside four runs of the Trainer."""
+    target, documents = base(options.base), case("news", 0)
+    every = list(documents.everything.x)
+    texts = [text for text, ids in zip(every, target.encoded(every), strict=True) if len(ids) <= made.CONTEXT][:600]
+    together = timed(lambda: target.tokens(texts, vocabulary=False))
+    alone = timed(lambda: [one_by_one(target, text) for text in texts])
+    own = target.tokens(texts[:50], vocabulary=False).logp
+    apart = np.abs(own - np.concatenate([one_by_one(target, text) for text in texts[:50]])).max()
+    print(
+        f"scoring {len(texts)} documents: {alone / together:.2f} times as fast as one by one; gap at most {apart:.1e}"
+    )
+    halves = splits.offline(POPULATION, 4, 0)
+    for epochs in (2, 8):
+        tuning = FineTune(options.base, 4, epochs, lr=1e-3, bos="add", device="cpu")
+        fast = timed(lambda tuning=tuning: tuning.fit(documents.population, halves, seed=0))
+        learnt = [list(documents.population.x[row]) for row in halves.trained_on]
+        slow = timed(lambda learnt=learnt, epochs=epochs: [trainer(target, texts, epochs) for texts in learnt])
+        print(
+            f"four references on {POPULATION // 2} documents, {epochs} epochs: {slow / fast:.2f} times as fast as the "
+            f"Trainer ({slow:.0f} s)"
+        )
+
+
+def timed(work) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+@torch.inference_mode()
+def one_by_one(target: CausalLM, text: str) -> np.ndarray:
+    """A plain loop's log-probabilities of one document."""
+    ids = torch.tensor([[target.tokenizer.bos_token_id, *target.tokenizer(text)["input_ids"]]])[:, : made.CONTEXT]
+    logs = target.model(input_ids=ids).logits[0, :-1].log_softmax(-1)
+    return logs.gather(1, ids[0, 1:, None])[:, 0].numpy()
+
+
+def trainer(target: CausalLM, texts: list[str], epochs: int) -> None:
+    """What a user would write with the Trainer: padded to the longest of a batch, in random order."""
+    words = target.tokenizer
+    words.pad_token = words.bos_token
+    rows = [{"input_ids": [words.bos_token_id, *words(text)["input_ids"]][: made.CONTEXT]} for text in texts]
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = transformers.TrainingArguments(
+            folder, num_train_epochs=epochs, per_device_train_batch_size=8, learning_rate=1e-3, report_to=[],
+            save_strategy="no", disable_tqdm=True, use_cpu=True, logging_strategy="no",
+        )  # fmt: skip
+        collate = transformers.DataCollatorForLanguageModeling(words, mlm=False)
+        model = copy.deepcopy(target.model)
+        transformers.Trainer(model, arguments, train_dataset=rows, data_collator=collate).train()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("scores", "tables", "twins", "speed"))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--texts", choices=("news", "messages"), default="news")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--references", type=int, default=4)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--lora", action="store_true")
+    parser.add_argument("--base", default=str(Path(tempfile.gettempdir()) / "divulge-base"))
+    chosen = parser.parse_args()
+    if chosen.part in ("scores", "tables") and chosen.out is None:
+        parser.error("--out: the folder of scores is needed")
+    {"scores": kept, "tables": tables, "twins": twins, "speed": speed}[chosen.part](chosen)

@@ -1,0 +1,345 @@
+"""MRAD as published: where it starts, what its descent is worth, its black box, its last tenth, and the sign of NCI.
+
+    DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks python papers/mrad.py [--quick] [part ...]
+
+The parts are starts, ablation, black, perturbation, steps, above and sign. 800 members and 800 others; 4,000
+auxiliary records disjoint from both; CIFAR-10 at 16 × 16 (a stranger's ResNet-20: 32 × 32), Fashion-MNIST at 28 × 28.
+Every target but that one is trained here until it has memorised its members. Tables are printed; intervals are 95 %
+over records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import divulge as dv
+from divulge import completion, signals
+from divulge.evaluation import auc
+from divulge.targets import TorchTarget
+from partial_cases import CASES, Cell, N, cifar10
+
+MEAN = completion.Mean(per_class=False)
+DETECTORS = ("cade", "msad", "nci", "gradient-norm")
+
+
+TARGETS = {
+    "CIFAR-10, MLP": replace(CASES["cifar-mlp"], data="cifar10"),
+    "CIFAR-10, CNN": replace(CASES["cifar-cnn"], data="cifar10"),
+    "Fashion-MNIST, MLP": replace(CASES["fashion-mlp"], data="fashion28"),
+}
+
+
+class Residual(nn.Module):
+    """A block of ResNet-20 with the parameters' names of its source."""
+
+    def __init__(self, entering, leaving, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(entering, leaving, 3, stride, 1, bias=False)
+        self.bn1, self.bn2 = nn.BatchNorm2d(leaving), nn.BatchNorm2d(leaving)
+        self.conv2 = nn.Conv2d(leaving, leaving, 3, 1, 1, bias=False)
+        self.stride, self.more = stride, (leaving - entering) // 2
+
+    def forward(self, x):
+        """One batch; the short cut drops every second pixel and pads channels with zeros."""
+        y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
+        short = nn.functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.more, self.more))
+        return torch.relu(y + short)
+
+
+class ResNet20(nn.Module):
+    """ResNet-20 for CIFAR-10, of images in [0, 1] with channels last."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
+        for at, (entering, leaving, stride) in enumerate(((16, 16, 1), (16, 32, 2), (32, 64, 2)), 1):
+            blocks = [Residual(entering, leaving, stride), *(Residual(leaving, leaving, 1) for _ in range(2))]
+            self.add_module(f"layer{at}", nn.Sequential(*blocks))
+        self.linear = nn.Linear(64, 10)
+
+    def forward(self, x):
+        """One batch."""
+        mean, spread = x.new_tensor([0.485, 0.456, 0.406]), x.new_tensor([0.229, 0.224, 0.225])
+        x = torch.relu(self.bn1(self.conv1(((x - mean) / spread).movedim(-1, 1))))
+        return self.linear(self.layer3(self.layer2(self.layer1(x))).mean((2, 3)))
+
+
+class Stranger(Cell):
+    """ResNet-20 that a stranger trained on all training images of CIFAR-10, with flips and crops."""
+
+    def __init__(self, seed):
+        x, y = cifar10(32)
+        rng, half = np.random.default_rng(seed), len(x) // 2
+        inside, outside = rng.permutation(half)[:N], half + rng.permutation(half)
+        rows = np.append(inside, outside[:N])
+        self.pool, self.seed = dv.Records(x[rows], y[rows]), seed
+        self.auxiliary, self.members = dv.Records(x[outside[N:]], y[outside[N:]])[:4000], np.arange(2 * N) < N
+        self.gaussian, self.classes = None, 10
+
+    @property
+    def target(self):
+        """As it came."""
+        from safetensors.torch import load_file
+
+        module = ResNet20()
+        module.load_state_dict(load_file(Path(os.environ["DIVULGE_DATA"]) / "models" / "resnet20_cifar10.safetensors"))
+        return TorchTarget(module.eval(), device="cpu")
+
+
+@cache
+def cell(name, seed):
+    return Stranger(seed) if name == "CIFAR-10, ResNet-20" else Cell(TARGETS[name], seed)
+
+
+@cache
+def target(name, seed):
+    return cell(name, seed).target
+
+
+@cache
+def detector(name, seed, kind):
+    """A detector is fitted once for all the descents it judges."""
+    return signals.MRAD(detector=kind).fit(cell(name, seed).auxiliary, seed).detector
+
+
+@cache
+def completed(name, seed, share, start, clip, access, directions, epsilon=0.01):
+    """The records as the descent completes them: once for all the detectors that judge them."""
+    here = cell(name, seed)
+    settings = signals.MRAD(
+        start=MEAN if start == "mean" else start, clip=clip, access=access, directions=directions,
+        epsilon=epsilon, detector="gradient-norm",
+    )  # fmt: skip
+    return settings.fit(here.auxiliary, seed).complete(target(name, seed), here.partial("share", share))
+
+
+def measured(name, seed, share, kind, start="zeros", clip=None, access="white", directions=100, epsilon=0.01):
+    """Minus the deviation of each record, ``[n]``; larger = more like a member."""
+    x = completed(name, seed, share, start, clip, access, directions, epsilon)
+    here = cell(name, seed)
+    if kind == "gradient-norm":  # the step is 1000 times the gradient
+        partial = here.partial("share", share)
+        begun = MEAN.fit(here.auxiliary).complete(partial)[0] if start == "mean" else partial.x
+        return -np.linalg.norm((x - begun).reshape(len(x), -1), axis=1)
+    return -detector(name, seed, kind).deviation(target(name, seed), x, here.pool.y)
+
+
+def pooled(values, members):
+    """Mean AUC over seeds with the interval of independent targets."""
+    found = [auc(value, members) for value in values]
+    value, low, high = np.array([(e.value, e.low, e.high) for e in found]).T
+    below, above = (np.sqrt(((value - end) ** 2).sum()) / len(value) for end in (low, high))
+    return f"{value.mean():.3f} [{value.mean() - below:.2f}, {value.mean() + above:.2f}]"
+
+
+def table(title, columns, rows):
+    print(f"\n### {title}\n\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |", flush=True)
+
+
+def over(name, seeds, score):
+    return pooled([score(seed) for seed in seeds], cell(name, 0).members)
+
+
+def about(names, seeds):
+    rows = []
+    for name in names:
+        right = [target(name, s).labels(cell(name, s).pool) == cell(name, s).pool.y for s in seeds]
+        loss = over(name, seeds, lambda s, n=name: -target(n, s).loss(cell(n, s).pool))
+        inside, outside = (np.mean([r[cell(name, 0).members == kind].mean() for r in right]) for kind in (True, False))
+        rows.append((name, f"{inside:.3f}", f"{outside:.3f}", loss))
+    table("Targets", ("target", "accuracy, members", "accuracy, others", "AUC of the loss, whole records"), rows)
+
+
+def starts(names, seeds):
+    """Half of the pixels known: white box, from zeros and from the mean."""
+    for name in names:
+        rows = []
+        for kind in DETECTORS:
+            cells = [
+                over(name, seeds, lambda s, k=kind, n=name, b=begin, c=clip: measured(n, s, 0.5, k, b, c))
+                if not (clip and kind == "gradient-norm")
+                else ""
+                for begin in ("zeros", "mean")
+                for clip in (None, "range")
+            ]
+            rows.append((kind, *cells))
+        columns = ("detector", "zeros", "zeros, clipped", "mean", "mean, clipped")
+        table(f"{name}, half of the pixels known: AUC by start", columns, rows)
+
+
+def ablation(names, seeds):
+    """Random unknowns that nothing descends."""
+    rows = []
+    for name in names:
+        for share in (0.5, 0.9):
+            cells = [over(name, seeds, lambda s, n=name, p=share: -plain(n, s, p, None)[0])]
+            cells += [
+                over(name, seeds, lambda s, k=kind, n=name, p=share: -plain(n, s, p, k)[1])
+                for kind in ("cade", "msad", "nci")
+            ]
+            rows.append((name, share, *cells))
+    columns = ("target", "known", "loss", "cade", "msad", "nci")
+    table("Uniform random unknowns, no descent: AUC", columns, rows)
+
+
+def plain(name, seed, share, kind):
+    """Loss and deviation of records whose unknown values are drawn uniformly from [0, 1] and left there."""
+    here, known = cell(name, seed), cell(name, seed).known("share", share)
+    drawn = np.random.default_rng(seed + 1).random(here.pool.x.shape)
+    records = dv.Records(np.where(known, here.pool.x, drawn).astype(np.float32), here.pool.y)
+    asked = target(name, seed)
+    if kind is None:
+        return asked.loss(records), None
+    return None, detector(name, seed, kind).deviation(asked, records.x.astype(float), records.y)
+
+
+def black(names, seeds):
+    """70 % of the pixels known: zeroth-order gradients against autograd."""
+    rows = []
+    for name in names:
+        for kind in ("cade", "msad", "nci"):
+            shown = [over(name, seeds, lambda s, k=kind, n=name: measured(n, s, 0.7, k))]
+            shown += [
+                over(name, seeds, lambda s, k=kind, n=name, m=m: measured(n, s, 0.7, k, access="black", directions=m))
+                for m in (1, 5, 20, 100)
+            ]
+            rows.append((name, kind, *shown))
+    columns = ("target", "detector", "white box", *(f"black box, m = {m} ({2 * m} queries)" for m in (1, 5, 20, 100)))
+    table("70 % of the pixels known, from zeros: AUC", columns, rows)
+
+
+WIDTHS = (1e-4, 1e-3, 0.01, 0.1, 1.0)
+
+
+def perturbation(names, seeds):
+    """70 % of the pixels known, 5 and 100 directions: how far apart a pair lies."""
+    rows = []
+    for name in names:
+        for m in (5, 100):
+            black = [
+                over(name, seeds, lambda s, n=name, e=e, m=m: measured(n, s, 0.7, "cade", "zeros", None, "black", m, e))
+                for e in WIDTHS
+            ]
+            rows.append((name, m, *black))
+    columns = ("target", "m", *(f"ε = {e:g}" for e in WIDTHS))
+    table("70 % of the pixels known, from zeros, black box: AUC of CADE by the width ε", columns, rows)
+
+
+def steps(names, seeds):
+    """Half of the pixels known: one long step or many short ones, and how far the result is from the record."""
+    rows = []
+    for name in names:
+        here, known = cell(name, 0), cell(name, 0).known("share", 0.5)
+        partial = here.partial("share", 0.5)
+        guess = here.gaussian.complete(partial)[0]
+        for what, x in (("zeros", partial.x), ("mean", MEAN.fit(here.auxiliary).complete(partial)[0]), ("cg", guess)):
+            rows.append((name, f"{what}, no descent", *off(here, x, known), ""))
+        for length, count in ((1000.0, 1), (100.0, 10), (10.0, 100), (1.0, 100)):
+            for clip in (None, "range"):
+                settings = signals.MRAD(step=length, iterations=count, clip=clip, detector="gradient-norm")
+                x = settings.fit(here.auxiliary, 0).complete(target(name, 0), partial)
+                far = -detector(name, 0, "cade").deviation(target(name, 0), x, here.pool.y)
+                what = f"η = {length:g}, N = {count}{', clipped' if clip else ''}"
+                rows.append((name, what, *off(here, x, known), pooled([far], here.members)))
+    columns = ("target", "completion", "error, members", "error, others", "AUC, CADE")
+    table("Median over records of the root mean squared error of the unknown pixels (one target)", columns, rows)
+
+
+def off(here, x, known):
+    error = np.sqrt(((x - here.pool.x)[:, ~known] ** 2).mean(axis=1))
+    return f"{np.median(error[here.members]):.3g}", f"{np.median(error[~here.members]):.3g}"
+
+
+SHARES = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.996, 1.0)
+
+
+def above(names, seeds):
+    """More than 90 % known."""
+    rows = []
+    for name in names:
+        loss = [over(name, seeds, lambda s, n=name, p=p: -zero_loss(n, s, p)) for p in SHARES]
+        rows.append((name, "loss, zeros, no descent", *loss))
+        for kind in ("cade", "nci"):
+            for clip in (None, "range"):
+                found = [
+                    over(name, seeds, lambda s, k=kind, c=clip, n=name, p=p: measured(n, s, p, k, clip=c))
+                    for p in SHARES
+                ]
+                rows.append((name, f"{kind}{', clipped' if clip else ''}", *found))
+    table("AUC by the share of pixels known, from zeros", ("target", "what", *map(str, SHARES)), rows)
+
+
+def zero_loss(name, seed, share):
+    here = cell(name, seed)
+    return target(name, seed).loss(dv.Records(here.partial("share", share).x.astype(np.float32), here.pool.y))
+
+
+def sign(names, seeds):
+    """NCI by its parts, on the records as they are and after the descent; larger should mean member."""
+    rows = []
+    for name in names:
+        for what, share, clip in (
+            ("whole records, no descent", 1.0, None), ("90 % known, clipped", 0.9, "range"),
+            ("90 % known, unclipped", 0.9, None), ("40 % known, unclipped", 0.4, None),
+        ):  # fmt: skip
+            found = [parts(name, seed, share, clip) for seed in seeds]
+            cells = [pooled([f[at] for f in found], cell(name, 0).members) for at in range(4)]
+            rows.append((name, what, *cells))
+    columns = ("target", "records", "NCI", "(h - μ)·w / ‖h - μ‖ alone", "‖h‖₁ alone", "minus the distance moved")
+    table("The sign of NCI: AUC, larger taken as member", columns, rows)
+
+
+def parts(name, seed, share, clip):
+    here, asked = cell(name, seed), target(name, seed)
+    partial, x = here.partial("share", share), completed(name, seed, share, "zeros", clip, "white", 100)
+    records = dv.Records(x, here.pool.y)
+    h, weights = asked.head(records)
+    centred = h - asked.head(here.auxiliary)[0].mean(axis=0)
+    aligned = (centred * weights[asked.labels(records)]).sum(1) / np.linalg.norm(centred, axis=1)
+    length = np.abs(h).sum(1)
+    moved = np.linalg.norm((x - partial.x).reshape(len(x), -1), axis=1)
+    return aligned + 0.001 * length, aligned, length, -moved
+
+
+PARTS = {
+    "starts": starts, "ablation": ablation, "black": black, "perturbation": perturbation, "steps": steps,
+    "above": above, "sign": sign,
+}  # fmt: skip
+OURS = ("CIFAR-10, MLP", "CIFAR-10, CNN", "Fashion-MNIST, MLP")
+NAMES = {
+    "starts": (*OURS, "CIFAR-10, ResNet-20"), "ablation": (*OURS, "CIFAR-10, ResNet-20"),
+    "black": ("Fashion-MNIST, MLP", "CIFAR-10, MLP"), "perturbation": OURS[:1], "above": OURS,
+    "steps": OURS[:1], "sign": OURS,
+}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=list(PARTS))
+    parser.add_argument("--quick", action="store_true", help="one seed instead of two")
+    given = parser.parse_args()
+    if not os.environ.get("DIVULGE_DATA"):
+        sys.exit("DIVULGE_DATA: name the folder that holds cifar10_12k.npz and models/resnet20_cifar10.safetensors")
+    seeds = range(1 if given.quick else 2)
+    names = [name for name in (*OURS, "CIFAR-10, ResNet-20") if any(name in NAMES[part] for part in given.parts)]
+    about(names, seeds)
+    for part in given.parts:
+        began = time.perf_counter()
+        PARTS[part](NAMES[part], seeds)
+        print(f"\n({part}: {time.perf_counter() - began:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()

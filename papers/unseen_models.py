@@ -1,0 +1,177 @@
+"""Targets and reference models for `unseen_classes.py`: trained once, kept, and taken up again after a stop.
+
+Of every data set and seed, in the folder ``<out>/<data set>-<seed>``:
+
+- ``target.npz``: logits and hidden layer of the target on every record,
+- ``references-<f>-of-<folds>.npz``: logits of reference models trained on halves of the population without fold f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from data_sets import DataSet
+from divulge import references, seeds, store
+from divulge.types import Records
+
+REFERENCES = 16
+BATCH = 128
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set in one random order: members, non-members, population."""
+
+    key: str
+    seed: int
+    data: DataSet
+    x: np.ndarray
+    y: np.ndarray
+    group: np.ndarray
+    fold: np.ndarray
+    folds: int
+    raw: np.ndarray
+    folder: Path
+    weight_decay: float = 0.0
+    noise: float = 0.0
+
+    @property
+    def held(self) -> slice:
+        """The population's rows."""
+        return slice(len(self.x) - self.data.population, None)
+
+    @property
+    def candidates(self) -> slice:
+        """The rows of members and non-members."""
+        return slice(0, len(self.x) - self.data.population)
+
+    @property
+    def classes(self) -> int:
+        """Size of the label set."""
+        return int(self.y.max()) + 1
+
+
+def case(
+    key: str, data: DataSet, seed: int, folds: int, out: Path, weight_decay: float = 0.0, epsilon: float | None = None
+) -> Case:
+    """Members first, then non-members, then the population; classes (or subgroups) dealt into folds.
+
+    ``weight_decay`` and ``epsilon`` (DP-SGD at δ = 1e-5) defend the target; reference models are trained alike.
+    """
+    rng = seeds.generator(seed, "unseen", key)
+    size = min(len(data.x), data.members + data.population + data.outsiders)
+    rows = rng.permutation(len(data.x))[:size]
+    names, codes = np.unique(data.group, return_inverse=True)
+    dealt = (rng.permutation(len(names)) % folds)[codes]
+    noise = 0.0 if epsilon is None else noise_for(epsilon, data)
+    defended = f"-decay-{weight_decay:g}" * (weight_decay > 0) + f"-epsilon-{epsilon}" * (epsilon is not None)
+    folder = out / f"{key}-{seed}{defended}"
+    raw = (data.x if data.raw is None else data.raw)[rows]
+    return Case(
+        key,
+        seed,
+        data,
+        data.x[rows],
+        data.y[rows],
+        data.group[rows],
+        dealt[rows],
+        folds,
+        raw,
+        folder,
+        weight_decay,
+        noise,
+    )
+
+
+def noise_for(epsilon: float, data: DataSet) -> float:
+    """The noise multiplier that spends ``epsilon`` at δ = 1e-5 on the members."""
+    low, high = 0.3, 100.0
+    for _ in range(30):
+        noise = (low * high) ** 0.5
+        spent = references.Private(noise).epsilon(
+            records=data.members, batch_size=BATCH, epochs=data.epochs, delta=1e-5
+        )
+        low, high = (noise, high) if spent > epsilon else (low, noise)
+    return high
+
+
+def inputs(of: Case, rows: np.ndarray) -> np.ndarray:
+    """What a network sees: the records, whitened on ``rows`` where the data set asks for it."""
+    if not of.data.components:
+        return of.x
+    from sklearn.decomposition import PCA
+
+    fitted = PCA(of.data.components, whiten=True, svd_solver="randomized", random_state=0).fit(of.x[rows])
+    return fitted.transform(of.x).astype(np.float32)
+
+
+def network(width: int, hidden: int, classes: int) -> Callable[[], nn.Module]:
+    return lambda: nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+
+
+def settings(of: Case, width: int, count: int) -> references.Train:
+    return references.Train(
+        network(width, of.data.hidden, of.classes),
+        count=count,
+        epochs=of.data.epochs,
+        optimizer="adam",
+        lr=3e-3,
+        batch_size=BATCH,
+        weight_decay=of.weight_decay,
+        privacy=references.Private(of.noise) if of.noise else None,
+        engine="auto" if of.noise else "stacked",
+    )
+
+
+def kept(path: Path, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays at ``path``, made and written first where they are not there yet."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store.write_arrays(path, make())
+    return store.read_arrays(path)
+
+
+def target(of: Case) -> dict[str, np.ndarray]:
+    def make() -> dict[str, np.ndarray]:
+        rows = np.arange(of.data.members)
+        x = inputs(of, rows)
+        config = settings(of, x.shape[1], 2)
+        net = config.one(Records(x[rows], of.y[rows]), seed=of.seed, classes=of.classes)
+        with torch.inference_mode():
+            hidden = net[:2](torch.from_numpy(x))
+            return {"hidden": hidden.numpy(), "logits": net[2](hidden).numpy()}
+
+    return kept(of.folder / "target.npz", make)
+
+
+def population(of: Case, without: int | None, keep: int = 0) -> np.ndarray:
+    """What the auditor holds: all but fold ``without``, of whose classes (or subgroups) ``keep`` each remain."""
+    rows = np.arange(len(of.x))[of.held]
+    if without is None:
+        return rows
+    dropped = rows[of.fold[rows] == without]
+    some = [dropped[of.group[dropped] == name][:keep] for name in np.unique(of.group[dropped])]
+    return np.sort(np.concatenate([rows[of.fold[rows] != without], *some]))
+
+
+def half_models(of: Case, without: int | None, keep: int = 0) -> dict[str, np.ndarray]:
+    """Reference models, each trained on half of what the auditor holds: ``logits[m, n, K]``, ``trained_on[m, n]``."""
+
+    def make() -> dict[str, np.ndarray]:
+        rows = population(of, without, keep)
+        x = inputs(of, rows)
+        config = settings(of, x.shape[1], REFERENCES)
+        splits = references.splits.offline(len(rows), REFERENCES, of.seed, labels=of.y[rows])
+        found = config.fit(Records(x[rows], of.y[rows]), splits, seed=of.seed, observe=[x], classes=of.classes)
+        trained_on = np.zeros((len(found.trained_on), len(x)), dtype=bool)
+        trained_on[:, rows] = found.trained_on
+        return {"logits": found.outputs[0].astype(np.float16), "trained_on": trained_on}
+
+    asked = "all" if without is None else f"{without}-of-{of.folds}" + f"-keep-{keep}" * (keep > 0)
+    return kept(of.folder / f"references-{asked}.npz", make)

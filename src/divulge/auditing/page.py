@@ -1,0 +1,718 @@
+"""The audit's report: the verdict first, then what to do about it, then the evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import evaluation, ragged
+from divulge.auditing import comparability, verdict
+from divulge.auditing.verdict import TestedStatistic, decide_verdict, format_counts, scopes, simultaneous_confidence
+from divulge.errors import InputError
+from divulge.evaluation.covariates import FALSE_ALARM
+from divulge.evaluation.epsilon import BY_NONMEMBERS
+from divulge.report import (
+    Chart,
+    Dial,
+    Exhibit,
+    Fold,
+    Gallery,
+    Link,
+    Page,
+    Paragraph,
+    Section,
+    Stop,
+    Table,
+    advice,
+    charts,
+    heat,
+    in_words,
+    origin,
+    regulators,
+    thumbnail,
+)
+from divulge.report.lanes import LANES, lanes
+from divulge.report.markdown import percent, shown
+from divulge.report.regulators import Answers
+from divulge.results import to_json_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from divulge.auditing.findings import Findings, Outcome
+    from divulge.auditing.verdict import Verdict
+    from divulge.report.page import Block
+    from divulge.results import (
+        AdjustmentSummary,
+        Answer,
+        AuditSummary,
+        BlindBaseline,
+        Called,
+        Group,
+        Numbers,
+        PartlyKnown,
+        RealisedRate,
+    )
+    from divulge.results.provenance import Provenance
+    from divulge.types import Array, Estimate, Floats
+
+__all__ = ["recipe_notes", "audit_page", "recipe_table"]
+
+_HEADINGS: Mapping[Answer, str] = {
+    "leak found": "Leak found",
+    "no leak found": "No leak found",
+    "too little data to say": "Too little data to say",
+    "split is confounded": "Nothing can be said of the model",
+}
+
+
+def audit_page(
+    audit: Findings,
+    summary: AuditSummary,
+    said: Verdict,
+    inner: Mapping[str, Findings],
+    made: Provenance | None = None,
+) -> Page:
+    """The report as data; every number in it comes from a summary or from the scores.
+
+    Args:
+        audit: what was found.
+        summary: `Audit.summary` of it.
+        said: its verdict.
+        inner: the same audit under other conditions, by name.
+        made: where the run comes from, where that was noted.
+    """
+    strongest = said.recipe or _largest_auc(summary)
+    sections = [
+        _advice_section(audit, summary),
+        Section(
+            "Evidence",
+            [strongest_recipe_table(summary, strongest), all_recipes_fold(summary)],
+        ),
+        known_share_section(audit, tuple(inner.values())),
+        trade_off_section(audit, strongest),
+        classes_section(summary, strongest),
+        decisions_section(summary, strongest),
+        comparability.transfer_section(audit.about.transfer),
+        *([] if said.answer == "split is confounded" else [exposed_section(audit, strongest)]),
+        fairness_section(summary),
+        _links_section(inner),
+        regulators.section(_regulator_answers(audit, said, summary, strongest)),
+        _origin_section(summary, made),
+    ]
+    return Page(
+        title="Membership inference audit",
+        verdict=said.plain,
+        tone=said.tone,
+        sections=[section for section in sections if section.blocks],
+        facts=_facts(summary) | origin.date(made),
+        heading=_HEADINGS[said.answer],
+        pictures=said.pictures,
+        more=said.more,
+    )
+
+
+def _largest_auc(summary: AuditSummary) -> str:
+    """The recipe with the largest AUC, where the verdict names none."""
+    areas = {name: recipe.auc for name, recipe in summary.recipes.items()}
+    return max(areas, key=lambda name: 0.0 if (area := areas[name]) is None else area.value)
+
+
+def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
+    leaks = summary.verdict.answer == "leak found"
+    return Section(advice.TITLE, advice.against_membership(documents=audit.about.texts is not None) if leaks else [])
+
+
+def _regulator_answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
+    valid = summary.verdict.answer != "split is confounded"
+    bound = _epsilon_bound(audit, strongest) if valid else None
+    epsilon = None
+    if bound is not None:
+        epsilon = (
+            f"Scores under one trained model bound it from below only: ε ≥ {in_words.least(bound)}. A claim that "
+            "training keeps an ε is tested by divulge canaries."
+        )
+    return Answers(
+        means=f"membership inference by {', '.join(summary.recipes)}.",
+        extraction=None,
+        queries=f"On membership alone: {said.plain}" if valid else f"No. {said.plain}",
+        epsilon=epsilon,
+        unit="One record, as it was given to the audit.",
+    )
+
+
+def _epsilon_bound(audit: Findings, recipe: str) -> float | None:
+    """Bound ε by the scores that the verdict judges, and by what the records leave unexplained of them if that is less.
+
+    None where there are too few records.
+    """
+    outcome, confidence = scopes(audit)[-1].outcomes[list(audit).index(recipe)], simultaneous_confidence(audit)
+    judged = [scores for scores in (outcome.scores, outcome.unexplained) if scores is not None]
+    try:
+        bounds = [evaluation.epsilon_lower_bound(one, outcome.members, confidence=confidence) for one in judged]
+    except InputError:
+        return None
+    return min(bound.low for bound in bounds)
+
+
+def _links_section(inner: Mapping[str, Findings]) -> Section:
+    links = [
+        Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(other).plain) for name, other in inner.items()
+    ]
+    return Section("The same audit under other conditions", links)
+
+
+def _origin_section(summary: AuditSummary, made: Provenance | None) -> Section:
+    about = summary.about
+    settings = about.settings
+    told = {"seed": str(settings.seed), "target": settings.target}
+    if (accuracy := about.accuracy) is not None:
+        of = "completed " if accuracy.completed else ""
+        told |= {f"target's accuracy on {of}members": percent(accuracy.members)}
+        told |= {f"target's accuracy on {of}non-members": percent(accuracy.nonmembers)}
+    if (fit := about.token_fit) is not None:
+        told |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
+        told |= {f"beyond {fit.unit} frequencies of the population": shown(fit.gain, "+")}
+    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items()]
+    rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
+    timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
+    attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]
+    more = [
+        Fold("Records and reference models", [Table(["what", "value"], rows, sortable=False)]),
+        Fold("Configuration of every recipe", [Table(["recipe", "configuration"], attacks)]),
+        Fold("Time", [Table(["step", "seconds"], timings)]),
+    ]
+    return origin.section(made, told, more)
+
+
+def _facts(summary: AuditSummary) -> dict[str, str]:
+    counts = summary.about.counts
+    return {
+        "candidates": format_counts(counts.members, counts.nonmembers),
+        "auditor holds": f"{counts.population + counts.calibration:,} records",
+        "unseen classes": ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
+        or "none",
+        "divulge": summary.divulge,
+    }
+
+
+_INTERVALS_NOTE = (
+    "All intervals of AUC, TPR and ε hold together with 95 % confidence, here and in the verdict; that of the "
+    "advantage is as wide as each of them. TPR at FPR is conservative: the threshold's own uncertainty is in the "
+    "interval. ε is a lower bound, 0 where nothing can be claimed; it assumes independent scores, which is only "
+    "approximately true under a single trained model."
+)
+
+
+def recipe_table(
+    summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of attacks: of all candidates, of the unseen classes alone, or adjusted."""
+    levels = [f"{level:g}" for level in summary.fpr]
+    columns = [
+        "recipe",
+        "AUC",
+        *(f"TPR at FPR {in_words.per_cent(level)}" for level in summary.fpr),
+        "advantage",
+        "ε ≥",
+        "queries",
+    ]
+    rows = []
+    for name, recipe in summary.recipes.items():
+        numbers = recipe.unseen if unseen else recipe
+        if adjusted and summary.adjusted is not None:
+            numbers = summary.adjusted.recipes[name]
+        if numbers is None:
+            continue
+        epsilon = "–" if numbers.epsilon is None else in_words.least(numbers.epsilon.low)
+        rates = [percent(numbers.tpr_at_fpr[level]) for level in levels]
+        queries = str(summary.about.recipes[name].queries)
+        rows.append([name, shown(numbers.auc), *rates, shown(numbers.advantage), epsilon, queries])
+    return columns, rows
+
+
+def recipe_notes(summary: AuditSummary) -> list[str]:
+    """What the tables of attacks leave open: where an ε comes from, which false-positive rates were not kept."""
+    return [*_sure_nonmember_notes(summary), *_exceeded_fpr_notes(summary)]
+
+
+def _sure_nonmember_notes(summary: AuditSummary) -> list[str]:
+    bounds = [
+        f"{name}{where} (ε ≥ {in_words.least(epsilon.low)})"
+        for name, where, numbers in _iterate_numbers(summary)
+        if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
+    ]
+    why = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
+    return [f"bounds that come from sure non-members, {why}: {', '.join(bounds)}"] if bounds else []
+
+
+def _exceeded_fpr_notes(summary: AuditSummary) -> list[str]:
+    kinds: dict[str, list[str]] = {}
+    for name, where, numbers in _iterate_numbers(summary):
+        for level, rate in numbers.realised_fpr.items():
+            if rate and rate.broken:
+                whose = kinds.setdefault(
+                    f"the realised FPR at nominal {in_words.per_cent(float(level))}{where} is TOO HIGH", []
+                )
+                whose.append(f"{name} {percent(rate.rate)} (p = {rate.p_value:.2g})")
+    why = "the luck of one calibration does not explain it"
+    return [f"{kind}, {why}: {', '.join(whose)}" for kind, whose in kinds.items()]
+
+
+def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
+    """Every recipe's numbers: of all candidates, then of the unseen classes alone."""
+    for name, recipe in summary.recipes.items():
+        yield name, "", recipe
+        if recipe.unseen is not None:
+            yield name, " on the unseen classes", recipe.unseen
+
+
+def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
+    """One recipe in full: each statistic with its interval, beside what guessing has."""
+    recipe = summary.recipes[name]
+    scopes: dict[str, Numbers] = {"": recipe}
+    if recipe.unseen:
+        scopes = {"unseen classes": recipe.unseen, "all candidates": recipe}
+    if summary.adjusted is not None:
+        without = {f"{scope} without adjustment".lstrip(): numbers for scope, numbers in scopes.items()}
+        scopes = {"adjusted": summary.adjusted.recipes[name], **without}
+    rows = [["AUC", *(shown(one.auc) for one in scopes.values()), "0.5"]]
+    for level in summary.fpr:
+        rates = [percent(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
+        rows.append([f"TPR at FPR {in_words.per_cent(level)}", *rates, in_words.per_cent(level)])
+    rows.append(["advantage", *(shown(one.advantage) for one in scopes.values()), "0"])
+    bounds = ["–" if one.epsilon is None else f"≥ {in_words.least(one.epsilon.low)}" for one in scopes.values()]
+    rows.append(["ε", *bounds, "0"])
+    values = [scope or "value" for scope in scopes]
+    return Table(
+        ["statistic", *values, "by guessing"],
+        rows,
+        title=f"{name}: {describe_recipe(summary, name)}",
+        note=_INTERVALS_NOTE if summary.adjusted is None else f"{summary.adjusted.text} {_INTERVALS_NOTE}",
+        sortable=False,
+    )
+
+
+def describe_recipe(summary: AuditSummary, name: str) -> str:
+    """What a recipe does, in a line."""
+    about = summary.about.recipes[name]
+    return about.summary or about.signal
+
+
+def all_recipes_fold(summary: AuditSummary) -> Fold:
+    """All recipes, on all candidates and on the unseen classes, and what was run."""
+    blocks: list[Block] = []
+    if summary.unseen_classes:
+        listed = ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
+        title = f"Unseen classes {listed}: the auditor holds no record of them"
+        blocks.append(Table(*recipe_table(summary, unseen=True), title=title))
+    if summary.adjusted is not None:
+        blocks.append(
+            Table(*recipe_table(summary, adjusted=True), title="Adjusted for covariates, as the verdict judges")
+        )
+    title = "All candidates" if summary.adjusted is None else "All candidates, without adjustment"
+    blocks.append(Table(*recipe_table(summary), title=title))
+    blocks += [Paragraph(in_words.sentence(text)) for text in recipe_notes(summary)]
+    explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
+    blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
+    return Fold(f"All recipes ({len(summary.recipes)})", blocks)
+
+
+_SLIDER_LEVELS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+def trade_off_section(audit: Findings, strongest: str) -> Section:
+    """ROC curves of the scores that the verdict judges, of the unseen classes first, and the slider."""
+    blocks: list[Block] = []
+    for scope in scopes(audit):
+        title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
+        curves = {outcome.recipe: outcome for outcome in scope.outcomes}
+        blocks.append(_roc_chart(curves, f"{title}, adjusted for covariates" if scope.adjusted else title, strongest))
+    blocks += _fpr_slider(audit, strongest)
+    return Section("Trade-off", blocks)
+
+
+def _roc_chart(outcomes: Mapping[str, Outcome], title: str, strongest: str) -> Chart:
+    curves = {name: outcome.roc for name, outcome in outcomes.items()}
+    return Chart(
+        charts.roc({name: charts.Curve(c.fpr, c.tpr, c.low, c.high) for name, c in curves.items()}, focus=strongest),
+        title=title,
+        note="Both axes are logarithmic. The band is a pointwise 95 % interval of one recipe, the dashed line is "
+        "guessing.",
+    )
+
+
+def _fpr_slider(audit: Findings, strongest: str) -> list[Block]:
+    scope, confidence = scopes(audit)[-1], simultaneous_confidence(audit)
+    outcome = next(one for one in scope.outcomes if one.recipe == strongest)
+    nonmembers = scope.nonmembers
+    levels = sorted({*_SLIDER_LEVELS, *audit.fpr})
+    levels = [level for level in levels if nonmembers >= evaluation.least_nonmembers(level)]
+    stops = [_slider_stop(outcome, level, confidence) for level in levels]
+    if not stops:
+        return []
+    start = min(range(len(levels)), key=lambda i: abs(levels[i] - min(audit.fpr)))
+    adjusted = ", adjusted for covariates" if scope.adjusted else ""
+    note = (
+        f"{strongest}, all candidates{adjusted}. Intervals are as wide as those of the verdict; those of "
+        "false-positive rates that the audit was not asked for are not among the ones that hold together."
+    )
+    return [Dial("false-positive rate", stops, start, title="How many are recognised, at which price", note=note)]
+
+
+def _slider_stop(outcome: Outcome, level: float, confidence: float) -> Stop:
+    rate = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
+    label = in_words.per_cent(level)
+    if rate.low > level:
+        said = verdict.make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
+        return Stop(label, said.words, said.pictures)
+    shown, others = in_words.out_of(rate), in_words.of_others(level)
+    words = (
+        f"{shown.counted('training records')} are recognised while wrongly accusing at most {others}: not measurably "
+        "more than by guessing."
+    )
+    return Stop(label, words, verdict.dot_grids(shown, level))
+
+
+_MAX_LISTED = 300  # classes or subgroups in a table
+
+
+def classes_section(summary: AuditSummary, strongest: str) -> Section:
+    """A chart of all recipes, and the table of the strongest, by class and by subgroup."""
+    blocks: list[Block] = []
+    for one in ("class", "group"):
+        series = {
+            name: _groups_with_auc(recipe.classes if one == "class" else recipe.groups)
+            for name, recipe in summary.recipes.items()
+        }
+        series = {name: groups for name, groups in series.items() if any(row.auc for row in groups.values())}
+        if strongest in series:
+            blocks.append(_group_chart(summary, series, one, strongest))
+        groups = summary.recipes[strongest].classes if one == "class" else summary.recipes[strongest].groups
+        if groups:
+            blocks.append(
+                Fold(f"{strongest} by {one}, in figures", [_group_table(groups, one, strongest, max(summary.fpr))])
+            )
+    return Section("Classes and subgroups", blocks)
+
+
+def _groups_with_auc(groups: Mapping[str, Group]) -> Mapping[str, Group]:
+    return {name: row for name, row in groups.items() if row.auc is not None}
+
+
+def _group_chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one: str, strongest: str) -> Chart:
+    unseen = (
+        {in_words.class_name(label, summary.class_names) for label in summary.unseen_classes}
+        if one == "class"
+        else set()
+    )
+    estimates = {
+        name: {
+            f"{one} {group}{' (unseen)' if group in unseen else ''}": row.auc
+            for group, row in groups.items()
+            if row.auc is not None
+        }
+        for name, groups in series.items()
+    }
+    count = len(estimates[strongest])
+    most = f" The {LANES} with the largest AUC of {count} are shown." if count > LANES else ""
+    return Chart(
+        lanes(estimates, focus=strongest, quantity="AUC", reference=0.5),
+        title=f"AUC by {one}",
+        note=f"One dot per recipe. The whiskers are 95 % intervals of one recipe, each by itself; the dashed line is "
+        f"guessing.{most}",
+    )
+
+
+def _group_table(groups: Mapping[str, Group], one: str, name: str, level: float) -> Table:
+    """The rates of each; of very many, those with the largest AUC."""
+    largest = sorted(groups, key=lambda group: -(0.0 if (area := groups[group].auc) is None else area.value))
+    kept, count = set(largest[:_MAX_LISTED]), len(groups)
+    most = f" Of {count:,}, the {_MAX_LISTED} with the largest AUC are listed; summary.json has all."
+    most = most if count > _MAX_LISTED else ""
+    columns = [one, "members", "non-members", "AUC", "TPR", "FPR"]
+    rows = [
+        [group, str(row.members), str(row.nonmembers), *map(shown, (row.auc, row.tpr, row.fpr))]
+        for group, row in groups.items()
+        if group in kept
+    ]
+    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}.{most}"
+    return Table(columns, rows, title=f"{name}: by {one}", note=note)
+
+
+_CLAIMS_NOTE = (
+    "A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown (95 %, Beta "
+    "distribution of the conformal rank)."
+)
+_REALISED_NOTE = (
+    "The share of true non-members called members by a conformal-rank threshold on calibration records, which nothing "
+    "was trained on, and whether its 95 % interval contains the nominal rate. A rate above nominal may be the luck of "
+    "one calibration; where it is called too high, such luck has less than 5 % probability over all rows together. "
+    "“Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
+)
+
+
+def decisions_section(summary: AuditSummary, strongest: str) -> Section:
+    """Claims and realised rates of the strongest recipe; those of the others folded."""
+    names = list(summary.recipes)
+    warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
+    blocks: list[Block] = [_decision_table(summary, strongest)]
+    blocks.append(
+        Fold(
+            f"All recipes ({len(names)}), and what was realised",
+            [_claims_table(summary, names), _realised_table(summary, names)],
+        )
+    )
+    return Section(
+        "Decisions, and whether their false-positive rate holds",
+        [*blocks, *(Paragraph(in_words.sentence(w)) for w in sorted(warnings))],
+    )
+
+
+def _decision_table(summary: AuditSummary, name: str) -> Table:
+    recipe = summary.recipes[name]
+    rows = []
+    for level, decision in recipe.decisions.items():
+        called, _, claim = _format_claim(decision)
+        rate = recipe.realised_fpr[level]
+        rows.append(
+            [
+                _format_level(level),
+                called,
+                "–" if rate is None else percent(rate.rate),
+                _format_realised(rate)[1],
+                claim,
+            ]
+        )
+    columns = ["FPR asked for", "called members", "FPR of true non-members", "compared", "claim and assumptions"]
+    return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
+
+
+def _format_level(level: str) -> str:
+    return in_words.per_cent(float(level))
+
+
+def _claims_table(summary: AuditSummary, names: Sequence[str]) -> Table:
+    rows = [
+        [name, _format_level(level), *_format_claim(decision)]
+        for name in names
+        for level, decision in summary.recipes[name].decisions.items()
+    ]
+    columns = ["recipe", "nominal FPR", "called members", "one calibration's FPR", "claim and assumptions"]
+    return Table(columns, rows, note=_CLAIMS_NOTE)
+
+
+def _realised_table(summary: AuditSummary, names: Sequence[str]) -> Table:
+    rows = []
+    for name in names:
+        recipe = summary.recipes[name]
+        for level in recipe.decisions:
+            for where, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
+                if numbers is not None:
+                    raw = percent(recipe.raw_fpr.get(level)) if where == "all" else "–"
+                    rows.append(
+                        [name, where, _format_level(level), *_format_realised(numbers.realised_fpr[level]), raw]
+                    )
+    columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
+    return Table(columns, rows, title="Realised on these non-members", note=_REALISED_NOTE)
+
+
+def _format_realised(rate: RealisedRate | None) -> tuple[str, str]:
+    return ("–", "–") if rate is None else (percent(rate.rate), rate.judged)
+
+
+def _format_claim(decision: Called | None) -> tuple[str, str, str]:
+    if decision is None:
+        return "–", "–", "too few calibration records for this level"
+    return str(decision.selected), percent(decision.one_calibration), decision.guarantee
+
+
+_MAX_EXHIBITS = 12
+_MAX_UNFOLDED = 6  # documents, or rows of a table, that are not folded
+
+
+def exposed_section(audit: Findings, strongest: str) -> Section:
+    """The members that the strongest recipe is surest of."""
+    scores = audit.scores[strongest]
+    inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
+    exhibits = [_make_exhibit(audit, int(row), float(scores[row])) for row in inside[:_MAX_EXHIBITS]]
+    note = f"Members with the highest scores under {strongest}, the strongest recipe here."
+    note += _count_equal_nonmembers(audit, scores, inside)
+    if audit.heat:
+        against = next(iter(audit.heat.values())).against
+        note += f" The deeper a token is marked, the likelier the target finds it than {against} does."
+    # Pictures are taken in at a glance; rows and documents are long.
+    seen = _MAX_EXHIBITS if all(one.png for one in exhibits) else _MAX_UNFOLDED
+    more = [Fold(f"{len(exhibits) - seen} more", [Gallery(exhibits[seen:])])] if len(exhibits) > seen else []
+    return Section("Most exposed records", [Gallery(exhibits[:seen], note=note), *more] if exhibits else [])
+
+
+def _count_equal_nonmembers(audit: Findings, scores: Floats, inside: Sequence[np.intp]) -> str:
+    """How many non-members score as high as what is shown: where many do, a high score exposes nobody."""
+    others = scores[~audit.members]
+    least = min((scores[row] for row in inside[:_MAX_EXHIBITS]), default=np.inf)
+    alike = int((others >= least).sum())
+    return f" Of {len(others):,} non-members, {alike:,} score at least as high as the last of them."
+
+
+def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
+    label = "" if audit.labels is None else f", class {in_words.class_name(int(audit.labels[row]), audit.class_names)}"
+    caption = f"{audit.ids[row]}{label}, score {score:.4g}"
+    value = audit.exhibits[row]
+    if isinstance(value, str):
+        value = value.replace(ragged.SEPARATOR, "\n")
+        return Exhibit(caption, text=value, heat=heat.pieces(value, audit.heat.get(row)))
+    image = _as_image(value)
+    if image is not None:
+        return Exhibit(caption, png=thumbnail(image))
+    return Exhibit(caption, text=", ".join(f"{number:.4g}" for number in value.ravel()[:64]))
+
+
+def _as_image(value: Array) -> Array | None:
+    """``[h, w]``, ``[h, w, 3]`` or channels-first arrays, scaled to [0, 1]; None for a row of a table."""
+    if value.ndim == 3 and value.shape[0] in (1, 3):
+        value = np.moveaxis(value, 0, -1)
+    if value.ndim == 3 and value.shape[-1] == 1:
+        value = value[..., 0]
+    if value.ndim not in (2, 3) or (value.ndim == 3 and value.shape[-1] != 3):
+        return None
+    low, high = float(value.min()), float(value.max())
+    return (value - low) / (high - low) if high > low else np.zeros(value.shape)
+
+
+def fairness_section(summary: AuditSummary) -> Section:
+    """The blind baseline, copies, and how many records there are of each kind."""
+    about = summary.about
+    held = about.counts
+    texts: Iterable[str] = [
+        _describe_blind_baseline(about.blind_baseline),
+        *([] if summary.adjusted is None else [_describe_covariate_check(summary.adjusted)]),
+        *([] if about.texts is None else [in_words.sentence(about.texts.shared)]),
+        f"Exact duplicates across members, non-members and population: {about.duplicates}.",
+        f"{format_counts(held.members, held.nonmembers)} were compared. The auditor held {held.population:,} other "
+        f"records to learn from and {held.calibration:,} to calibrate with.",
+        *map(in_words.sentence, about.warnings),
+    ]
+    return Section("Is the comparison fair?", [*map(Paragraph, texts)])
+
+
+def _describe_covariate_check(adjusted: AdjustmentSummary) -> str:
+    names = comparability.format_covariates(adjusted.adjusted_for)
+    judged = "no difference found among those that took part"
+    if adjusted.p_value <= FALSE_ALARM:
+        judged = "they can, also among those that took part: the split is confounded"
+    if not adjusted.overlap:
+        judged = "hardly any are alike: the split is confounded"
+    return (
+        f"Covariates: can members be told from non-members by {names}? p = {adjusted.p_before:.2g} of all candidates, "
+        f"p = {adjusted.p_value:.2g} of the {adjusted.members + adjusted.nonmembers:,} that took part: {judged}."
+    )
+
+
+def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
+    if baseline is None:
+        return "Blind baseline: too few records for one, so a confounded split would go undetected."
+    seen = "" if baseline.detectable is None else (
+        " A shift of one column would have been found with about 80 % probability from an AUC of "
+        f"{baseline.detectable:.3f} on."
+    )  # fmt: skip
+    judged = "it can: the split is confounded" if baseline.confounded else "no difference found"
+    return (
+        "Blind baseline: can a classifier that never sees the model tell members from non-members? "
+        f"AUC {shown(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): {judged}.{seen}"
+    )
+
+
+def known_share_section(audit: Findings, inner: Sequence[Findings]) -> Section:
+    """The known share, the imputer behind the numbers, and, where several shares were tried, curves over them.
+
+    Args:
+        audit: the audit reported.
+        inner: the same audit under other conditions; those of partly known records are shown beside it.
+    """
+    partial = audit.about.settings.partial
+    if partial is None:
+        return Section("Known share", [])
+    blocks: list[Block] = [Paragraph(_describe_completion(partial)), _completion_table(audit)]
+    audits = sorted((a for a in (audit, *inner) if a.about.settings.partial is not None), key=_known_share)
+    if len(audits) > 1:
+        statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr_label(min(audit.fpr))}
+        blocks += [_known_share_chart(audits, statistic, *named) for statistic, named in statistics.items()]
+        blocks.append(_known_share_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
+    return Section("Known share", blocks)
+
+
+def _describe_completion(partial: PartlyKnown) -> str:
+    if partial.share == 1.0:
+        return "Every value of every record is known; nothing was completed."
+    drawn = f" and {partial.draws} random draws" if partial.draws else ""
+    return (
+        f"The adversary knows {in_words.per_cent(partial.share)} of the values. The others were completed from the "
+        f"population by: {partial.imputer} (the single best completion{drawn} of every record). A number made with "
+        "another imputer is another attack's."
+    )
+
+
+def _completion_table(audit: Findings) -> Table:
+    recipes = audit.about.recipes
+    rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
+    return Table(["recipe", "completed by", "queries"], rows, title="How each number was computed")
+
+
+def _tpr_label(level: float) -> tuple[str, float]:
+    return f"TPR at FPR {in_words.per_cent(level)}", level
+
+
+def _known_share(audit: Findings) -> float:
+    partial = audit.about.settings.partial
+    return 1.0 if partial is None else partial.share
+
+
+def _known_share_chart(audits: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
+    curves = {}
+    for recipe in audits[0]:
+        points = [(_known_share(audit), _measure_or_none(audit, recipe, statistic)) for audit in audits]
+        held = [(share, estimate) for share, estimate in points if estimate is not None]
+        if held:
+            shares = [share for share, _ in held]
+            parts = ([getattr(estimate, part) for _, estimate in held] for part in ("value", "low", "high"))
+            curves[recipe] = charts.Curve(shares, *parts)
+    spec = charts.lines(curves, x="known share of the record", y=name, reference=chance)
+    note = "The band is a 95 % interval. The same candidates, with more and more of each record known."
+    return Chart(spec, title=f"{name} by known share", note=note)
+
+
+def _measure_or_none(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
+    """None where the recipe was not run, or has too few records for the statistic."""
+    if recipe not in audit.scores:
+        return None
+    try:
+        outcome = audit[recipe].distinct
+        return evaluation.measure(outcome.scores, outcome.members, statistic)
+    except InputError:
+        return None
+
+
+def _known_share_table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
+    whole = next((audit for audit in audits if _known_share(audit) == 1.0), None)
+    rows = []
+    for audit in audits:
+        for recipe in audit:
+            measured = [shown(_measure_or_none(audit, recipe, statistic)) for statistic in statistics]
+            queries = str(audit.about.recipes[recipe].queries)
+            rows.append([f"{_known_share(audit):.0%}", recipe, *measured, _gap_to_whole(audit, whole, recipe), queries])
+    columns = ["known", "recipe", *statistics.values(), "AUC minus that of the whole record", "queries"]
+    note = "The gap's interval is for paired differences, record by record."
+    if whole is None:
+        note = "No gap to the whole record is shown: add the share 1 (known = [..., 'share:1'])."
+    return Table(columns, rows, title="By known share", note=note)
+
+
+def _gap_to_whole(audit: Findings, whole: Findings | None, recipe: str) -> str:
+    if whole is None or whole is audit or recipe not in whole.scores:
+        return "–"
+    one, other = audit[recipe], whole[recipe]
+    if one.counted is not None:  # copies are no further observations
+        one, other = one.on(one.counted), other.on(one.counted)
+    return shown(evaluation.paired_difference(one.scores, other.scores, one.members, "auc"), "+")

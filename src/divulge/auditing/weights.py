@@ -1,0 +1,251 @@
+"""Which candidates a shallow ReLU network was trained on, and what its weights prove of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import margin as proofs
+from divulge import store, tables
+from divulge.decisions import fdr, fpr
+from divulge.decisions.counts import Counts
+from divulge.decisions.methods import Storey
+from divulge.errors import InputError
+from divulge.evaluation import proportion
+from divulge.report import in_words
+from divulge.results import CalledRecord, RuleSummary, WeightsSummary
+from divulge.signals import margin as signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from divulge.datafiles import NamedRows
+    from divulge.margin import MarginDecision, ShallowReLU
+    from divulge.types import Array, Bools, Estimate, Floats, Selection, Tone
+
+SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
+_MAX_FALSE_REPORTS = 0.05  # share of runs without a member in which a leak may be reported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExaminationRules:
+    """How members are told.
+
+    Args:
+        margin: the margin of the training set, where it is known.
+        band: half-width of the margin band.
+        signal: what is decided on, one of `SIGNALS`.
+        fpr: bound on the false-positive rate.
+        fdr: bound on the expected share of non-members among those called members.
+    """
+
+    margin: float | None = None
+    band: float = 0.01
+    signal: str = "kkt-nnls"
+    fpr: float = 0.01
+    fdr: float = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightsExamination:
+    """What the weights say of the candidates.
+
+    Args:
+        ids: names of the candidates, ``[n]``.
+        outputs: Φ of the candidates, ``[n]``.
+        scores: the signal of the candidates, ``[n]``.
+        calibration: Φ and signal of the known non-members, ``[2, z]``, or None.
+        unexplained: share of the weights that no combination of the records' gradients rebuilds.
+        margin: the margin that was used, or None.
+        decisions: rule → its decision.
+        signal: name of the signal.
+        truth: bool ``[n]``, which candidates were trained on, where the file tells; only the chart shows it.
+        leaks: whether the candidates stand out from the known non-members, `beyond_chance`.
+        accuracy: set of records → how often the network's sign is their label, where labels are known.
+    """
+
+    ids: Array
+    outputs: Floats
+    scores: Floats
+    calibration: Floats | None
+    unexplained: float
+    margin: float | None
+    decisions: dict[str, MarginDecision | Selection]
+    signal: str
+    truth: Bools | None
+    leaks: bool
+    accuracy: Mapping[str, Estimate]
+
+    @property
+    def tone(self) -> Tone:
+        """The tone of the verdict."""
+        return "leak" if self.leaks else "unproven"
+
+    @property
+    def verdict(self) -> str:
+        """What can be claimed, in a sentence that needs no statistics."""
+        n = len(self.outputs)
+        if not self.decisions:
+            return (
+                f"Nothing can be said of the {n:,} candidates: no rule could decide. Give records known not to be in "
+                "the training set (--nonmembers), its margin (--margin), or records of which one was trained on "
+                "(--leaked)."
+            )
+        return self._claim(n)
+
+    def _claim(self, n: int) -> str:
+        sound = [one for one in self.decisions.values() if one.guarantee.standing == "holds"]
+        surest = next((one for one in sound if one.guarantee.kind == "FDR"), None)
+        if not self.leaks:
+            why = "there is nothing to compare the candidates with"
+            if self.calibration is not None:
+                level = in_words.per_cent(_MAX_FALSE_REPORTS)
+                why = f"no candidate can be named at a false discovery rate of {level} or less"
+            return f"No leak is proven: {why}."
+        if surest is None or not surest.count:
+            return "Some candidates stand out from the records known not to be in the training set."
+        return (
+            f"{surest.count:,} of {n:,} candidates are recognised as training records from the weights alone; on "
+            f"average at most {in_words.per_cent(surest.guarantee.level)} of such a selection is not, assuming "
+            f"{' and '.join(surest.guarantee.assumes)}."
+        )
+
+    def called(self) -> Iterator[CalledRecord]:
+        """Every candidate that a rule calls a member, the highest score first."""
+        rules = {name: chosen.selected for name, chosen in self.decisions.items()}
+        chosen = np.any(list(rules.values()), axis=0) if rules else np.zeros(len(self.ids), bool)
+        for i in np.flatnonzero(chosen)[np.argsort(-self.scores[chosen], kind="stable")]:
+            names = tuple(name for name, selected in rules.items() if selected[i])
+            yield CalledRecord(str(self.ids[i]), float(abs(self.outputs[i])), float(self.scores[i]), names)
+
+    def write(self, path: Path) -> None:
+        """Write every candidate with its output, its score and what each rule says of it, as Parquet."""
+        columns = {"id": self.ids, "output": self.outputs, "score": self.scores}
+        columns |= {name: chosen.selected for name, chosen in self.decisions.items()}
+        store.write_file(path, lambda out: tables.write_parquet(tables.from_arrays(columns), out))
+
+    def summary(self) -> WeightsSummary:
+        """The same as a summary."""
+        return WeightsSummary(
+            verdict=self.verdict,
+            tone=self.tone,
+            candidates=len(self.outputs),
+            margin=self.margin,
+            residual=float(self.unexplained),
+            signal=self.signal,
+            ids=tuple(self.ids.tolist()),
+            scores=tuple(self.scores.tolist()),
+            outputs=tuple(self.outputs.tolist()),
+            decisions={
+                name: RuleSummary(
+                    tuple(chosen.selected.nonzero()[0].tolist()),
+                    tuple(self.ids[chosen.selected].tolist()),
+                    str(chosen.guarantee),
+                    chosen.guarantee.says,
+                    tuple(chosen.warnings),
+                )
+                for name, chosen in self.decisions.items()
+            },
+            called=tuple(self.called()),
+        )
+
+
+def examine_weights(
+    net: ShallowReLU,
+    candidates: NamedRows,
+    rules: ExaminationRules,
+    *,
+    nonmembers: NamedRows | None = None,
+    leaked: NamedRows | None = None,
+) -> WeightsExamination:
+    """Which of the candidates the network was trained on.
+
+    Args:
+        net: one hidden ReLU layer, no output bias.
+        candidates: records ``[n, d]``, with labels where they are known.
+        rules: how members are told.
+        nonmembers: records known not to be in the training set; without any, nothing is decided by scores.
+        leaked: records of which one was trained on, which gives the margin.
+
+    Raises:
+        divulge.InputError: two margins, none for the margin band, too few non-members for a level.
+    """
+    if rules.margin is not None and leaked is not None:
+        raise InputError("margin: give it or leaked records, not both; a leaked record gives the margin")
+    x, y, n = candidates.x, candidates.y, len(candidates.x)
+    decisions: dict[str, MarginDecision | Selection] = {}
+    margin = rules.margin
+    if leaked is not None:
+        margin = proofs.leaked_point(net, leaked.x, band=rules.band).margin
+    if margin is not None:
+        decisions["margin band"] = proofs.known_margin(net, x, margin, rules.band)
+    if nonmembers is not None:
+        # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
+        x = np.concatenate([x, nonmembers.x])
+        y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
+    sign = None if y is None else signals.labels_to_signs(y, len(x))
+    best = proofs.explain(net, x, sign)
+    scores = best.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
+    outputs, known = net(x), None
+    if nonmembers is not None:
+        decisions[f"FPR ≤ {rules.fpr:g}"] = fpr.decide(scores[n:], scores[:n], rules.fpr)
+        decisions[f"FDR ≤ {rules.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=rules.fdr)
+        known = np.stack([outputs[n:], scores[n:]])
+    return WeightsExamination(
+        ids=candidates.ids,
+        outputs=outputs[:n],
+        scores=scores[:n],
+        calibration=known,
+        unexplained=best.residual,
+        margin=margin,
+        decisions=decisions,
+        signal=rules.signal,
+        truth=candidates.member,
+        leaks=known is not None and exceeds_chance(scores[:n], scores[n:], rules.fdr),
+        accuracy=_accuracy(net, candidates, nonmembers),
+    )
+
+
+def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | None) -> dict[str, Estimate]:
+    sets = {"candidates": (candidates, np.ones(len(candidates.x), bool))}
+    if candidates.member is not None:
+        sets = {"members": (candidates, candidates.member), "fresh candidates": (candidates, ~candidates.member)}
+    if nonmembers is not None:
+        sets["known non-members"] = (nonmembers, np.ones(len(nonmembers.x), bool))
+    shares = {}
+    for name, (rows, which) in sets.items():
+        if rows.y is not None and which.any():
+            right = net(rows.x) * signals.labels_to_signs(rows.y, len(rows.x)) > 0
+            shares[name] = proportion(int(right[which].sum()), int(which.sum()))
+    return shares
+
+
+def _output_signal(net: ShallowReLU, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:
+    """Signals that the outputs alone tell."""
+    if signal == "margin-abs":
+        return signals.margin_abs(net, x, y)
+    if margin is None:
+        raise InputError("signal: margin-band: the margin is needed; give it, or leaked records")
+    return signals.margin_band(net, x, y, margin=margin)
+
+
+def exceeds_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
+    """Whether some candidate is selected at a false discovery rate of ``level``, or of 5 % if that is less.
+
+    Among candidates none of which was trained on, every discovery is false: this happens in a share ``level`` of runs
+    at most. A selection at a laxer level, and any number of members called at a bounded FPR, happen by chance.
+
+    Args:
+        scores: of the candidates, ``[n]``.
+        nonmembers: scores of known non-members, ``[z]``.
+        level: the false discovery rate that was asked for.
+
+    Examples:
+        >>> [exceeds_chance(np.array([99.0]), np.arange(float(nonmembers)), 0.5) for nonmembers in (5, 50)]
+        [False, True]
+    """
+    rule = fdr.step_up(Counts.empty(nonmembers).add(scores), min(level, _MAX_FALSE_REPORTS), Storey())
+    return bool((scores > rule.cut).any())

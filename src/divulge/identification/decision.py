@@ -1,0 +1,291 @@
+"""One decision for arrays and files: the method, what it selects, its controls, and how its guarantee stands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge.decisions import fdr as step_up
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
+from divulge.statistics import ranking
+from divulge.statistics.intervals import proportion
+from divulge.types import STANDINGS, Estimate, Guarantee
+from divulge.validation import check_mask, check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.decisions.controls import Control
+    from divulge.decisions.counts import Counts
+    from divulge.decisions.fdr import Rule
+    from divulge.decisions.methods import StepUp
+    from divulge.identification.score_tables import Score
+    from divulge.types import Bools, Floats, Standing
+
+RESOLVED_METHODS = (BH, PTDI, Storey, Adaptive, AdaDetect)
+METHODS = (Auto, *RESOLVED_METHODS)
+"""Methods that judge candidates by their counts among the calibration."""
+
+LEVEL = 0.05
+"""Level of all controls of a run that can fail, together; and of all that can raise doubt."""
+
+UNTESTED = (
+    "no control compared texts, a holdout or a clean model: that the non-members among the candidates score like "
+    "the calibration set rests on your word"
+)
+_SURELY_LOW = 3.09  # standard deviations, beyond which a normal variable lies with a chance of 1 in 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How false discoveries are to be bounded.
+
+    Args:
+        fdr: bound on the expected share of non-members among the selected.
+        method: how the share of non-members among the candidates is estimated.
+
+    Raises:
+        divulge.InputError: a level outside (0, 1).
+    """
+
+    fdr: float = 0.05
+    method: Auto | AdaDetect | StepUp = field(default_factory=Auto)
+
+    def __post_init__(self) -> None:
+        check_number(self.fdr, "fdr", above=0, below=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The method that is used, and the reason for it where `Auto` chose it."""
+
+    method: AdaDetect | StepUp
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What is selected, and what is claimed about it.
+
+    Args:
+        choice: the method.
+        rule: which scores are selected.
+        guarantee: what is claimed.
+        controls: the controls that the guarantee rests on.
+        notes: what the user must know of the selection, whatever the controls found.
+    """
+
+    choice: Choice
+    rule: Rule
+    guarantee: Guarantee
+    controls: tuple[Control, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user must know before relying on it; what voids the guarantee or puts it in doubt is first."""
+        return warnings(self.controls, self.notes)
+
+
+def decide(
+    counts: Counts,
+    controls: Sequence[Control],
+    policy: Policy,
+    *,
+    choice: Choice | None = None,
+    orientation: str = "",
+    notes: Sequence[str] = (),
+) -> Decision:
+    """Decide on candidates that have one score each.
+
+    Args:
+        counts: candidates above each calibration score.
+        controls: the controls that ran, each at its part of the level.
+        policy: the level and the requested method.
+        choice: the method, where it was chosen before; `choose` chooses when None.
+        orientation: a warning that the scores seem to be the wrong way round.
+        notes: what else the user must know of the candidates.
+
+    Raises:
+        divulge.InputError: no candidates, or calibration too small for any candidate ever to be selected.
+    """
+    choice = choice or choose(policy, controls)
+    m, n, level = counts.total, len(counts.calibration), policy.fdr
+    method = BH() if isinstance(choice.method, AdaDetect) else choice.method
+    if isinstance(choice.method, AdaDetect) and step_up.too_small(n, level):
+        # Enough calibration for the level, but not in the half that learning leaves.
+        rule = step_up.step_up(counts, level, method)
+        required, cautions = 2 * step_up.required_calibration(m, level, m), ()
+        rule_notes: tuple[str, ...] = (
+            f"nothing was selected: {n} calibration rows remain after learning; at least {required} rows are needed",
+        )
+    else:
+        rule = step_up.decide(counts, fdr=level, method=method)
+        rule_notes, cautions = step_up.warnings(counts, rule, level), method.caution(m)
+    guarantee = Guarantee("FDR", level, step_up.ASSUMES, combined_standing(controls))
+    if cautions:
+        guarantee = guarantee.at_most("doubtful")
+    doubts = [f"the guarantee is in doubt: {text}" for text in cautions]
+    all_notes = [*doubts, orientation, *rule_notes, *notes, choice.reason]
+    return Decision(choice, rule, guarantee, tuple(controls), tuple(text for text in all_notes if text))
+
+
+def choose(policy: Policy, controls: Sequence[Control], *, several: bool = False) -> Choice:
+    """Return the requested method, or the one that `Auto` chooses.
+
+    Of one score it takes `Adaptive`, which finds more weak members than `Storey` and loses little on strong ones; but a
+    shift of the scores hurts it more, and so do odd documents at the low end of the calibration, so only where a
+    holdout was compared, low scores apart. Else `Storey`.
+
+    Args:
+        policy: the level and the requested method.
+        controls: the controls that ran.
+        several: whether the score was learned from several.
+    """
+    if not isinstance(policy.method, Auto):
+        return Choice(policy.method)
+    has_holdout = any(control.name == "exchangeability" for control in controls)
+    best = AdaDetect() if several else policy.method.adaptive if has_holdout else policy.method.storey
+    raised = [control.name for control in controls if not control.passed]
+    if raised:
+        shift = f"{' and '.join(raised)} did not pass, and a shift hurts bh least"
+        return Choice(BH(), f"auto chose bh, not {best.name}: {shift}")
+    names = ", ".join(control.name for control in controls)
+    return Choice(best, f"auto chose {best.name}, not bh: the controls that could run passed ({names})")
+
+
+def n_selected(counts: Counts, rule: Rule) -> int:
+    """Return how many candidates a rule selects."""
+    return int(counts.reached[rule.rank]) if rule.rank >= 0 else 0
+
+
+def share_level(controls: Sequence[Control]) -> list[Control]:
+    """Return the controls, each at its part of the level.
+
+    Those that can fail raise a false alarm in at most 5 % of runs whose non-members are alike, whatever
+    the members are. Those that can only raise doubt share another 5 %, of runs in which members too are
+    like non-members in all but their training.
+
+    Examples:
+        >>> from divulge.decisions.controls import Control
+        >>> first, second = Control("low scores", 1.0, 0.05, ""), Control("exchangeability", 1.0, 0.05, "", None, True)
+        >>> [control.level for control in share_level([first, first, second])]
+        [0.025, 0.025, 0.05]
+    """
+    sizes = Counter(control.conclusive for control in controls)
+    return [replace(control, level=LEVEL / sizes[control.conclusive]) for control in controls]
+
+
+def combined_standing(controls: Sequence[Control]) -> Standing:
+    """Return the standing of a guarantee that rests on all controls: the worst of theirs."""
+    return max((control.standing for control in controls), key=STANDINGS.index, default="holds")
+
+
+def warnings(controls: Sequence[Control], notes: Sequence[str]) -> tuple[str, ...]:
+    """Return what the user must know of a decision; what voids its guarantee, or puts it in doubt, is first.
+
+    Args:
+        controls: the controls that ran.
+        notes: on the decision itself; empty texts are left out.
+    """
+    lines = [*alarms(controls), *notes, UNTESTED if is_untested(controls) else ""]
+    return tuple(line for line in lines if line)
+
+
+def alarms(controls: Sequence[Control]) -> list[str]:
+    """Return why the guarantee is void, then why it is in doubt; empty if all controls passed.
+
+    Examples:
+        >>> from divulge.decisions.controls import Control
+        >>> print(*alarms([Control("blind text", 1e-9, 0.05, "texts differ")]))
+        the guarantee is in doubt: blind text (p = 1e-09): texts differ; the bound holds if the non-members ...
+    """
+    failed = [f"the guarantee is void: {control}" for control in controls if control.state == "failed"]
+    doubtful = [control for control in controls if control.state == "doubtful"]
+    if failed:
+        return [*failed, *map(str, doubtful)]
+    condition = "the bound holds if the non-members among the candidates do not differ from the calibration in that way"
+    if any(control.name == "exchangeability" for control in controls):
+        remedy = "the holdout does not, which settles it if it was drawn as those non-members were"
+    else:
+        remedy = "a holdout of other non-members, drawn as the candidates were, would settle it"
+    return [
+        f"the guarantee is in doubt: {c.name} (p = {c.p_value:.2g}): {c.says}; {condition}; {remedy}" for c in doubtful
+    ]
+
+
+def is_untested(controls: Sequence[Control]) -> bool:
+    """Return whether nothing but the scores themselves was examined."""
+    return all(control.name == "low scores" for control in controls)
+
+
+def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
+    """Return the realised false discovery proportion and power, where membership is known.
+
+    Args:
+        selected: bool ``[m]``.
+        truth: bool ``[m]``, True for members.
+
+    Returns:
+        Share of non-members among the selected (0 of none counts as 0), share of members that were
+        selected; both with Clopper-Pearson intervals.
+
+    Examples:
+        >>> import numpy as np
+        >>> fdp, power = realised(np.array([True, True, False]), np.array([True, False, True]))
+        >>> fdp.value, power.value
+        (0.5, 0.5)
+    """
+    chosen = check_mask(selected, "selected", (None,))
+    member = check_mask(truth, "truth", (len(chosen),))
+    n_true = int((chosen & member).sum())
+    return share_of(int(chosen.sum()) - n_true, int(chosen.sum())), share_of(n_true, int(member.sum()))
+
+
+def share_of(hits: int, total: int) -> Estimate:
+    """Return ``hits / total`` with a 95 % Clopper-Pearson interval; of nothing it is 0, known to be in [0, 1]."""
+    return proportion(hits, total) if total else Estimate(0.0, 0.0, 1.0, 0.95, "clopper-pearson")
+
+
+def orientation_warning(scores: Floats, truth: object) -> str:
+    """Return a warning when declared members score below declared non-members; empty when not."""
+    if truth is None:
+        return ""
+    member = check_mask(truth, "truth", (len(scores),))
+    if member.all() or not member.any():
+        return ""
+    area = ranking.auc(scores, member)
+    if area.high >= 0.5:
+        return ""
+    return (
+        f"the scores seem to be the wrong way round: declared members score lower (AUC {area}); "
+        "larger must mean more member-like"
+    )
+
+
+def direction_note(score: Score, counts: Counts) -> str:
+    """Return what was assumed of a score whose direction nobody named, and whether the other end may be meant.
+
+    Where all candidates scored like the calibration, they would score lower by so much with a chance of 1 in 1000: in a
+    rank test of all candidates against all of the calibration, whose variance is that without ties, the largest it can
+    be. Members are then at the low end, or the candidates differ in another way; the scores cannot tell which.
+
+    Args:
+        score: the column.
+        counts: the candidates, among the calibration.
+    """
+    if not score.assumed:
+        return ""
+    assumption = f"no direction was named for the score {score.column!r}: high was taken as member-like ({score})"
+    m, n = counts.total, len(counts.calibration)
+    area = float((counts.above + counts.tied / 2).sum()) / (m * n)
+    deviation = float(np.sqrt((m + n + 1) / (12 * m * n)))
+    if area > 0.5 - _SURELY_LOW * deviation:
+        return assumption
+    return (
+        f"{assumption}, but the candidates score lower than the calibration (AUC {area:.3f}); did you mean "
+        f"{score.column}:low? Go by what the score means: an end chosen for what it selects voids the bound"
+    )

@@ -1,0 +1,274 @@
+"""The one score that a decision rests on: learned from several signals, their mean rank, or adjusted for a blind score.
+
+With each comes what it allows to be compared: a holdout, and the blind score of candidates and calibration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from divulge.decisions import adadetect, blind_score, controls, low_end
+from divulge.decisions import fdr as step_up
+from divulge.decisions.blind_score import Adjustment
+from divulge.decisions.controls import Control
+from divulge.errors import InputError
+from divulge.evaluation import against_baseline, auc, paired_difference
+from divulge.identification.decision import LEVEL
+from divulge.validation import check_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from divulge.evaluation import BaselineComparison
+    from divulge.types import Array, Bools, Estimate, Floats
+
+ADJUSTED = (
+    "scores are adjusted for the blind score: each document counts by how far it exceeds what is usual at its blind "
+    "score; p-values and thresholds are those of adjusted scores"
+)
+KNOWN_MEMBERS = "blind score of known members"
+
+
+def learn_score(candidates: Floats, calibration: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
+    """Return one score per candidate, and of the calibration what is exchangeable with it.
+
+    Args:
+        candidates: scores ``[m]``, which are returned as they are, or several signals ``[m, d]``.
+        calibration: the same, ``[n]`` or ``[n, d]``.
+        level: bound on the false discovery rate.
+        seed: of random splits.
+    """
+    if candidates.ndim == 1:
+        return candidates, calibration
+    step_up.refuse_small(len(calibration), len(candidates), level)  # before half of it goes to learning
+    scores, remaining = adadetect.scores(candidates, calibration, seed=seed)
+    return scores, remaining
+
+
+def mean_rank(*tables: Floats) -> tuple[Floats, ...]:
+    """Return one score from several without learning: the mean of the ranks in the pool of all tables ``[rows, d]``."""
+    pooled = stats.rankdata(np.concatenate(tables), axis=0).mean(axis=1)
+    return tuple(np.split(pooled, np.cumsum([len(table) for table in tables])[:-1]))
+
+
+def compare_holdout(holdout: Floats, calibration: Floats, candidates: Floats | None, seed: int) -> list[Control]:
+    """Return controls that compare a holdout with the calibration, on the scores that a decision rests on.
+
+    One score is compared whole, and its low end by itself, on which "adaptive" leans. Several signals are compared
+    one by one, by their mean rank, and by the score learned from them; the
+    most striking counts, with its p-value times three. For the comparison the holdout is learned from as
+    the candidates are, since what has been learned from is not exchangeable with what has not.
+
+    Args:
+        holdout: ``[h]`` or ``[h, d]``.
+        calibration: ``[n]`` or ``[n, d]``.
+        candidates: ``[m, d]``; None where there is one score.
+        seed: of random splits.
+    """
+    direct = controls.exchangeability(calibration, holdout, level=LEVEL, seed=seed)
+    if candidates is None:
+        return [direct, low_end.control(calibration.ravel(), holdout.ravel(), level=LEVEL)]
+    _, *learned = adadetect.scores(candidates, calibration, holdout, seed=seed)
+    _, *ranked = mean_rank(candidates, calibration, holdout)
+    by_learned = controls.exchangeability(*learned, level=LEVEL, seed=seed)
+    by_rank = controls.exchangeability(*ranked, level=LEVEL, seed=seed)
+    combined = [
+        replace(by_learned, says=f"{by_learned.says}, on the score learned from all signals"),
+        replace(by_rank, says=f"{by_rank.says}, on the mean rank of all signals"),
+    ]
+    return [controls.strongest([direct, *combined])]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlindScores:
+    """Blind scores, one per record of each set; None where there are no such records.
+
+    Args:
+        candidates: ``[m]``.
+        calibration: ``[n]``.
+        holdout: ``[h]``.
+        members: ``[k]``.
+    """
+
+    candidates: Floats
+    calibration: Floats
+    holdout: Floats | None = None
+    members: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlindComparison:
+    """The score beside the blind score.
+
+    Attributes:
+        blind: AUC of the blind score, candidates against calibration.
+        score: AUC of the score before it was adjusted; of the mean rank of several.
+        difference: paired difference, score less blind score.
+        labelled: comparison among candidates of known membership; None where it is not known of both kinds.
+    """
+
+    blind: Estimate
+    score: Estimate
+    difference: Estimate
+    labelled: BaselineComparison | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdjustedScores:
+    """Scores that are adjusted for a blind score, or as they were where there is none, and the controls of both.
+
+    Attributes:
+        candidates: ``[m]`` or ``[m, d]``.
+        calibration: the same of the calibration.
+        members: of known members ``[k]``; None where there are none.
+        controls: on the blind score, and on a holdout.
+        comparison: with the blind score; None where there is none.
+    """
+
+    candidates: Floats
+    calibration: Floats
+    members: Floats | None
+    controls: tuple[Control, ...] = ()
+    comparison: BlindComparison | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user must know of the adjustment and of the comparison."""
+        if self.comparison is None:
+            return ()
+        labelled = self.comparison.labelled
+        if labelled is None or labelled.answer == "leak found":
+            return (ADJUSTED,)
+        return (ADJUSTED, f"among candidates of known membership: {labelled}")
+
+
+def collect_blind_scores(inputs: Mapping[str, tuple[object, Floats | None]]) -> BlindScores | None:
+    """Check that there are blind scores of all records or of none, and return them.
+
+    Args:
+        inputs: name of the argument → blind scores or None, and scores of the same records; None where there are none.
+
+    Raises:
+        divulge.InputError: blind scores of some sets of records only, lengths that do not fit, NaN or infinity.
+    """
+    if all(values is None for values, _ in inputs.values()):
+        return None
+    checked: dict[str, Floats] = {}
+    for name, (values, scores) in inputs.items():
+        if values is None and scores is not None:
+            raise InputError(f"{name}: is needed as well: blind scores of all records, or of none")
+        if values is not None and scores is None:
+            raise InputError(f"{name}: there are no such records")
+        if scores is not None:
+            checked[name] = check_vector(values, name, length=len(scores))
+    return BlindScores(
+        checked["baseline"],
+        checked["calibration_baseline"],
+        checked.get("holdout_baseline"),
+        checked.get("members_baseline"),
+    )
+
+
+def adjust_scores(
+    candidates: Floats,
+    calibration: Floats,
+    blind: BlindScores,
+    *,
+    holdout: Floats | None = None,
+    members: Floats | None = None,
+    truth: Array | None = None,
+    seed: int = 0,
+) -> AdjustedScores:
+    """Adjust scores for the blind score, and run the controls that it allows.
+
+    A holdout is compared by the score, by the blind score and by the adjusted score; for the comparison it takes part
+    in the adjustment as the candidates do.
+
+    Args:
+        candidates: their scores ``[m]`` or ``[m, d]``.
+        calibration: the same of the calibration.
+        blind: the blind scores of all of them.
+        holdout: scores of other known non-members.
+        members: scores of documents known to have been used ``[k]``.
+        truth: membership of the candidates, True, False or None, where it is known.
+        seed: of random divisions.
+
+    Raises:
+        divulge.InputError: constant scores; scores that are too large to be adjusted.
+    """
+    if candidates.ndim == 1:
+        step_up.refuse_constant(candidates, np.sort(calibration))
+    pairs = ((candidates, blind.candidates), (calibration, blind.calibration))
+    (adjusted_candidates, adjusted_calibration), adjustments = _adjust_signals(*pairs)
+    single = (candidates, calibration) if candidates.ndim == 1 else mean_rank(candidates, calibration)
+    blind_auc, score_auc, difference = _compare_aucs(single, (blind.candidates, blind.calibration))
+    by_blind = blind_score.control(blind.calibration, blind.candidates, level=LEVEL, seed=seed)
+    no_better = "" if by_blind.passed or difference.low > 0 else ", which is not surely better"
+    says = f"{by_blind.says}, the score with AUC {score_auc}{no_better} (difference {difference})"
+    found = [replace(by_blind, says=says)]
+    if holdout is not None and blind.holdout is not None:
+        found += _compare_adjusted_holdout(*pairs, (holdout, blind.holdout), seed)
+    labelled = _compare_labelled(single[0], blind.candidates, truth, seed)
+    if labelled is not None:
+        p = 1.0 if labelled.answer == "leak found" else labelled.blind_p_value
+        found.append(Control(KNOWN_MEMBERS, p, LEVEL, f"members and non-members among the candidates: {labelled}"))
+    adjusted_members = None
+    if members is not None and blind.members is not None:
+        adjusted_members = adjustments[0].apply(members, blind.members)
+    comparison = BlindComparison(blind_auc, score_auc, difference, labelled)
+    return AdjustedScores(adjusted_candidates, adjusted_calibration, adjusted_members, tuple(found), comparison)
+
+
+def _adjust_signals(*pairs: tuple[Floats, Floats]) -> tuple[list[Floats], list[Adjustment]]:
+    """Adjust each signal of ``(scores, blind scores)``, ``[n]`` or ``[n, d]``, in the pool of all pairs."""
+    pooled_blind = np.concatenate([blind for _, blind in pairs])
+    pooled_signals = np.concatenate([scores.reshape(len(scores), -1) for scores, _ in pairs]).T
+    adjustments = [Adjustment.fit(signal, pooled_blind) for signal in pooled_signals]
+    adjusted = []
+    for scores, blind in pairs:
+        signals = scores.reshape(len(scores), -1).T
+        columns = [fit.apply(signal, blind) for fit, signal in zip(adjustments, signals, strict=True)]
+        adjusted.append(columns[0] if scores.ndim == 1 else np.column_stack(columns))
+    return adjusted, adjustments
+
+
+def _compare_adjusted_holdout(
+    candidates: tuple[Floats, Floats], calibration: tuple[Floats, Floats], holdout: tuple[Floats, Floats], seed: int
+) -> list[Control]:
+    """Compare a holdout with the calibration by score, by blind score and by adjusted score."""
+    adjusted, _ = _adjust_signals(candidates, calibration, holdout)
+    several = candidates[0].ndim == 2
+    by_adjusted, *others = compare_holdout(adjusted[2], adjusted[1], adjusted[0] if several else None, seed)
+    by_score = controls.exchangeability(calibration[0], holdout[0], level=LEVEL, seed=seed)
+    by_blind = controls.exchangeability(calibration[1], holdout[1], level=LEVEL, seed=seed)
+    described = (
+        replace(by_adjusted, says=f"{by_adjusted.says}, on the adjusted score"),
+        replace(by_score, says=f"{by_score.says}, on the score"),
+        replace(by_blind, says=f"{by_blind.says}, on the blind score"),
+    )
+    return [controls.strongest(described), *others]
+
+
+def _compare_aucs(scores: Sequence[Floats], blind: Sequence[Floats]) -> tuple[Estimate, Estimate, Estimate]:
+    """Return the AUC of the blind score and of the score, candidates against calibration, and the paired difference."""
+    pooled_scores, pooled_blind = np.concatenate(scores), np.concatenate(blind)
+    is_candidate: Bools = np.arange(len(pooled_scores)) < len(scores[0])
+    if auc(pooled_blind, is_candidate).high < 0.5:  # turned round: it tells them apart all the same
+        pooled_blind = -pooled_blind
+    difference = paired_difference(pooled_scores, pooled_blind, is_candidate)
+    return auc(pooled_blind, is_candidate), auc(pooled_scores, is_candidate), difference
+
+
+def _compare_labelled(scores: Floats, blind: Floats, truth: Array | None, seed: int) -> BaselineComparison | None:
+    """Compare the score with the blind score where membership is known; None unless it is known of both kinds."""
+    if truth is None:
+        return None
+    is_labelled = np.array([value is not None for value in truth.tolist()], bool)
+    member = truth[is_labelled].astype(bool)
+    if not member.any() or member.all():
+        return None
+    return against_baseline(scores[is_labelled], blind[is_labelled], member, seed=seed)

@@ -1,0 +1,460 @@
+"""Tables of scores: which of their columns mean what, and the rows that a decision can use.
+
+A table passes through in batches and is written to a folder of Parquet files (`clean_table`). Of each row 8 bytes for
+its id, and of the calibration 8 bytes for its text, stay in memory.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from divulge import seeds, tables
+from divulge.dossier import Dossier
+from divulge.errors import InputError
+from divulge.validation import check_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.tables import Table
+    from divulge.tables.table import Kind
+    from divulge.types import Array, Bools, Floats
+
+DOCUMENTS = "documents"
+"""Folder of the tables that `divulge score` writes."""
+
+_MAX_NAMES = 500  # characters of the names of columns in a message
+_MAX_ROWS = 10  # row numbers in a message
+_MAX_VALUES = 5  # values in a message
+_TEXTS_PER_BATCH = 1 << 14  # rows at a time, of which each may hold a long document
+_ID_HASH_SEED = 0  # of hashes that decide nothing: ids whose hashes repeat are compared themselves
+# Membership in lower case; a missing value is membership not known.
+_MEMBER = ("1", "1.0", "true", "t", "yes", "y", "member", "members")
+_NONMEMBER = ("0", "0.0", "false", "f", "no", "n", "nonmember", "non-member", "nonmembers", "non-members")
+_UNKNOWN = ("", "nan", "null", "none", "na")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A column of scores and which end of it is member-like.
+
+    Examples:
+        >>> Score.parse("loss:low")
+        Score(column='loss', sign=-1)
+    """
+
+    column: str
+    sign: int = 1
+    assumed: bool = field(default=False, repr=False, compare=False)
+    """Whether the user named no end, so that a high score was taken as member-like."""
+
+    @classmethod
+    def parse(cls, text: str) -> Score:
+        """Parse ``column:low`` (perplexity, loss) or ``column:high``; high by default.
+
+        Raises:
+            divulge.InputError: an ending that is neither.
+        """
+        column, separator, end = text.rpartition(":")
+        if not separator:
+            return cls(text, assumed=True)
+        check_choice(end, "score", ("low", "high"))
+        return cls(column, -1 if end == "low" else 1)
+
+    def __str__(self) -> str:
+        return f"{self.column}:{'low' if self.sign < 0 else 'high'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table mean what.
+
+    Args:
+        scores: one column, or several to learn from.
+        id: unique identifiers; the row number where None.
+        text: the documents, for the blind text control and to find overlap; None where there are none.
+        truth: known membership, as true and false, yes and no, 1 and 0 or member and nonmember; a missing value
+            where it is not known. None where it is known of no row.
+        baseline: the score of a classifier that never saw the model, and its member-like end; None where there is none.
+    """
+
+    scores: tuple[Score, ...]
+    id: str | None = None
+    text: str | None = None
+    truth: str | None = None
+    baseline: Score | None = None
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns that hold numbers."""
+        return [score.column for score in (*self.scores, *([self.baseline] if self.baseline else []))]
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns that are read as texts."""
+        return [column for column in (self.id, self.text, self.truth) if column]
+
+    def dtypes(self) -> dict[str, Kind]:
+        """Return what each of the columns is read as."""
+        if shared := sorted({*self.texts} & {*self.numbers}):
+            raise InputError(f"score: column {shared[0]!r} is named for another thing, too")
+        return dict.fromkeys(self.texts, tables.TEXT) | dict.fromkeys(self.numbers, tables.NUMBER)
+
+
+def scan_scores(paths: Sequence[Path], name: str) -> Table:
+    """Return the rows of one or more tables, one below the other, of which only the columns are read yet.
+
+    Args:
+        paths: files or folders, as `divulge.tables.scan_table` takes them, or what `divulge score` wrote.
+        name: of the argument, for errors.
+
+    Raises:
+        divulge.InputError: nothing there, an unknown kind of file, or a damaged one.
+    """
+    return tables.scan_table([_documents_folder(Path(path)) for path in paths], name)
+
+
+def _documents_folder(path: Path) -> Path:
+    """Return where the tables stand: those of `divulge score` are one folder down, and its run must be finished."""
+    for run in (path, path.parent) if path.name == DOCUMENTS else (path,):
+        if Dossier(run).holds("scores") or ((run / "run.json").exists() and (run / DOCUMENTS).is_dir()):
+            return Dossier(run).open("scores", only=f"{DOCUMENTS}/").path / DOCUMENTS
+    return path
+
+
+def resolve_columns(
+    table: Table,
+    scores: Sequence[str],
+    *,
+    id: str | None = None,  # noqa: A002  the option's name
+    text: str | None = None,
+    truth: str | None = None,
+    baseline: str | None = None,
+) -> Columns:
+    """Return the columns a user named, with ``id`` and ``text`` taken where a table has columns of that name.
+
+    Raises:
+        divulge.InputError: no score column named.
+    """
+    if not scores:
+        raise InputError("score: name at least one column and its member-like end, such as loss:low")
+    return Columns(
+        tuple(Score.parse(score) for score in scores),
+        id=id or ("id" if "id" in table else None),
+        text=text or ("text" if "text" in table else None),
+        truth=truth,
+        baseline=Score.parse(baseline) if baseline else None,
+    )
+
+
+def check_columns(table: Table, columns: Columns) -> None:
+    """Raise for what is wrong with a table before it is read.
+
+    Raises:
+        divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, a column of texts
+            or ids of another kind, no rows.
+    """
+    if columns.baseline and columns.baseline.column in [score.column for score in columns.scores]:
+        raise InputError(f"baseline: {columns.baseline.column!r} is the score itself; another column is needed")
+    require_columns(table, [*columns.numbers, *columns.texts])
+    if not table.has_rows():
+        raise InputError(f"{table.name}: at least 1 row is needed, got 0")
+    for column in columns.numbers:
+        if (dtype := table.kind(column)) not in (tables.NUMBER, "any", "empty"):
+            raise InputError(f"{table.name}: score column {column!r} is {dtype}, not numeric")
+    for column in columns.texts:
+        if (dtype := table.kind(column)) not in (tables.NUMBER, tables.TEXT, "any", "empty", "true or false"):
+            raise InputError(f"{table.name}: column {column!r} is {dtype}, which is neither text nor numeric")
+
+
+def require_columns(table: Table, columns: Sequence[str]) -> None:
+    """Raise when a column is missing, offering the nearest names.
+
+    Raises:
+        divulge.InputError: in that case.
+    """
+    for column in columns:
+        if column not in table:
+            nearest = difflib.get_close_matches(column, table.columns, n=3, cutoff=0.4)
+            hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+            names = ", ".join(table.columns)
+            names = names if len(names) <= _MAX_NAMES else f"{names[:_MAX_NAMES]}…"
+            raise InputError(f"{table.name}: no column {column!r}{hint} (columns: {names})")
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningOptions:
+    """What happens to rows that cannot be used.
+
+    Args:
+        drop_nan: leave out rows whose score is missing instead of refusing them.
+        drop_overlap: leave out rows whose text is in ``excluded_digests`` instead of refusing them.
+        excluded_digests: digests of texts that no row may have, ascending.
+        seed: of the sample of texts.
+        sample_size: texts in that sample, at most.
+    """
+
+    drop_nan: bool = False
+    drop_overlap: bool = False
+    excluded_digests: Array | None = None
+    seed: int = 0
+    sample_size: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CleanTable:
+    """The rows of a table that can be used.
+
+    Args:
+        path: folder of Parquet files with the columns row (its number in the table), id (as the file spells it; the
+            number of the row where no column is named), score0, score1, …, baseline where there is a blind score, and
+            truth where membership is known.
+        n_rows: their number.
+        notes: which rows were left out.
+        text_digests: of the texts, ascending, each once; empty where texts were excluded.
+        text_sample: of the distinct texts of all rows.
+    """
+
+    path: Path
+    n_rows: int
+    notes: tuple[str, ...]
+    text_digests: Array
+    text_sample: tuple[str, ...]
+
+    def scan(self) -> pl.LazyFrame:
+        """Return the rows, of which none is read yet."""
+        return tables.open_pieces(self.path)
+
+    def scores(self, count: int) -> Floats:
+        """Return all scores, ``[rows, count]``."""
+        return self.scan().select([f"score{i}" for i in range(count)]).collect().to_numpy()
+
+    def column(self, name: str) -> Array:
+        """Return all values of one column, ``[rows]``."""
+        return tables.to_array(self.scan().select(name).collect()[name])
+
+
+def clean_table(table: Table, columns: Columns, folder: Path, options: CleaningOptions | None = None) -> CleanTable:
+    """Write what a decision needs of a table into ``folder``: row, id, scores (larger = member-like) and truth.
+
+    Raises:
+        divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, an
+            unreadable file, no rows, rows that cannot be used, ids that repeat.
+    """
+    check_columns(table, columns)
+    cleaner = _Cleaner(table.name, columns, options or CleaningOptions())
+    writer = tables.PieceWriter(folder)
+    for batch in table.batches(columns.dtypes(), _TEXTS_PER_BATCH if columns.text else None):
+        writer.add(cleaner.clean(batch))
+    writer.close()
+    notes = cleaner.notes()
+    digests = cleaner.text_digests
+    clean = CleanTable(
+        folder,
+        cleaner.n_rows - cleaner.unusable.number - cleaner.overlapping.number,
+        notes,
+        np.unique(np.concatenate(digests)) if digests else np.empty(0, np.uint64),
+        tuple(cleaner.text_sample.texts()),
+    )
+    if columns.id:
+        _check_unique_ids(clean.scan(), cleaner.id_hashes, table.name)
+    return clean
+
+
+class _Cleaner:
+    """One pass over a table: the rows that can be used, and the number of those that cannot."""
+
+    def __init__(self, name: str, columns: Columns, options: CleaningOptions) -> None:
+        self._name, self._columns, self._options = name, columns, options
+        self._membership = MembershipReader()
+        self.n_rows, self.unusable, self.overlapping = 0, _RowNumbers(), _RowNumbers()
+        self.text_digests: list[Array] = []
+        self.text_sample = TextSample(options.sample_size)
+        self.id_hashes: list[Array] = []
+
+    def clean(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of the next batch that can be used, as `CleanTable` has them."""
+        names = self._columns
+        row = np.arange(self.n_rows, self.n_rows + len(batch), dtype=np.uint32)
+        self.n_rows += len(batch)
+        columns = {"row": pl.Series(row), "id": batch[names.id] if names.id else pl.Series(row)}
+        scores = {f"score{i}": score for i, score in enumerate(names.scores)}
+        if names.baseline:
+            scores["baseline"] = names.baseline
+        values = {key: score.sign * batch[score.column].fill_null(np.nan).to_numpy() for key, score in scores.items()}
+        columns |= {key: pl.Series(array) for key, array in values.items()}
+        usable: Bools = np.asarray(np.isfinite(np.column_stack(list(values.values()))).all(axis=1))
+        self.unusable.add(row[~usable])
+        if names.text:
+            usable = self._exclude_texts(batch[names.text], usable, row)
+        if names.truth:
+            columns["truth"] = self._membership.read(batch[names.truth])
+        rows = pl.DataFrame(columns).filter(pl.Series(usable))
+        if names.id:
+            self.id_hashes.append(rows["id"].hash(_ID_HASH_SEED).to_numpy())
+        return rows
+
+    def _exclude_texts(self, column: pl.Series, usable: Bools, row: Array) -> Bools:
+        """Return the usable rows whose text is not excluded; sample the texts of all rows."""
+        texts = tables.to_array(column)
+        has_text = texts.astype(bool)
+        digests = digest_texts(texts, self._options.seed)
+        self.text_sample.add(digests, texts, has_text)
+        if self._options.excluded_digests is None:
+            self.text_digests.append(digests[usable])
+            return usable
+        overlapping = usable & np.isin(digests, self._options.excluded_digests) & has_text
+        self.overlapping.add(row[overlapping])
+        return usable & ~overlapping
+
+    def notes(self) -> tuple[str, ...]:
+        """Return which rows were left out.
+
+        Raises:
+            divulge.InputError: they may not be left out, or nothing is left; membership that cannot be read.
+        """
+        name, notes = self._name, []
+        if self._columns.truth:
+            self._membership.check(self._columns.truth, name)
+        if self.unusable.number and not self._options.drop_nan:
+            raise InputError(f"{name}: missing, NaN or infinite scores in {self.unusable}; --drop-nan leaves them out")
+        if self.n_rows == self.unusable.number:
+            raise InputError(
+                f"{name}: at least 1 row with a score is needed, got {self.n_rows} rows, {self.n_rows} without"
+            )
+        if self.unusable.number:
+            notes.append(f"{self.unusable.number} {name} rows without a usable score were left out")
+        if self.overlapping.number and not self._options.drop_overlap:
+            raise InputError(
+                f"{name}: the text of {self.overlapping} is also in the calibration; a document cannot "
+                "be both a candidate and known to be unseen (--drop-overlap leaves it out of the candidates)"
+            )
+        if self.overlapping.number:
+            notes.append(f"{self.overlapping.number} {name} whose text is also in the calibration were left out")
+        return tuple(notes)
+
+
+@dataclass(slots=True)
+class _RowNumbers:
+    """How many rows, and the first of them."""
+
+    number: int = 0
+    first_rows: list[int] = field(default_factory=list)
+
+    def add(self, rows: Array) -> None:
+        self.number += len(rows)
+        self.first_rows += rows[: _MAX_ROWS - len(self.first_rows)].tolist()
+
+    def __str__(self) -> str:
+        ellipsis = ", …" if self.number > len(self.first_rows) else ""
+        return f"{self.number} rows ({', '.join(map(str, self.first_rows))}{ellipsis})"
+
+
+class MembershipReader:
+    """Reads a column of membership in whatever spelling, batch by batch."""
+
+    def __init__(self) -> None:
+        self._has_values = False
+        self._unreadable: list[str] = []
+
+    def read(self, texts: pl.Series) -> pl.Series:
+        """Return true, false or missing for each text ``[n]``.
+
+        Examples:
+            >>> MembershipReader().read(pl.Series([" Yes", "no", None, "perhaps"])).to_list()
+            [True, False, None, None]
+        """
+        words = texts.str.strip_chars().str.to_lowercase()
+        spellings = dict.fromkeys(_MEMBER, True) | dict.fromkeys(_NONMEMBER, False)
+        is_member = words.replace_strict(
+            list(spellings), list(spellings.values()), default=None, return_dtype=pl.Boolean
+        )
+        self._has_values = self._has_values or is_member.null_count() < len(is_member)
+        unreadable = texts.filter(is_member.is_null() & words.is_not_null() & ~words.is_in(list(_UNKNOWN)))
+        if len(unreadable):
+            values = {*self._unreadable, *unreadable.str.strip_chars().unique().to_list()}
+            self._unreadable = sorted(values)[: _MAX_VALUES + 1]
+        return is_member
+
+    def check(self, column: str, name: str) -> None:
+        """Raise for a column that holds something else, or nothing.
+
+        Raises:
+            divulge.InputError: in that case.
+        """
+        if self._unreadable:
+            ellipsis = ", …" if len(self._unreadable) > _MAX_VALUES else ""
+            values = ", ".join(map(repr, self._unreadable[:_MAX_VALUES])) + ellipsis
+            raise InputError(
+                f"truth: column {column!r} of {name} must hold yes and no, true and false, 1 and 0 or member and "
+                f"nonmember, got {values}"
+            )
+        if not self._has_values:
+            raise InputError(f"truth: column {column!r} of {name} is empty in every row; membership is known of none")
+
+
+def digest_texts(texts: Array, seed: int) -> Array:
+    """Return a 64-bit digest per text, ``[n]`` uint64, the same on every machine; 0 where the text is None.
+
+    That any of ``m`` texts shares its digest with a different one of ``n`` has a chance of about ``m n / 2^64``: 1 in
+    18 million for a million of each. It would count as overlap, which removes a candidate and never adds a selected
+    one.
+
+    Examples:
+        >>> digest_texts(np.array(["a", None], object), 0)
+        array([512022889870262686,                  0], dtype=uint64)
+    """
+    salt = seeds.derive_seed(seed, "digests of texts").to_bytes(16, "little")
+    digests = [
+        bytes(8) if text is None else hashlib.blake2b(text.encode(), digest_size=8, salt=salt).digest()
+        for text in texts.tolist()
+    ]
+    return np.frombuffer(b"".join(digests), "<u8")
+
+
+class TextSample:
+    """The distinct texts with the lowest digests: a sample that no order of the rows changes."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._bound = size, np.uint64(2**64 - 1)
+        self._lowest: set[tuple[int, str]] = set()
+
+    def add(self, digests: Array, texts: Array, usable: Bools) -> None:
+        """Offer texts ``[n]``, those of the mask ``usable``, with their digests ``[n]``."""
+        low = usable & (digests <= self._bound)
+        self._lowest.update(zip(digests[low].tolist(), texts[low].tolist(), strict=True))
+        if len(self._lowest) > 2 * self._size:
+            self._truncate()
+
+    def texts(self) -> list[str]:
+        """Return the sample, in the order of the digests."""
+        self._truncate()
+        return [text for _, text in sorted(self._lowest)]
+
+    def _truncate(self) -> None:
+        lowest = sorted(self._lowest)[: self._size]
+        self._lowest = set(lowest)
+        if lowest and len(lowest) == self._size:
+            self._bound = np.uint64(lowest[-1][0])
+
+
+def _check_unique_ids(rows: pl.LazyFrame, hashes: list[Array], name: str) -> None:
+    """Raise for ids that repeat; only those whose hashes repeat are compared."""
+    pooled = np.concatenate(hashes)
+    hashes.clear()
+    pooled.sort()
+    repeated_hashes = np.unique(pooled[1:][pooled[1:] == pooled[:-1]])
+    if not len(repeated_hashes):
+        return
+    suspects = rows.select("id").filter(pl.col("id").hash(_ID_HASH_SEED).is_in(pl.Series(repeated_hashes).implode()))
+    sizes = suspects.group_by("id", maintain_order=True).len().filter(pl.col("len") > 1).collect()
+    if repeated := sizes["id"].to_list():
+        sample = ", ".join(repr(value) for value in repeated[:_MAX_VALUES])
+        raise InputError(f"{name}: ids must be unique; {len(repeated)} occur more than once ({sample})")

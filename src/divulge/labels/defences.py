@@ -1,0 +1,570 @@
+"""Defences against label inference: single settings, whole remedies, and the menu of competition hosts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from scipy import special, stats
+
+from divulge import seeds
+from divulge.errors import InputError
+from divulge.labels import bounds
+from divulge.labels.bounds import capacity
+from divulge.labels.design import design
+from divulge.labels.metrics import Evaluated, KnownRange, Linear
+from divulge.labels.oracles import Ladder, LocalOracle, compute_score
+from divulge.labels.spec import COUNT_METRICS, RATIO_METRICS, OracleSpec
+from divulge.types import Estimate
+from divulge.validation import check_instance, check_integer, check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from divulge.labels.plans import QueryPlan
+    from divulge.types import Array, Floats, Ints
+
+_MAX_DECIMALS = 15  # more than that, floats have none
+_RECOMMENDED_CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection
+
+_FORMULAS = {
+    "noise": "sigma >= sqrt(Q) s / (2 z), s what one label moves a score, z = quantile(1/2 + (x - 1/K) / (2 - 2/K))",
+    "decimals": "Q log2(2 + R 10^d) <= n (log2 K - h(x) - (1 - x) log2(K - 1)), h binary entropy, R range of a score",
+    "clip": "R = ln((1-clip)/clip), the rest as it is; noise: as above with s = R/n; rounding: as above",
+    "query_cap": "Gaussian: Q <= (2 sigma z / s)^2; rounding: as above; neither: 64 bits per score",
+    "epsilon": "epsilon <= ln(x (K - 1) / (1 - x))",
+}
+_MAX_MEASURED_ROWS = 5_000  # rows of an attack that is run, not only counted
+TEAMS = 30
+_N_COMPETITIONS = (4, 20)  # fewest and most that are simulated
+_N_PREDICTIONS = 2_000_000  # predictions simulated, about
+_MAX_SIMULATED_SIZE = 200_000
+_CONFIDENCE = 0.95
+ShownScores: TypeAlias = "Callable[[OracleSpec, Ints, list[Floats], np.random.Generator], Floats]"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One way to hold the attacker; nothing else is needed.
+
+    Args:
+        spec: the oracle as it would be.
+        queries: most queries that it may answer; None: any number.
+        flip: chance with which each label is replaced by another one, once and for all, before the first query.
+        says: what to do.
+        cost: Kendall's τ between the ranking of simulated submissions with it and by exact scores without it; None
+            where no submissions can be simulated.
+    """
+
+    spec: OracleSpec
+    queries: int | None
+    flip: float
+    says: str
+    cost: Estimate | None = None
+
+    def __str__(self) -> str:
+        if self.cost is None:
+            return f"{self.says} (cost for a ranking: not known)"
+        cost = f"Kendall's τ with the exact ranking {self.cost.value:.2f} [{self.cost.low:.2f}, {self.cost.high:.2f}]"
+        return f"{self.says} ({cost})"
+
+
+@dataclass(frozen=True, slots=True)
+class Defence:
+    """What holds an attacker with this many queries to this accuracy: single settings, and whole remedies.
+
+    Args:
+        queries: what the attacker may ask.
+        accuracy: mean accuracy over balanced labels that must not be exceeded.
+        noise: standard deviation of Gaussian noise on every answer; None when no noise helps.
+        decimals: most decimals an answer may show; None when no rounding is coarse enough.
+        clip: smallest clip that suffices beside the noise or rounding the oracle already has; None when none does.
+        query_cap: most queries an oracle may answer with the noise and rounding it has now; None when even one
+            tells too much.
+        epsilon: largest budget of label differential privacy for all answers together.
+        formulas: the formula behind each number.
+        remedies: what to do, each by itself, what distorts scores least first.
+    """
+
+    queries: int
+    accuracy: float
+    noise: float | None
+    decimals: int | None
+    clip: float | None
+    query_cap: int | None
+    epsilon: float
+    formulas: Mapping[str, str] = field(default_factory=dict)
+    remedies: tuple[Remedy, ...] = ()
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """The remedies in words, each with its cost for a ranking; each line by itself suffices."""
+        return tuple(str(remedy) for remedy in self.remedies)
+
+
+def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed: int = 0) -> Defence:
+    """What holds an attacker with ``queries`` queries to ``accuracy``.
+
+    With Gaussian noise σ every label swings an answer by at most s (R/n for a mean of losses that differ by R); told
+    all other labels, an attacker has Q samples that lie s/σ standard deviations apart, and is right about one of two
+    labels with probability ``Φ(√Q·s/(2σ))`` at most. The same bound holds for adaptive queries. Rounding protects by
+    counting alone: an answer then takes one of ``2 + R·10^d`` values, so Q answers, adaptive or not, tell ``Q·log2`` of
+    that many bits, and accuracy x on n balanced labels takes ``n·(1 - h(x))`` of them. A step beyond R/n alone
+    protects nothing: an attacker who can place an answer on a rounding edge reads single labels through it. So
+    rounding stands behind clipping, a cap and noise. Noise of unknown shape, of which only a bound is declared,
+    protects nothing for certain and is not counted on. A loss without a bound on what one label can do (logits, no
+    clip, predictions of any size) is protected by none of these; its remedies change the metric.
+
+    Args:
+        spec: the oracle as it is now.
+        queries: how many queries an attacker may ask.
+        accuracy: what balanced labels may be guessed with, above chance (1/K) and below 1.
+        seed: of the submissions simulated for the cost of each remedy.
+
+    Raises:
+        divulge.InputError: accuracy outside (1/K, 1), fewer than one query, or an unknown number of scored rows.
+
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> found = defend(OracleSpec(n=2201), queries=100, accuracy=0.55)
+        >>> round(found.noise, 3)
+        0.652
+        >>> print(found.remedies[0].says)
+        clip predictions into [0.01, 0.99] and add Gaussian noise of standard deviation 0.0831 to every score
+    """
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    check_integer(queries, "queries", least=1, most=10**15)
+    check_number(accuracy, "accuracy", above=1 / spec.classes, below=1.0)
+    if spec.scored == "unknown":
+        raise InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
+    return Defence(
+        queries,
+        accuracy,
+        _required_noise(spec, queries, accuracy),
+        _allowed_decimals(spec, queries, accuracy),
+        _required_clip(spec, queries, accuracy),
+        _query_cap(spec, accuracy),
+        math.log(accuracy * (spec.classes - 1) / (1 - accuracy)),
+        _FORMULAS,
+        tuple(_add_ranking_cost(spec, remedy, seed) for remedy in _list_remedies(spec, queries, accuracy)),
+    )
+
+
+def _add_ranking_cost(spec: OracleSpec, remedy: Remedy, seed: int) -> Remedy:
+    shown_scores = defended_scores(remedy.spec, flip=remedy.flip)
+    return replace(remedy, cost=rank_correlation(spec, shown_scores, seed=seed))
+
+
+def _normal_quantile(spec: OracleSpec, accuracy: float) -> float:
+    """Half the deviations that the answers under two labels may lie apart; 0 when rare labels alone say too much."""
+    guess = bounds.chance_accuracy(spec)
+    variation = (accuracy - bounds.imbalance_probability(spec) - guess) / (1 - guess)
+    return NormalDist().inv_cdf((1 + variation) / 2) if variation > 0 else 0.0
+
+
+def _required_noise(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
+    effect, quantile = bounds.max_label_effect(spec), _normal_quantile(spec, accuracy)
+    return math.sqrt(queries) * effect / (2 * quantile) if math.isfinite(effect) and quantile > 0 else None
+
+
+def _allowed_decimals(spec: OracleSpec, queries: int, accuracy: float) -> int | None:
+    for decimals in range(_MAX_DECIMALS, -1, -1):
+        if bounds.counting_bound(replace(spec, decimals=decimals), queries) <= accuracy:
+            return decimals
+    return None
+
+
+def _required_clip(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
+    if spec.name != "log_loss":
+        return None
+
+    def holds(logit: float) -> bool:
+        return bounds.max_accuracy(replace(spec, clip=1 / (1 + math.exp(logit))), queries) <= accuracy
+
+    # What one label can do grows with the logit of the clip.
+    low, high = 1e-3, 700.0
+    if not holds(low):
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return 1 / (1 + math.exp(low))
+
+
+def _query_cap(spec: OracleSpec, accuracy: float) -> int | None:
+    low, high = 0, 1
+    while high < 2**40 and bounds.max_accuracy(spec, high) <= accuracy:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if bounds.max_accuracy(spec, middle) <= accuracy else (low, middle)
+    return low or None
+
+
+def _list_remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Remedy, ...]:
+    if bounds.max_accuracy(spec, queries) <= accuracy:
+        return (Remedy(spec, queries, 0.0, f"nothing more is needed: {queries} scores reveal no more as it is"),)
+    bounded, preparation = _bound_label_effect(spec)
+    remedies = []
+    if (noise := _required_noise(bounded, queries, accuracy)) is not None:
+        sigma = _round_up(noise)
+        says = f"{preparation}add Gaussian noise of standard deviation {sigma:g} to every score"
+        remedies.append(Remedy(replace(bounded, noise=sigma, noise_kind="gaussian"), queries, 0.0, says))
+    if (decimals := _allowed_decimals(bounded, queries, accuracy)) is not None:
+        says = f"{preparation}show at most {decimals} decimals of a score"
+        remedies.append(Remedy(replace(bounded, decimals=decimals), queries, 0.0, says))
+    if (cap := _query_cap(bounded, accuracy)) is not None:
+        says = f"{preparation}answer at most {cap} {'query' if cap == 1 else 'queries'} in total"
+        remedies.append(Remedy(bounded, cap, 0.0, says))
+    # Whoever sees every label as it is scored is right as often as it was left alone.
+    flip = math.ceil((1 - accuracy) * 1e4) / 1e4
+    says = (
+        f"score against labels each replaced by another one with probability {flip:g}, once and for all before the "
+        "first query; then any number of queries may be answered"
+    )
+    return (*remedies, Remedy(spec, None, flip, says))
+
+
+def _round_up(value: float) -> float:
+    """Rounded up to three digits, so that what is printed suffices as well."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / step) * step:.3g}")
+
+
+def _bound_label_effect(spec: OracleSpec) -> tuple[OracleSpec, str]:
+    """The oracle with a bound on what one label can do, and the words that lead there."""
+    if spec.name == "log_loss":
+        clip = max(spec.epsilon, _RECOMMENDED_CLIP)
+        advice = "" if clip == spec.epsilon else f"clip predictions into [{clip:g}, {1 - clip:g}] and "
+        return replace(spec, clip=clip), advice
+    if math.isfinite(bounds.max_label_effect(spec)) or math.isfinite(bounds.answer_range(spec)):
+        return spec, ""
+    reason = f"{spec.name} has no bound on the effect of one label"
+    if spec.name in ("mse", "rmse"):
+        bounded = replace(spec, metric="squared_euclidean", submission="positive")
+        return bounded, f"{reason}: score the mean squared error of predictions clipped into [0, 1], and "
+    low, high = _RECOMMENDED_CLIP, 1 - _RECOMMENDED_CLIP
+    submission = "rows" if spec.submission == "labels" else spec.submission
+    bounded = replace(spec, metric="log_loss", clip=low, submission=submission)
+    return bounded, f"{reason}: score the log loss of probabilities clipped into [{low:g}, {high:g}], and "
+
+
+@dataclass(frozen=True, slots=True)
+class MenuItem:
+    """One defence: its protection and its cost.
+
+    Args:
+        name: "as it is", "private split", "submissions per day", "rounding" or "ladder".
+        setting: what it is set to.
+        queries: submissions that an attacker has in a season.
+        readable: no attacker determines more labels than this in a season: bits that the answers can hold.
+        read: labels that our own attack gets right beyond guessing; None where no attack of ours is known.
+        cost: Kendall's τ between the ranking shown and that by exact scores on all rows; 1: the same. None where the
+            metric is known by its range only.
+    """
+
+    name: str
+    setting: str
+    queries: int
+    readable: int
+    read: int | None
+    cost: Estimate | None
+
+
+def menu(
+    spec: OracleSpec,
+    *,
+    days: int = 90,
+    per_day: int = 5,
+    public: float = 0.3,
+    decimals: int = 3,
+    step: float | None = None,
+    seed: int = 0,
+) -> tuple[MenuItem, ...]:
+    """What the usual defences protect in a season, and what they cost.
+
+    Args:
+        spec: the oracle as it is now, with all rows scored.
+        days: length of the season.
+        per_day: submissions that a team has a day.
+        public: share of the rows that a public leaderboard scores; the final ranking is by the others.
+        decimals: to which scores are rounded.
+        step: of the Ladder (Blum and Hardt, 2015), which shows a new score only when it beats the team's best by this
+            much; by default 1 (or the range of a score, if that is less) over twice the root of n.
+        seed: of simulated labels, submissions and noise.
+
+    Raises:
+        divulge.InputError: an argument outside its range, or an oracle with a hidden split already.
+
+    Examples:
+        >>> for item in menu(OracleSpec(n=200, clip=1e-15, decimals=5), days=10)[:3]:
+        ...     print(item.name, item.queries, item.readable, item.read)
+        as it is 50 200 200
+        private split 50 60 60
+        submissions per day 10 200 150
+    """
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    check_integer(days, "days", least=1, most=10**6)
+    check_integer(per_day, "per_day", least=1, most=10**6)
+    check_number(public, "public", above=0.0, below=1.0)
+    check_integer(decimals, "decimals", least=0, most=15)
+    if spec.scored != "all":
+        raise InputError(f"scored: the menu starts from an oracle that scores all rows, got {spec.scored}")
+    season = days * per_day
+    n_public = round(public * spec.n)
+    if not 0 < n_public < spec.n:
+        raise InputError(f"public: of {spec.n} rows, {public:g} leaves {n_public} public; both parts need a row")
+    if step is None:
+        width = bounds.answer_range(spec)
+        step = min(width, 1.0) / (2 * math.sqrt(spec.n))
+    step = check_number(step, "step", above=0.0)
+
+    def item(
+        name: str, setting: str, changed_spec: OracleSpec, queries: int, cost: ShownScores, max_labels: int
+    ) -> MenuItem:
+        correlation = rank_correlation(spec, cost, seed=seed)
+        readable = min(max_labels, _readable_labels(changed_spec, queries))
+        return MenuItem(name, setting, queries, readable, _count_read_labels(changed_spec, queries, seed), correlation)
+
+    coarse = replace(spec, decimals=decimals if spec.decimals is None else min(decimals, spec.decimals))
+    split = replace(spec, scored=n_public) if not isinstance(spec.metric, KnownRange) else spec
+    plain = defended_scores(spec)
+    return (
+        item("as it is", f"{per_day} submissions a day for {days} days", spec, season, plain, spec.n),
+        item(
+            "private split", f"{n_public} of {spec.n} rows are public", split, season,
+            defended_scores(spec, share=public), n_public,
+        ),
+        item("submissions per day", "1 submission a day", spec, days, plain, spec.n),
+        item(
+            "rounding", f"{coarse.decimals} decimals", coarse, season, defended_scores(coarse), spec.n,
+        ),
+        MenuItem(
+            "ladder",
+            f"a new score only {step:.3g} better than the team's best",
+            season,
+            min(spec.n, _readable_through_ladder(spec, step, season)),
+            _count_read_through_ladder(spec, step, season, seed),
+            rank_correlation(spec, defended_scores(spec, step=step), seed=seed),
+        ),
+    )  # fmt: skip
+
+
+def _readable_labels(spec: OracleSpec, queries: int) -> int:
+    """Labels that so many answers can hold, by counting the answers there are (and by the noise's channel)."""
+    bits = bounds.answer_bits(spec)
+    if spec.noise:
+        bits = min(bits, capacity(replace(spec, decimals=None)).bits_per_query)
+    return min(spec.n, math.floor(queries * bits / math.log2(spec.classes) + 1e-9))
+
+
+def _readable_through_ladder(spec: OracleSpec, step: float, queries: int) -> int:
+    """Labels that a Ladder's answers can hold: they never get worse and lie on a grid, so there are few sequences."""
+    width = bounds.answer_range(spec)
+    if not math.isfinite(width):
+        return spec.n
+    levels = math.floor(width / step + 1e-9) + 3
+    bits = (math.lgamma(queries + levels + 1) - math.lgamma(queries + 1) - math.lgamma(levels + 1)) / math.log(2)
+    return math.floor(bits / math.log2(spec.classes) + 1e-9)
+
+
+def _count_read_labels(spec: OracleSpec, queries: int, seed: int) -> int | None:
+    """Labels that our plan reads with so many queries of a simulated oracle."""
+    plans = []
+    for method in ("auto", "positional"):
+        try:
+            plans.append(design(spec, method))
+        except InputError:
+            continue
+    if not plans:
+        return None
+    best = min(plans, key=lambda plan: plan.count)
+    rows = spec.n if isinstance(spec.scored, str) else spec.scored
+    if spec.n > _MAX_MEASURED_ROWS:
+        # A plan with shared queries tells little before its end; one query after the other tells its share.
+        return rows if best.count <= queries else rows * queries // plans[-1].count
+    rng = seeds.generator(seed, "labels", "menu")
+    y = rng.integers(0, spec.classes, spec.n)
+    y[:2] = np.arange(2)[: spec.n]
+    scored = None if spec.scored == "all" else rng.permutation(spec.n) < rows
+    truth = y if scored is None else np.where(scored, y, -1)
+    return max(
+        _count_right_labels(plan, LocalOracle(spec, y, seed, scored=scored), truth, queries)
+        for plan in (best, plans[-1])
+    )
+
+
+def _count_right_labels(plan: QueryPlan, oracle: LocalOracle, truth: Ints, queries: int) -> int:
+    """Labels of scored rows that are read right after so many answers, beyond what is read wrong."""
+    answers = np.full(plan.count, np.nan)
+    for index in range(min(queries, plan.count)):
+        question = plan.query_after(index, answers)
+        if question is None:
+            break
+        answers[index] = oracle(question)
+    reading = plan.inner.read(answers)
+    is_read = reading.proven if plan.spec.noise_kind == "bounded" else np.ones(len(truth), dtype=bool)
+    right = int((is_read & (reading.labels == truth) & (truth >= 0)).sum())
+    if plan.spec.noise_kind == "bounded":
+        return right
+    # Guesses under noise: those right beyond what guessing gets.
+    chance = len(truth) / plan.spec.classes
+    return max(0, round((right - chance) / (1 - 1 / plan.spec.classes)))
+
+
+def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed: int) -> int | None:
+    """Labels read one at a time: a row's prediction turned round shows a better score only if that was right."""
+    if spec.classes != 2 or spec.noise or spec.n > _MAX_MEASURED_ROWS or not (spec.adds_up or spec.name == "accuracy"):
+        return None
+    if not math.isfinite(bounds.answer_range(spec)):
+        return None
+    y = seeds.generator(seed, "labels", "menu").integers(0, 2, spec.n)
+    local = LocalOracle(replace(spec, decimals=None), y, seed)
+    ladder = Ladder((lambda p: 1 - local(p)) if spec.name == "accuracy" else local, step)
+    preferences = np.zeros(spec.n)
+    best = ladder(_preferred_predictions(spec, preferences))
+    n_rows_asked = min(queries - 1, spec.n)
+    for row in range(n_rows_asked):
+        preferences[row] = 1.0
+        answer = ladder(_preferred_predictions(spec, preferences))
+        if answer == best:
+            preferences[row] = 0.0
+        best = answer
+    right = int((preferences[:n_rows_asked] == y[:n_rows_asked]).sum())
+    return max(0, 2 * right - n_rows_asked)
+
+
+def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:
+    """Predictions as sure as can be of label 1 where the preference is 1, of label 0 elsewhere."""
+    if spec.name == "accuracy":
+        return preferences
+    loss = spec.loss()
+    return loss.predict(loss.two_sided * (1 - 2 * preferences), np.arange(2))
+
+
+def rank_correlation(
+    spec: OracleSpec, show_scores: ShownScores, *, teams: int = TEAMS, seed: int = 0
+) -> Estimate | None:
+    """Kendall's τ-b between the ranking by exact scores on all rows and the ranking that is shown.
+
+    In each simulated competition the labels are drawn evenly. The evidence that a team has of a label is normal with
+    unit variance, half of it shared by all teams, and a mean of 0.2 to 1.5, the team's skill.
+
+    Args:
+        spec: the oracle as it is; its noise and rounding belong to what is shown, not to the exact scores.
+        show_scores: the scores shown for these labels and teams.
+        teams: submissions that are ranked, one a team.
+        seed: of everything that is drawn.
+
+    Returns:
+        The mean over competitions, with Student's interval; None where no submissions can be made up: nothing is known
+        of the metric but its range, or there are too many rows to simulate.
+    """
+    check_integer(teams, "teams", least=3)
+    if isinstance(spec.metric, KnownRange) or spec.n * spec.classes > _MAX_SIMULATED_SIZE:
+        return None
+    fewest, largest = _N_COMPETITIONS
+    competitions = int(np.clip(_N_PREDICTIONS // (spec.n * teams * spec.classes), fewest, largest))
+    correlations = []
+    for number in range(competitions):
+        rng = seeds.generator(seed, "labels", "ranking", number)
+        y = rng.integers(0, spec.classes, spec.n)
+        evidence = draw_evidence(y, spec.classes, teams, rng)
+        exact = np.array([_quality(spec, y, team) for team in evidence])
+        correlation = float(stats.kendalltau(exact, show_scores(spec, y, evidence, rng)).statistic)
+        correlations.append(
+            0.0 if math.isnan(correlation) else correlation
+        )  # a ranking in which all are tied orders nobody
+    mean, spread = float(np.mean(correlations)), float(np.std(correlations, ddof=1)) / math.sqrt(competitions)
+    half = spread * float(stats.t.ppf((1 + _CONFIDENCE) / 2, competitions - 1))
+    method = f"Student's t over {competitions} simulated competitions of {teams} teams"
+    return Estimate(mean, max(mean - half, -1.0), min(mean + half, 1.0), _CONFIDENCE, method)
+
+
+def draw_evidence(y: Ints, classes: int, teams: int, rng: np.random.Generator) -> list[Floats]:
+    """What every team knows of the labels: log-probabilities of the classes, ``[n, K]`` each."""
+    shared = rng.normal(size=(len(y), classes))
+    evidence = []
+    for skill in np.linspace(0.2, 1.5, teams):
+        observed = (shared + rng.normal(size=shared.shape)) / math.sqrt(2)
+        observed[np.arange(len(y)), y] += skill
+        evidence.append(special.log_softmax(skill * observed, axis=1))
+    return evidence
+
+
+def team_submission(spec: OracleSpec, evidence: Floats) -> Array:
+    """What a team submits to this oracle."""
+    probabilities = np.exp(evidence)
+    metric = spec.metric
+    if isinstance(metric, Evaluated):
+        if spec.submission == "labels":
+            return evidence.argmax(axis=1)
+        return probabilities if spec.submission == "rows" else probabilities[:, 1]
+    if spec.name in (*COUNT_METRICS, *RATIO_METRICS):
+        if spec.name == "map_at_k":
+            return np.argsort(-evidence, axis=1)[:, :3]
+        if spec.name in ("auc", "r2"):
+            return probabilities[:, 1]
+        return evidence.argmax(axis=1)
+    if spec.name == "softmax_cross_entropy":
+        return evidence
+    if spec.name == "sigmoid_cross_entropy":
+        return evidence[:, 1] - evidence[:, 0]
+    if isinstance(metric, Linear):
+        return metric.low + probabilities[:, 1] * (metric.high - metric.low)
+    return probabilities if spec.loss().shape else probabilities[:, 1]
+
+
+def team_score(spec: OracleSpec, y: Ints, evidence: Floats) -> float:
+    """The score of a team, without noise and rounding; 0 where it overflows or is not defined for these labels."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = compute_score(spec, y, team_submission(spec, evidence))
+    except InputError:  # such as AUC where all labels are alike
+        return 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+def is_larger_better(spec: OracleSpec) -> bool:
+    """Whether better predictions score higher; a function is taken to be a score, not a loss."""
+    return spec.name in (*COUNT_METRICS, *RATIO_METRICS) or isinstance(spec.metric, Evaluated)
+
+
+def noisy_score(spec: OracleSpec, exact: float, rng: np.random.Generator) -> float:
+    """A score with the noise and the rounding of the oracle."""
+    draws = {
+        "bounded": lambda: rng.uniform(-spec.noise, spec.noise),
+        "gaussian": lambda: rng.normal(0, spec.noise),
+        "laplace": lambda: rng.laplace(0, spec.noise),
+    }
+    value = exact + (float(draws[spec.noise_kind]()) if spec.noise else 0.0)
+    return value if spec.decimals is None else round(value, spec.decimals)
+
+
+def defended_scores(defended: OracleSpec, flip: float = 0.0, share: float = 1.0, step: float = 0.0) -> ShownScores:
+    """How an oracle with a defence shows the teams' first submissions.
+
+    Args:
+        defended: the oracle as it would be.
+        flip: chance with which each label was replaced by another one.
+        share: share of the rows that is public.
+        step: of a Ladder; 0: none.
+    """
+
+    def show_scores(_: OracleSpec, y: Ints, evidence: list[Floats], rng: np.random.Generator) -> Floats:
+        wrong = rng.random(len(y)) < flip
+        labels = np.where(wrong, (y + rng.integers(1, defended.classes, len(y))) % defended.classes, y)
+        public = rng.permutation(len(y))[: max(2, round(share * len(y)))] if share < 1 else np.arange(len(y))
+        scores = [noisy_score(defended, team_score(defended, labels[public], team[public]), rng) for team in evidence]
+        values = np.round(np.array(scores) / step) * step if step else np.array(scores)
+        return values if is_larger_better(defended) else -values
+
+    return show_scores
+
+
+def _quality(spec: OracleSpec, y: Ints, evidence: Floats) -> float:
+    value = team_score(spec, y, evidence)
+    return value if is_larger_better(spec) else -value

@@ -1,0 +1,308 @@
+"""Real endpoints: submissions as CSV files, an oracle behind HTTP, and a journal of answers that survives a crash."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import store, untrusted, web
+from divulge.errors import InputError
+from divulge.labels.oracles import QuotaReachedError
+from divulge.validation import (
+    as_list,
+    check_instance,
+    check_integer,
+    check_number,
+    check_string,
+    check_strings,
+    format_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from divulge.labels.plans import QueryPlan
+    from divulge.types import Array, Floats
+
+_NUMBER = re.compile(r"[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
+_MAX_NUMBER_LENGTH = 1000  # characters of a number
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """How an endpoint wants predictions: a CSV with an identifier and one column per prediction.
+
+    Args:
+        ids: one identifier per row; 0, 1, 2, … when empty.
+        columns: header, the identifier's column first; made up when empty.
+        separator: between columns.
+
+    Examples:
+        >>> print(Submission(ids=("a", "b"), columns=("id", "p")).text(np.array([0.25, 0.5])), end="")
+        id,p
+        a,0.25
+        b,0.5
+    """
+
+    ids: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    separator: str = ","
+
+    def __post_init__(self) -> None:
+        for name in ("ids", "columns"):
+            object.__setattr__(self, name, tuple(map(str, as_list(getattr(self, name), name))))
+        if len(check_string(self.separator, "separator")) != 1 or self.separator in '\r\n"':
+            raise InputError(f"separator: one character is needed, got {format_value(self.separator)}")
+
+    def text(self, predictions: Any) -> str:
+        """The submission as text; numbers are written so that they read back as the very same floats.
+
+        Raises:
+            divulge.InputError: another number of rows or columns than the template has.
+        """
+        table = np.asarray(predictions)
+        table = table[:, None] if table.ndim == 1 else table
+        ids = self.ids or [str(i) for i in range(len(table))]
+        columns = self.columns or ("id", *(f"p{c}" for c in range(table.shape[1])))
+        if len(ids) != len(table):
+            raise InputError(f"template: {len(ids)} identifiers (ids) for {len(table)} rows of predictions")
+        if len(columns) != table.shape[1] + 1:
+            raise InputError(
+                f"template: {len(columns)} columns, but an identifier and {table.shape[1]} predictions are needed"
+            )
+        out = io.StringIO()
+        writer = csv.writer(out, delimiter=self.separator, lineterminator="\n")
+        writer.writerow(columns)
+        # repr of the float type itself: 0.1 in float32 must not become 0.10000000149011612.
+        writer.writerows([i, *(str(value) for value in row)] for i, row in zip(ids, table, strict=True))
+        return out.getvalue()
+
+    @classmethod
+    def like(cls, path: Path) -> Submission:
+        """The template of an example file: its header and its identifiers (first column).
+
+        Raises:
+            divulge.InputError: no such file, or no row below the header.
+        """
+        try:
+            rows = list(csv.reader(io.StringIO(store.read_text(path, limit=untrusted.LINES), newline="")))
+        except csv.Error as error:
+            raise InputError(f"template: {path}: not a CSV file ({error})") from None
+        if len(rows) < 2 or not all(rows):
+            raise InputError(f"template: {path}: a header and at least one row are needed, and no empty line")
+        return cls(tuple(row[0] for row in rows[1:]), tuple(rows[0]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HttpOracle:
+    """Posts each submission to ``url`` and reads the score from the answer.
+
+    Args:
+        url: where submissions are posted (body: the CSV).
+        submission: the format of the file.
+        headers: sent along (a token, a team's name).
+        key: where the score stands in a JSON answer, levels separated by dots; an answer that is a plain number
+            is read as it is.
+        retries: how often a failed request (no connection, a status of 500 or above) is tried again.
+        pause: seconds before the first retry; doubled each time.
+        patience: a "429 too many requests" that asks to wait no longer than this is waited for; a longer one
+            means that the quota is used up.
+        timeout: seconds for one answer, from connecting to its last byte.
+
+    Raises:
+        divulge.InputError: an address that is not HTTP or holds a password.
+
+    Raises (when called):
+        divulge.labels.QuotaReachedError: the endpoint accepts no more submissions for now.
+        divulge.InputError: the endpoint refuses the submission, keeps failing, or answers without a score.
+        divulge.MissingExtraError: httpx is not installed (extra "http").
+    """
+
+    url: str
+    submission: Submission = field(default_factory=Submission)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    key: str = "score"
+    retries: int = 5
+    pause: float = 0.5
+    patience: float = 30.0
+    timeout: float = 60.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        web.address(self.url, "url")
+        check_instance(self.submission, "submission", Submission, "a labels.Submission")
+        check_instance(self.headers, "headers", Mapping, "a mapping of names to texts")
+        for part in self.headers.items():
+            check_strings(part, "headers")
+        web.headers(self.headers, "headers")
+        check_string(self.key, "key")
+        check_integer(self.retries, "retries", least=0)
+        for name in ("pause", "patience", "timeout"):
+            check_number(getattr(self, name), name, above=0)
+
+    def __call__(self, predictions: Array) -> float:
+        """The score of one submission."""
+        body = self.submission.text(predictions)
+        address = web.shown(self.url)
+        status, problem = 0, "nothing was sent"
+        # Plain http needs no certificates, and loading them takes longer than a query.
+        secure = self.url.startswith("https:")
+        with web.Client(timeout=self.timeout, headers=self.headers, secure=secure) as client:
+            for attempt in range(self.retries + 1):
+                wait = self.pause * 2**attempt
+                try:
+                    answer = client.post(self.url, content=body, kind="text/csv")
+                    status, problem = answer.status, f"HTTP {answer.status}"
+                    if status == 429:
+                        wait = self._retry_delay(answer, address)
+                    elif status < 500:
+                        return self._parse_score(answer, address)
+                except web.WebError as error:
+                    status, problem = 0, str(error)
+                if attempt < self.retries:
+                    self.sleep(wait)
+        if status == 429:
+            raise QuotaReachedError(f"{address}: still busy after {self.retries + 1} tries (429)")
+        raise InputError(f"oracle: {address} failed {self.retries + 1} times, last: {problem}")
+
+    def _retry_delay(self, answer: web.Answer, address: str) -> float:
+        """Seconds to wait for a busy server; one that names none, or too many, takes no more submissions."""
+        wait = answer.wait()
+        if wait is None or wait > self.patience:
+            raise QuotaReachedError(f"{address}: no more submissions for now (429)")
+        return wait
+
+    def _parse_score(self, answer: web.Answer, address: str) -> float:
+        if answer.status >= 300:
+            raise InputError(f"oracle: {address} refused: HTTP {answer.status}: {answer.excerpt()}")
+        try:
+            value: Any = answer.json()
+        except web.WebError:
+            value = answer.body.decode("utf-8", "replace")
+        try:
+            if isinstance(value, dict):
+                value = reduce(lambda level, part: level[part], self.key.split("."), value)
+            score = _parse_number(value)
+        except (ValueError, KeyError, TypeError, OverflowError):
+            raise InputError(
+                f"oracle: {address} answered without a number at {self.key!r}: {answer.excerpt()}"
+            ) from None
+        if not math.isfinite(score):
+            raise InputError(f"oracle: {address} answered {str(value)[:60]}; a finite number is needed")
+        return score
+
+
+def _parse_number(value: object) -> float:
+    """The number that was sent, as JSON or as text.
+
+    Raises:
+        ValueError, OverflowError: none, or one that no float is.
+    """
+    if isinstance(value, bool):
+        return math.nan
+    if isinstance(value, str) and not (len(value) <= _MAX_NUMBER_LENGTH and _NUMBER.fullmatch(value.strip())):
+        raise ValueError  # what Python would read, as 1_000 or the digits of other scripts, is not what was meant
+    if not isinstance(value, int | float | str):
+        raise ValueError
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Journal:
+    """A file with one line per answer, written through to the disk before the next query is asked.
+
+    The first line names the plan; a half-written last line (a crash while writing) is dropped.
+
+    Args:
+        path: the file; made when it does not exist.
+        plan: the plan the answers belong to.
+
+    Raises:
+        divulge.InputError: the file belongs to another plan, or is damaged.
+    """
+
+    path: Path
+    plan: QueryPlan
+    _answers: dict[int, float] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expected_header = {"plan": self.plan.key, "method": self.plan.method, "queries": self.plan.count}
+        text = store.read_text(self.path, limit=untrusted.LINES) if self.path.exists() else ""
+        if not text:
+            store.write_text(self.path, json.dumps(expected_header) + "\n")
+            return
+        complete = text[: text.rfind("\n") + 1]
+        if complete != text:
+            store.write_text(self.path, complete or json.dumps(expected_header) + "\n")
+        lines = complete.splitlines() or [json.dumps(expected_header)]
+        try:
+            header, *entries = [json.loads(line) for line in lines]
+            self._answers.update({int(line["query"]): float(line["score"]) for line in entries})
+            key = header["plan"]
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            raise InputError(f"{self.path}: not a journal of answers") from None
+        if not all(map(math.isfinite, self._answers.values())):
+            raise InputError(f"{self.path}: an answer is not a finite number")
+        if key != self.plan.key:
+            raise InputError(
+                f"{self.path}: holds answers to another plan ({header.get('method')}, {header.get('queries')} "
+                "queries); its queries differ, so its answers cannot be used here"
+            )
+        if any(not 0 <= index <= self.plan.count for index in self._answers):
+            raise InputError(f"{self.path}: names a query the plan does not have")
+
+    def answers(self) -> Mapping[int, float]:
+        """Answers kept so far, by query number."""
+        return dict(self._answers)
+
+    def keep(self, index: int, answer: float) -> None:
+        """Append one answer and wait until it is on the disk."""
+        with self.path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps({"query": index, "score": answer}) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        self._answers[index] = answer
+
+
+def write_submissions(plan: QueryPlan, folder: Path, submission: Submission) -> list[Path]:
+    """One CSV per query in ``folder``, to be scored by hand, the control query last; returns their paths in order."""
+    width = len(str(plan.count))
+    paths = [folder / f"query_{index:0{width}d}.csv" for index in range(plan.count + 1)]
+    for path, query in zip(paths, (*plan.queries, plan.control), strict=True):
+        store.write_text(path, submission.text(query))
+    return paths
+
+
+def read_scores(path: Path, plan: QueryPlan) -> Floats:
+    """Scores typed in by hand: one per line, in the order of the queries, the control query's last.
+
+    Raises:
+        divulge.InputError: a line that is no number, or another number of lines than there are submissions.
+    """
+    lines = [line.strip() for line in store.read_text(path, limit=untrusted.LINES).splitlines() if line.strip()]
+    scores = np.empty(len(lines))
+    for number, line in enumerate(lines, start=1):
+        try:
+            scores[number - 1] = float(line)
+        except ValueError:
+            scores[number - 1] = math.nan
+        if not math.isfinite(scores[number - 1]):
+            raise InputError(f"scores: line {number} of {path} is {format_value(line)}; a number is needed")
+    if len(scores) != plan.count + 1:
+        raise InputError(
+            f"scores: {plan.count + 1} are needed (one per submission, the control query's last), got {len(scores)} "
+            f"in {path}"
+        )
+    return scores

@@ -1,0 +1,634 @@
+"""Metrics of scoring endpoints: per-row losses, metrics known by evaluation, and ratios of counts.
+
+A metric leaks labels as soon as it is a sum over rows of a term that depends on the row's own label. An attack needs
+three things of such a loss (`Loss`): how far apart the first and the last label of a row can be driven (``span``, the R
+of the literature), the prediction that puts them a given *gap* apart, and the table of what each label then adds to the
+sum, in the oracle's own floats.
+
+Source: Aggarwal et al., "On Codomain Separability and Label Inference from (Noisy) Loss Functions" (2021), Sections 3
+and 4. Theorem 7 there has the sign of the Bregman gap reversed; the correct statement, used below, is
+``loss(label 1) - loss(label 0) = h'(1-θ) - h'(θ)``. Theorem 8 (Mahalanobis) is false as stated: equal predictions make
+labels that can be swapped. That loss is a multiple of the squared Euclidean one.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from divulge import errors
+from divulge.errors import InputError
+from divulge.validation import (
+    check_array,
+    check_choice,
+    check_instance,
+    check_number,
+    check_string,
+    check_vector,
+    format_value,
+    require_callable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from divulge.labels.spec import OracleSpec
+    from divulge.types import Array, Floats, Ints
+
+    Table = Callable[[Any], Floats]
+    Predict = Callable[[Floats, Ints], Array]
+
+CLASS_NUMBER_METRICS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A metric that can be evaluated on any labels: what is proven through it holds if the endpoint computes just that.
+
+    Args:
+        function: ``function(y, predictions) -> score``, deterministic, for labels ``[n]``.
+        depends_on: "labels": anything; labellings are searched exhaustively, so few rows are read. "counts": two
+            classes and hard predictions, and nothing counts but how many rows are true and false positives and
+            negatives; any number of rows is read.
+        low: no score is lower.
+        high: no score is higher.
+        name: what reports call it; by default the function's own.
+
+    Examples:
+        >>> def share(y, p): return float(np.mean(y == p))
+        >>> Evaluated(share, depends_on="counts", low=0, high=1, name="share")
+        Evaluated(depends_on='counts', low=0.0, high=1.0, name='share')
+    """
+
+    function: Callable[[Any, Any], Any] = field(repr=False)
+    depends_on: Literal["labels", "counts"] = "labels"
+    low: float = -math.inf
+    high: float = math.inf
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        require_callable(self.function, "function")
+        check_choice(self.depends_on, "depends_on", ("labels", "counts"))
+        _check_range(self)
+        check_instance(self.name, "name", str, "a text")
+        if not self.name:
+            module, name = getattr(self.function, "__module__", ""), getattr(self.function, "__qualname__", "")
+            object.__setattr__(self, "name", f"{module}:{name}" if name else type(self.function).__name__)
+        check_string(self.name, "name")
+
+    def values(self, cases: Iterable[tuple[Ints, Array]]) -> Floats:
+        """Scores of hypothetical labels and predictions; NaN where the metric is not defined."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of labels that are only tried
+            return np.array([self(y, predictions) for y, predictions in cases], dtype=float)
+
+    def __call__(self, y: Ints, predictions: Array) -> float:
+        """The score of ``predictions`` for labels ``y``; NaN where the metric is not defined or raises an error."""
+        try:
+            return float(self.function(y, predictions))
+        except (ValueError, ZeroDivisionError, FloatingPointError):
+            return math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRange:
+    """A metric of which nothing is known but its range; with its decimals that bounds what an answer can tell.
+
+    Args:
+        low: no score is lower.
+        high: no score is higher.
+        name: what reports call it.
+    """
+
+    low: float
+    high: float
+    name: str = "score"
+
+    def __post_init__(self) -> None:
+        _check_range(self)
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+            raise InputError(f"high: a range with two ends is needed, got {self.low} to {self.high}")
+        check_string(self.name, "name")
+
+
+def _check_range(metric: Evaluated | KnownRange) -> None:
+    for name in ("low", "high"):
+        value = getattr(metric, name)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise InputError(f"{name}: a number is needed, got {format_value(value)}")
+        try:
+            number = float(value)
+        except OverflowError:
+            raise InputError(f"{name}: {format_value(value)} is larger than any float64") from None
+        if math.isnan(number):
+            raise InputError(f"{name}: a number is needed, got NaN")
+        object.__setattr__(metric, name, number)
+    if not metric.low < metric.high:
+        raise InputError(f"high: must be above low = {metric.low:g}, got {metric.high:g}")
+
+
+def evaluate_metric(metric: Evaluated, y: Ints, predictions: Array) -> float:
+    """The score, where it has to be defined.
+
+    Raises:
+        divulge.errors.UserCodeError: the function raises an error.
+        divulge.InputError: it returns no finite number.
+    """
+    with errors.user_code_errors("metric"):
+        value = metric.function(y, predictions)
+    return check_number(value, f"metric: what {metric.name} returns")
+
+
+def draw_submission(spec: OracleSpec, rng: np.random.Generator) -> Array:
+    """A random submission of the form that ``spec`` declares."""
+    if spec.submission == "labels":
+        return rng.integers(0, spec.classes, spec.n)
+    sure = rng.random(spec.n) < 0.5
+    if spec.submission == "positive":
+        return np.where(sure, rng.integers(0, 2, spec.n).astype(float), rng.random(spec.n))
+    mixed = rng.dirichlet(np.ones(spec.classes), spec.n)
+    return np.where(sure[:, None], np.eye(spec.classes)[rng.integers(0, spec.classes, spec.n)], mixed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loss:
+    """What an oracle adds up, row by row.
+
+    Args:
+        span: largest loss difference between the first and the last class of one row; infinity for losses
+            on logits or unbounded predictions, where only the mantissa limits.
+        predict: gaps ``[n]`` and digits ``[K]`` → predictions whose loss of class c is base + gap·digits[c].
+        table: predictions → losses ``[n, K]``, as the oracle's floats have them.
+        shape: shape of one row of the predictions: ``(K,)`` or ``()``.
+        has_bounded_base: the base loss of a row does not grow with its gap (False: it grows like the gap's square).
+        gap_limit: largest gap for given digits ``[K]``, where that is not simply the span over the largest digit.
+        float_scale: size of the terms that cancel where the loss is near zero: its float error is relative to them.
+        reverse_span: largest difference the other way round, with the first class the costlier one; None: the span.
+    """
+
+    span: float
+    predict: Predict
+    table: Table
+    shape: tuple[int, ...]
+    has_bounded_base: bool = True
+    gap_limit: Callable[[Ints], float] | None = None
+    float_scale: float = 0.0
+    reverse_span: float | None = None
+
+    @property
+    def largest(self) -> float:
+        """Largest loss difference of two labels of one row, whichever of them is the costlier."""
+        return self.span if self.reverse_span is None else max(self.span, self.reverse_span)
+
+    @property
+    def two_sided(self) -> float:
+        """Largest gap that predictions reach in both directions."""
+        return self.span if self.reverse_span is None else min(self.span, self.reverse_span)
+
+    def largest_gap(self, digits: Ints) -> float:
+        """Largest gap of one digit step a row can show when its classes carry ``digits`` (some may share one)."""
+        return self.span / int(digits.max()) if self.gap_limit is None else self.gap_limit(digits)
+
+
+def squared_error_loss(alpha: float, span: float) -> Loss:
+    """``alpha`` times the squared difference of a real prediction and the label."""
+
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return alpha * np.stack([p**2, (p - 1) ** 2], axis=1)
+
+    return Loss(span, lambda gaps, digits: (1 - gaps * digits[1] / alpha) / 2, table, (), has_bounded_base=False)
+
+
+def solve_monotone(function: Callable[[Any], Any], target: Floats, low: float, high: float) -> Floats:
+    """Arguments in ``[low, high]`` at which a monotone ``function`` takes the ``target`` values.
+
+    Examples:
+        >>> solve_monotone(lambda t: t * t, np.array([4.0]), 0.0, 10.0).round(9)
+        array([2.])
+    """
+    target = np.asarray(target, dtype=float)
+    lower, upper = np.full(target.shape, low), np.full(target.shape, high)
+    rising = bool(function(np.array([high]))[0] > function(np.array([low]))[0])
+    for _ in range(80):
+        middle = (lower + upper) / 2
+        below = (function(middle) < target) == rising
+        lower, upper = np.where(below, middle, lower), np.where(below, upper, middle)
+    return (lower + upper) / 2
+
+
+def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
+    """The logarithmic loss, computed in floats of ``dtype`` on probabilities clipped at ``clip`` (0: not clipped)."""
+    float_type = np.dtype(dtype)
+    low = max(clip, float(np.finfo(float_type).tiny))
+    # The largest value below 1 that the clip, or the grid of the floats, allows is 1 - low or 1 itself.
+    span = math.log1p(-low) - math.log(low) if clip else -math.log(low) * (1 - 1e-15)
+
+    def log(predictions: Array) -> Floats:
+        inside = (
+            np.clip(predictions, float_type.type(clip), float_type.type(1) - float_type.type(clip))
+            if clip
+            else predictions
+        )
+        with np.errstate(divide="ignore"):
+            return -np.log(inside).astype(np.float64)
+
+    def rows(gaps: Floats, digits: Ints) -> Array:
+        return class_probabilities(gaps, digits).astype(float_type)
+
+    def positive(gaps: Floats, digits: Ints) -> Array:
+        return class_probabilities(gaps, digits)[:, 1].astype(float_type)
+
+    if submission == "positive":
+        # Floats end at 1.1e-16 below 1 but not near 0: no p makes label 0 cost more than -ln of that, unless p is 1.
+        return Loss(
+            span * (1 - 1e-15),
+            positive,
+            lambda p: np.stack([log(float_type.type(1) - _as_dtype(p, float_type)), log(_as_dtype(p, float_type))], 1),
+            (),
+            reverse_span=min(span * (1 - 1e-15), -math.log(float(np.finfo(float_type).epsneg))),
+        )
+
+    def limit(digits: Ints) -> float:
+        # The loss of the last digit d is gap·d + ln Σ exp(-gap·digit); its probability must not fall below `low`.
+        top = int(digits.max())
+        gap = -math.log(low) / top
+        for _ in range(60):
+            gap = (-math.log(low) - math.log(np.exp(-gap * digits).sum())) / top
+        return max(gap * (1 - 1e-12), 0.0)
+
+    return Loss(
+        span * (1 - 1e-15),
+        rows,
+        lambda p: log(_as_dtype(p, float_type)),
+        (classes,),
+        gap_limit=limit if classes > 2 else None,
+    )
+
+
+def _as_dtype(predictions: object, dtype: np.dtype[Any]) -> Array:
+    return np.asarray(predictions, dtype=dtype)
+
+
+def class_probabilities(gaps: Floats, digits: Ints) -> Floats:
+    """Rows ``[n, K]`` with ``-ln p[c] = base + gap·digits[c]``; each column computed for itself.
+
+    Examples:
+        >>> class_probabilities(np.array([0.0, math.log(3)]), np.arange(2)).round(6)
+        array([[0.5 , 0.5 ],
+               [0.75, 0.25]])
+    """
+    exponents = -np.multiply.outer(gaps, digits.astype(float))
+    exponents -= exponents.max(axis=1, keepdims=True)
+    raised = np.exp(exponents)
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def brier_loss(classes: int, submission: str) -> Loss:
+    """Brier's loss: squared differences of probabilities and labels."""
+    # Two classes: (y - p)², as scikit-learn has it, which is half the sum over classes; more: that sum.
+    if classes == 2 and submission == "positive":
+        return replace(squared_error_loss(1.0, 1.0), has_bounded_base=True)
+    half = 0.5 if classes == 2 else 1.0
+
+    def rows(gaps: Floats, digits: Ints) -> Floats:
+        return 1 / classes - np.multiply.outer(gaps, digits - digits.mean()) / (2 * half)
+
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return half * ((p**2).sum(axis=1, keepdims=True) - 2 * p + 1)
+
+    def limit(digits: Ints) -> float:
+        # No probability may fall below 0, for gaps of either sign.
+        away = max(digits.max() - digits.mean(), digits.mean() - digits.min())
+        return float(2 * half / (classes * away))
+
+    return Loss(half * 4 / classes, rows, table, (classes,), gap_limit=limit, float_scale=2 * half)
+
+
+def norm_like_loss(alpha: float) -> Loss:
+    """The Bregman divergence of ``h(θ) = θ^alpha``, summed over both classes."""
+
+    def table(predictions: Any) -> Floats:
+        q, p = np.asarray(predictions, dtype=float).T
+        shared = (alpha - 1) * (p**alpha + q**alpha) + 1
+        return np.stack([shared - alpha * q ** (alpha - 1), shared - alpha * p ** (alpha - 1)], axis=1)
+
+    def rows(gaps: Floats, digits: Ints) -> Floats:
+        p = solve_monotone(lambda t: alpha * ((1 - t) ** (alpha - 1) - t ** (alpha - 1)), gaps * digits[1], 0.0, 1.0)
+        return np.stack([1 - p, p], axis=1)
+
+    return Loss(alpha * (1 - 1e-12), rows, table, (2,), float_scale=alpha)
+
+
+def itakura_saito_loss() -> Loss:
+    """Itakura and Saito's divergence on the probability p of the true class: ``1/p + ln p - 1`` (equation 7)."""
+
+    # Summed over both classes, as the other divergences are, it would be infinite: -ln 0 at the false class.
+    # The gap at θ = 1/(1 + e^t) is 2 sinh t - t.
+    def gap(t: Floats) -> Floats:
+        return 2 * np.sinh(t) - t
+
+    def rows(gaps: Floats, digits: Ints) -> Floats:
+        class_gaps = gaps * digits[1]
+        # sinh t ≤ 2 sinh t - t ≤ 2 sinh t for t ≥ 0, which keeps the root between these two.
+        bracket = float(np.arcsinh(np.abs(class_gaps).max(initial=0.0)))
+        t = solve_monotone(gap, class_gaps, -bracket, bracket) if bracket else np.zeros_like(class_gaps)
+        return np.stack([1 / (1 + np.exp(-t)), 1 / (1 + np.exp(t))], axis=1)
+
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return 1 / p + np.log(p) - 1
+
+    return Loss(math.inf, rows, table, (2,), float_scale=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linearly decomposable loss of the user's own, for two classes.
+
+    Args:
+        loss: vectorised ``loss(theta, label) -> per-row loss``, continuous in theta.
+        low: smallest prediction the oracle accepts.
+        high: largest prediction; ``loss(θ, 1) - loss(θ, 0)`` must be monotone on ``[low, high]``.
+        name: what reports call it.
+
+    Examples:
+        >>> hinge = Linear(lambda t, y: np.maximum(0, 1 - (2 * y - 1) * t), low=-1.0, high=1.0, name="hinge")
+        >>> row_loss(hinge, 2).span
+        2.0
+    """
+
+    loss: Callable[[Any, int], Any]
+    low: float
+    high: float
+    name: str = "linear"
+
+    def __post_init__(self) -> None:
+        require_callable(self.loss, "loss")
+        check_number(self.high, "high")
+        check_number(self.low, "low", below=self.high)
+        check_string(self.name, "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A named metric with a parameter; made by `norm_like` and `mahalanobis`."""
+
+    name: str
+    parameter: float
+
+
+def norm_like(alpha: float) -> Metric:
+    """The Bregman divergence of ``h(θ) = θ^alpha`` (alpha > 1), summed over both classes: the paper's equation 10.
+
+    The losses of the two labels lie ``α((1-θ)^(α-1) - θ^(α-1))`` apart; at α = 2, θ = 1/4 that is 1. The ``g`` in the
+    paper's Section 4 is another function: there it gives ``g(1/4) - g(3/4) = 25/6``.
+
+    Examples:
+        >>> norm_like(3)
+        Metric(name='norm_like', parameter=3.0)
+    """
+    return Metric("norm_like", check_number(alpha, "alpha", above=1.0))
+
+
+def mahalanobis(matrix: object) -> Metric:
+    """``dᵀ A d`` with ``d = [y - θ, θ - y]``, for predictions θ in [0, 1]: the loss of the paper's Theorem 8.
+
+    For every positive definite A = [[a, b], [c, d]] this is ``(a + d - b - c)·(y - θ)²``; the factor is the parameter
+    of what is returned.
+
+    Args:
+        matrix: A, ``[2, 2]`` and positive definite, symmetric or not; a number stands for that multiple of the
+            identity.
+
+    Raises:
+        divulge.InputError: another shape, or not positive definite.
+
+    Examples:
+        >>> mahalanobis([[2, 1], [0, 3]])
+        Metric(name='mahalanobis', parameter=4.0)
+        >>> mahalanobis(1.0)
+        Metric(name='mahalanobis', parameter=2.0)
+    """
+    values = np.asarray(check_array(matrix, "matrix"), dtype=float)
+    values = values * np.eye(2) if values.ndim == 0 else values
+    if values.shape != (2, 2):
+        raise InputError(f"matrix: shape (2, 2) is needed, got {values.shape}")
+    smallest_eigenvalue = float(np.linalg.eigvalsh(values / 2 + values.T / 2).min())
+    if not smallest_eigenvalue > 0:
+        raise InputError(f"matrix: must be positive definite, but its smallest eigenvalue is {smallest_eigenvalue:g}")
+    (a, b), (c, d) = values.tolist()
+    return Metric("mahalanobis", check_number((a + d) - (b + c), "matrix: a + d - b - c", above=0.0, below=math.inf))
+
+
+def row_loss(
+    metric: str | Metric | Linear,
+    classes: int,
+    *,
+    clip: float | None = None,
+    dtype: str = "float64",
+    submission: str = "rows",
+) -> Loss:
+    """The per-row loss behind a metric's name.
+
+    Args:
+        metric: name, or what `norm_like`, `mahalanobis` or `Linear` made.
+        classes: number of classes K.
+        clip: the oracle clips probabilities into ``[clip, 1 - clip]``; None: not at all.
+        dtype: the floats in which the oracle computes each row's loss.
+        submission: "rows" ``[n, K]`` or "positive" ``[n]``.
+
+    Raises:
+        divulge.InputError: a metric that is unknown, or not defined for this many classes.
+    """
+    if isinstance(metric, Linear):
+        return _user_loss(metric, classes)
+    name = metric.name if isinstance(metric, Metric) else metric
+    if name == "log_loss":
+        return logarithmic_loss(classes, clip or 0.0, dtype, submission)
+    if name == "softmax_cross_entropy":
+        return _softmax_loss(classes, dtype)
+    if name == "squared_euclidean":
+        return brier_loss(classes, submission)
+    _require_two_classes(name, classes)
+    parameter = metric.parameter if isinstance(metric, Metric) else 1.0
+    makers: dict[str, Callable[[], Loss]] = {
+        "sigmoid_cross_entropy": lambda: _sigmoid_loss(dtype),
+        "itakura_saito": itakura_saito_loss,
+        "norm_like": lambda: norm_like_loss(parameter),
+        "mahalanobis": lambda: replace(squared_error_loss(parameter, parameter), has_bounded_base=True),
+        "mse": lambda: squared_error_loss(1.0, math.inf),
+        "rmse": lambda: squared_error_loss(1.0, math.inf),
+        "mae": _absolute_error_loss,
+        "mape": _percentage_error_loss,
+    }
+    return makers[name]()
+
+
+def _require_two_classes(name: str, classes: int) -> None:
+    if classes != 2:
+        raise InputError(f"classes: {name} is defined for 2 classes here, got {classes}")
+
+
+# --- losses on logits
+
+
+def _softmax_loss(classes: int, dtype: str) -> Loss:
+    float_type = np.dtype(dtype)
+
+    def table(predictions: Any) -> Floats:
+        z = np.asarray(predictions, dtype=float_type)
+        z = z - z.max(axis=1, keepdims=True)
+        return (np.log(np.exp(z).sum(axis=1, keepdims=True)) - z).astype(np.float64)
+
+    def predict(gaps: Floats, digits: Ints) -> Array:
+        return -np.multiply.outer(gaps, digits.astype(float)).astype(float_type)
+
+    return Loss(math.inf, predict, table, (classes,), float_scale=float(classes))
+
+
+def _sigmoid_loss(dtype: str) -> Loss:
+    float_type = np.dtype(dtype)
+
+    def table(predictions: Any) -> Floats:
+        z = np.asarray(predictions, dtype=float_type)
+        soft = np.log1p(np.exp(-np.abs(z)))
+        return np.stack([np.maximum(z, 0) + soft, np.maximum(-z, 0) + soft], axis=1).astype(np.float64)
+
+    return Loss(math.inf, lambda gaps, digits: (-gaps * digits[1]).astype(float_type), table, (), float_scale=1.0)
+
+
+# --- losses on real numbers
+
+
+def _absolute_error_loss() -> Loss:
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return np.stack([np.abs(p), np.abs(1 - p)], axis=1)
+
+    return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / 2, table, ())
+
+
+def _percentage_error_loss() -> Loss:
+    """Scikit-learn's mean absolute percentage error of labels 0 and 1: |y - p| over y, or over the epsilon of floats.
+
+    A row of label 0 costs p/epsilon and one of label 1 costs 1 - p, so that tiny predictions make either label the
+    costlier by up to 1; larger ones make label 0 cost anything.
+    """
+    tiny = float(np.finfo(np.float64).eps)
+
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return np.stack([np.abs(p) / tiny, np.abs(1 - p)], axis=1)
+
+    return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / (1 + 1 / tiny), table, (), reverse_span=math.inf)
+
+
+def _user_loss(metric: Linear, classes: int) -> Loss:
+    _require_two_classes(metric.name, classes)
+
+    def gap(theta: Any) -> Any:
+        return np.asarray(metric.loss(theta, 1), dtype=float) - np.asarray(metric.loss(theta, 0), dtype=float)
+
+    with errors.user_code_errors("loss"):
+        ends = check_vector(gap(np.array([metric.low, metric.high])), "loss", length=2, finite=False)
+    # Both signs of a gap are needed, so the span is the smaller of the two sides.
+    span = float(min(abs(ends[0]), abs(ends[1]))) if ends[0] * ends[1] < 0 else 0.0
+    if not math.isfinite(span) or span <= 0:
+        raise InputError(
+            f"metric: {metric.name} must prefer label 0 at one end of [low, high] and label 1 at the other; "
+            f"loss(θ, 1) - loss(θ, 0) is {ends[0]:g} and {ends[1]:g} there"
+        )
+
+    def table(theta: Any) -> Floats:
+        with errors.user_code_errors("loss"):
+            columns = [check_vector(metric.loss(theta, label), "loss", length=len(theta)) for label in (0, 1)]
+        return np.stack(columns, axis=1)
+
+    return Loss(span, lambda gaps, digits: solve_monotone(gap, gaps * digits[1], metric.low, metric.high), table, ())
+
+
+def weight_classes(loss: Loss, weights: tuple[float, ...]) -> Loss:
+    """``loss`` of two classes, each multiplied by its class's weight (not yet divided by their sum)."""
+    scale = np.asarray(weights)
+
+    def gap(t: Floats) -> Floats:
+        return weights[1] * np.logaddexp(0, t) - weights[0] * np.logaddexp(0, -t)
+
+    low = -loss.two_sided
+    ends = gap(np.array([low, loss.span]))
+
+    def predict(gaps: Floats, digits: Ints) -> Array:
+        return loss.predict(solve_monotone(gap, gaps * digits[1], low, loss.span), np.arange(2))
+
+    return Loss(
+        float(np.abs(ends).min()) * (1 - 1e-9),
+        predict,
+        lambda p: loss.table(p) * scale,
+        loss.shape,
+        loss.has_bounded_base,
+    )
+
+
+def linear_coefficients(spec: OracleSpec, ones: Ints, squares: Ints, submission: Ints) -> tuple[Floats, Floats, Floats]:
+    """For totals Σ y and Σ y²: ``a`` and ``b`` of ``score = a + b·Σ p·y``, and the score where Σ p·y does not matter.
+
+    Args:
+        spec: the oracle.
+        ones: Σ y, ``[m]``.
+        squares: Σ y², ``[m]``.
+        submission: p, ``[n]``.
+
+    Returns:
+        Three times ``[m]``; the last is NaN where the score does depend on Σ p·y.
+    """
+    n, p = spec.n, float(submission.sum())
+    s = ones.astype(float)
+    undefined = np.full(len(s), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if spec.name == "balanced_accuracy":
+            slope = 0.5 / s + 0.5 / (n - s)
+            start = 0.5 * (n - s - p) / (n - s)
+            # With one class only, scikit-learn gives that class's share.
+            fixed = np.where(s == 0, (n - p) / n, np.where(s == n, p / n, undefined))
+        elif spec.name == "mcc":
+            slope = n / np.sqrt(p * (n - p) * s * (n - s))
+            start = -slope * p * s / n
+            fixed = np.where(p * (n - p) * s * (n - s) == 0, 0.0, undefined)
+        else:
+            squared_predictions = float((submission**2).sum())
+            expected = squared_predictions + squares - 2 * p * s / n
+            slope, start = 2 / expected, 1 - (squared_predictions + squares) / expected
+            # Nothing is expected to differ when all labels and predictions are one class; that is no score at all.
+            fixed = np.where(expected <= 1e-9, math.inf, undefined)
+    return start, slope, fixed
+
+
+def ratio_score(spec: OracleSpec, y: Ints, submission: Array) -> float:
+    """The metric's value for labels ``y``; as scikit-learn has it where they are all of one class."""
+    if isinstance(spec.metric, Evaluated):
+        return spec.metric(y, submission)
+    p = np.asarray(submission).astype(np.int64)
+    start, slope, fixed = linear_coefficients(spec, np.array([y.sum()]), np.array([(y**2).sum()]), p)
+    value = float(fixed[0]) if not math.isnan(fixed[0]) else float(start[0] + slope[0] * int(p @ y))
+    return value if math.isfinite(value) else math.nan
+
+
+def r_squared(y: Ints, predictions: Array) -> float:
+    """R², as scikit-learn has it."""
+    missed = float(((np.asarray(predictions, dtype=float) - y) ** 2).sum())
+    spread = float(((y - y.mean()) ** 2).sum())
+    if spread == 0:
+        return 1.0 if missed == 0 else 0.0
+    return 1 - missed / spread
+
+
+def mean_average_precision(y: Ints, lists: Array) -> float:
+    """Mean over rows of 1 over the place of the true label in the row's list; 0 where it is not there."""
+    places = np.asarray(lists) == np.asarray(y)[:, None]
+    return float(np.where(places.any(axis=1), 1 / (places.argmax(axis=1) + 1), 0.0).mean())

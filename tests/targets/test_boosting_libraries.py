@@ -1,0 +1,74 @@
+"""Classifiers of XGBoost, CatBoost and LightGBM get the columns that they were fitted on, by name."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import divulge as dv
+
+
+def make_patients(n, seed):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, 4))
+    is_ill = values[:, 0] + rng.normal(size=n) > 0
+    return pd.DataFrame(values, columns=["age", "height", "blood", "dose"]), is_ill.astype(int)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return {role: make_patients(200, seed) for seed, role in enumerate(("members", "nonmembers", "population"))}
+
+
+def fit_xgboost(x, y):
+    return pytest.importorskip("xgboost").XGBClassifier(n_estimators=50, n_jobs=1, random_state=0).fit(x, y)
+
+
+def fit_xgboost_pipeline(x, y):
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=50, n_jobs=1, random_state=0)
+    return make_pipeline(StandardScaler().set_output(transform="pandas"), model).fit(x, y)
+
+
+def fit_catboost(x, y):
+    model = pytest.importorskip("catboost").CatBoostClassifier(
+        iterations=50, verbose=0, allow_writing_files=False, thread_count=1, random_seed=0
+    )
+    return model.fit(x, np.where(y == 1, "ill", "well"))
+
+
+def fit_lightgbm(x, y):
+    from lightgbm import LGBMClassifier
+
+    return LGBMClassifier(n_estimators=50, n_jobs=1, random_state=0, verbose=-1).fit(x, y)
+
+
+FITS = [fit_xgboost, fit_xgboost_pipeline, fit_catboost, fit_lightgbm]
+
+
+def measure_auc(model, tables, columns, make_frame, names):
+    records = {
+        role: dv.Records(make_frame(x[columns]), y if names is None else names[y]) for role, (x, y) in tables.items()
+    }
+    return dv.audit(model, **records, recipes=["loss"], fpr=(0.05,))["loss"].auc
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_the_order_of_columns_and_the_library_of_the_frame_change_nothing(fit, tables):
+    x, y = tables["members"]
+    model = fit(x, y)
+    names = np.array(["well", "ill"]) if fit is fit_catboost else None
+    auc = measure_auc(model, tables, list(x), pd.DataFrame, names)
+    assert auc.low > 0.5, "a model of as many trees knows its members"
+    for make_frame in (pd.DataFrame, pl.from_pandas):
+        assert measure_auc(model, tables, ["dose", "blood", "age", "height"], make_frame, names) == auc
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_columns_that_lack_are_listed(fit, tables):
+    model = fit(*tables["members"])
+    names = np.array(["well", "ill"]) if fit is fit_catboost else None
+    with pytest.raises(dv.InputError, match=r"members: the columns .* are needed; these lack 'height', 'blood'"):
+        measure_auc(model, tables, ["age", "dose"], pd.DataFrame, names)
