@@ -139,8 +139,8 @@ def tnr_at_fnr(scores: object, members: object, fnr: float, confidence: float = 
     """
     inside, outside = halves(scores, members)
     check_number(fnr, "fnr", above=0, below=1)
-    if len(inside) < (least := least_nonmembers(fnr)):
-        raise InputError(f"fnr: {fnr:g} needs at least {least} members, got {len(inside)}")
+    if len(inside) < (min_members := least_nonmembers(fnr)):
+        raise InputError(f"fnr: {fnr:g} needs at least {min_members} members, got {len(inside)}")
     return tpr_at_fpr(-np.r_[inside, outside], np.arange(len(inside) + len(outside)) >= len(inside), fnr, confidence)
 
 
