@@ -15,7 +15,7 @@ from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import Chart, Fold, Paragraph, Section, Table, charts, in_words
 from divulge.results import AdjustmentSummary, Carried, Plane, TextSplit, TransferSummary
 from divulge.statistics import two_samples
-from divulge.statistics.duplicate_groups import first_of_each
+from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_vector, format_value, to_numpy
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def compare_texts(case: PreparedAudit) -> TextSplit | None:
     members, others = list(records[given.truth]), list(records[~given.truth])
     groups, counted = given.duplicate_groups, np.ones(len(records), dtype=bool)
     if groups is not None:
-        counted = first_of_each(groups, given.truth)
+        counted = first_of_each_group(groups, given.truth)
     distinct = records[counted & given.truth], records[counted & ~given.truth]
     population = [*given.calibration.x, *given.population.x]
     shared = evaluation.near_duplicates(members, others, population)
@@ -215,13 +215,13 @@ def compare_texts(case: PreparedAudit) -> TextSplit | None:
         signs=find_split_signs(*map(list, distinct), quoted=case.texts, seed=case.seed),
         shared=str(shared),
         copies=copies,
-        length=two_samples.rank_sum(outside, inside, seed=case.seed),
+        length=two_samples.rank_sum_p_value(outside, inside, seed=case.seed),
     )
 
 
 def find_split_signs(members: Sequence[str], others: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
     """What gives the split away, the surest first; that it does alone, where nothing may be quoted."""
-    told = tuple(map(str, evaluation.telling(members, others, false_alarm=_FALSE_ALARM, seed=seed)))
+    told = tuple(map(str, evaluation.text_differences(members, others, false_alarm=_FALSE_ALARM, seed=seed)))
     return told if quoted else (_UNQUOTED,) * bool(told)
 
 

@@ -354,7 +354,7 @@ def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
     if not metric.startswith("tpr@fpr="):
         return ""
     level = asked_fpr(metric)
-    least = evaluation.least_nonmembers(level)
+    least = evaluation.min_nonmembers(level)
     if scope.nonmembers >= least:
         return ""
     return f"{metric} needs {least:,} non-members{scope.where}, and there are {scope.nonmembers:,}"

@@ -83,7 +83,7 @@ def compute_document_signals(case: PreparedAudit, log: AuditLog) -> list[Measure
     _check_all_scored(case, stats)
     log.token_fit = plausibility.measure_token_fit(case, stats)
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in named))
-    log.queries |= dict.fromkeys(names, len(people.parts(texts)[0]))
+    log.queries |= dict.fromkeys(names, len(people.split_documents(texts)[0]))
     logs = TokenLogs(stats.offsets, stats.logp)
     models = {
         kind: _reference_signals(case, log, kind, stats, texts) for kind in required_references(case.given.recipes)
@@ -104,7 +104,7 @@ def compute_document_signals(case: PreparedAudit, log: AuditLog) -> list[Measure
 
 def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, vocabulary: bool) -> TokenStatistics:
     """Statistics of each record, whose documents are asked about one by one."""
-    texts, counts = people.parts(records)
+    texts, counts = people.split_documents(records)
     stats = target.tokens(texts, vocabulary=vocabulary)
     log.warnings += _length_warnings(target, texts, stats)
     if len(texts) == len(records):
@@ -112,7 +112,7 @@ def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, voc
     record = np.repeat(np.arange(len(records)), counts)
     return replace(
         stats,
-        offsets=people.folded(stats.offsets, counts),
+        offsets=people.record_offsets(stats.offsets, counts),
         zlib_bytes=np.bincount(record, weights=stats.zlib_bytes).astype(np.int64),
         skipped={int(record[row]): why for row, why in stats.skipped.items()},
     )

@@ -17,7 +17,7 @@ from divulge.evidence import Layout, concatenate_records
 from divulge.references import FineTune, Train
 from divulge.report import in_words
 from divulge.request import Duplicates
-from divulge.statistics.duplicate_groups import are_divided_whole, first_of_each, number_digests, number_groups
+from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
 from divulge.validation import as_list, check_choice, check_integer, check_labels, check_mask, check_number, to_numpy
@@ -294,7 +294,7 @@ def _unseen_class_warnings(
         return []
     inside, outside = (int(np.isin(labels, classes).sum()) for labels in (members.y, nonmembers.y))
     level = min(fpr)
-    if outside >= (least := evaluation.least_nonmembers(level)):
+    if outside >= (least := evaluation.min_nonmembers(level)):
         return []
     power = evaluation.smallest_detectable(inside, outside, max(fpr))
     return [
@@ -342,7 +342,7 @@ def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -
 
 def _check_fpr_level(fpr: float, nonmembers: int, what: str) -> None:
     check_number(fpr, "fpr", above=0, below=1)
-    if nonmembers < (least := evaluation.least_nonmembers(fpr)):
+    if nonmembers < (least := evaluation.min_nonmembers(fpr)):
         raise InputError(
             f"fpr: {fpr:g} needs at least {least} {what}non-members, got {nonmembers}; use a larger level or more "
             "non-members"
@@ -386,7 +386,7 @@ def _split_population(population: Records, share: float, seed: int, *, apart: bo
     groups = number_groups(population.x, population.y)
     if groups[-1] == groups.max() == n - 1:
         return np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
-    first = first_of_each(groups, np.zeros(n))
+    first = first_of_each_group(groups, np.zeros(n))
     together = (calibrates & first)[np.flatnonzero(first)[groups]]
     learned, kept = np.flatnonzero(~together), np.flatnonzero(together & first)
     if len(learned) < 2 or not len(kept):
@@ -546,7 +546,7 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     held = (among_members | among_nonmembers)[origin == 2]
     count = int(outside.sum() + held.sum())
     kept = np.ones(int(candidates.sum()), dtype=bool)
-    together = are_divided_whole(copies, origin)
+    together = groups_are_split_whole(copies, origin)
     groups = copies[candidates] if together else None
     if not count:
         return SeparatedSets(

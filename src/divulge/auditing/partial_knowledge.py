@@ -56,7 +56,7 @@ class PartialKnowledge:
 
     def about(self) -> PartlyKnown:
         """For the report."""
-        return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.digest(self.seen.known))
+        return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.hash_values(self.seen.known))
 
     def completer(self, recipe: Recipe) -> str:
         """What completed the records for this recipe."""

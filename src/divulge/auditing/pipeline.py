@@ -17,7 +17,6 @@ from divulge.auditing.partial_knowledge import ALL_KNOWN, complete_inputs
 from divulge.auditing.prepared import AuditLog, PreparedAudit
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import compute_signals, score_recipe
-from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
@@ -25,6 +24,7 @@ from divulge.evidence import query_target
 from divulge.references.progress import silent
 from divulge.request import AuditData, AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.results import About, Accuracy, BlindBaseline, environment, to_json_values
+from divulge.run_directory import RunDirectory, RunDraft
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable
@@ -60,7 +60,7 @@ def audit(
     device: str = AuditOptions.device,
     texts: bool = AuditOptions.texts,
     seed: int = AuditOptions.seed,
-    out: str | Path | Draft | None = None,
+    out: str | Path | RunDraft | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     pool: str | Path | None = None,
@@ -129,7 +129,7 @@ def audit(
     check_bool(overwrite, "overwrite")
     check_bool(texts, "texts")
     check_string(device, "device")
-    folder = None if out is None or isinstance(out, Draft) else check_path(out, "out")
+    folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
     models = None if pool is None else check_path(pool, "pool")
     if progress is not None:
         require_callable(progress, "progress")
@@ -162,13 +162,13 @@ def audit(
     if expect is not None:
         with errors.user_code_errors("expect"):
             expect(forecasts.make_forecast(case, on_disk=out is not None))
-    if isinstance(out, Draft):
+    if isinstance(out, RunDraft):
         return _run_into(case, tuple(fpr), settings, plan, out)
     if folder is None:
         return _run_audit(case, tuple(fpr), settings, None)
     named = [] if case.given.covariates is None else [part for pair in case.given.covariates.items() for part in pair]
-    digest, kept = store.digest(settings, *named), (documents.ANSWERS_FILE,)
-    with Dossier(folder).writing(KIND, digest, overwrite=overwrite, keep=kept) as draft:
+    digest, kept = store.hash_values(settings, *named), (documents.ANSWERS_FILE,)
+    with RunDirectory(folder).writing(KIND, digest, overwrite=overwrite, keep=kept) as draft:
         return _run_into(case, tuple(fpr), settings, plan, draft)
 
 
@@ -214,7 +214,7 @@ def _prepare_audit(
 
 
 def _run_into(
-    case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: Draft
+    case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: RunDraft
 ) -> Audit:
     """The result, with all of it written into ``draft``."""
     asked = documents.with_journal(case.target, draft.path)
@@ -390,8 +390,8 @@ def over_shares(
         said = [expect, *[None] * (len(known) - 1)]
         each = zip(known, said, strict=True)
         return [audit(target, known=mask, pool=pool, expect=first, **arguments) for mask, first in each]
-    key = store.digest("shares", *known, *run_metadata.describe_arguments(arguments))
-    with Dossier(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
+    key = store.hash_values("shares", *known, *run_metadata.describe_arguments(arguments))
+    with RunDirectory(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
         shared = draft.home / "pool" if pool is None else pool
         first = audit(target, known=known[0], out=draft, pool=shared, expect=expect, **arguments)
         more = {}

@@ -47,7 +47,7 @@ def describe_doubt(audit: Findings) -> str:
     labels = audit.labels[audit.members]
     share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
     right = round(about.accuracy.members.value * len(labels))
-    surely = float(intervals.lower(right, len(labels), ERROR))
+    surely = float(intervals.clopper_pearson_lower(right, len(labels), ERROR))
     if surely > share + min(MARGIN * (1 - share), MAX_MARGIN):
         return ""
     unsure = ", so it is not surely better" if right > share * len(labels) else ""
@@ -83,7 +83,7 @@ def measure_token_fit(case: PreparedAudit, statistics: TokenStatistics) -> Token
     """
     layout, cut = case.layout, _tokenizer(case.target)
     sent = case.target.length if isinstance(case.target, Endpoint) else None
-    texts = [[document[:sent] for document in people.documents(text)] for text in case.views[0].x]
+    texts = [[document[:sent] for document in people.split_record(text)] for text in case.views[0].x]
     known = [unit for record in texts[layout.candidates :] for document in record for unit in cut(document)]
     counts = Counter(known)
     total = len(known) + len(counts) + 1

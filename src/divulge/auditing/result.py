@@ -16,12 +16,12 @@ from divulge.auditing.findings import Findings
 from divulge.auditing.page import audit_page
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import Verdict, decide_verdict
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.report import html
 from divulge.results import AuditSummary, provenance
+from divulge.run_directory import RunDirectory
 from divulge.validation import (
     check_array,
     check_labels,
@@ -35,10 +35,10 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.dossier import Draft
     from divulge.report import Page
     from divulge.results import HeatStrip
     from divulge.results.provenance import Provenance
+    from divulge.run_directory import RunDraft
     from divulge.types import Array, Floats, Ints
 
     Found = TypeVar("Found", bound=Findings)
@@ -87,12 +87,12 @@ class Audit(Findings):
         if self.path is None:
             return {}
         folders = [mark.parent for mark in sorted(self.path.glob("*/run.json"))]
-        return self._same({folder.name: load(folder) for folder in folders if Dossier(folder).finished(KIND)})
+        return self._same({folder.name: load(folder) for folder in folders if RunDirectory(folder).finished(KIND)})
 
     def _same(self, audits: Mapping[str, Audit]) -> dict[str, Audit]:
         return {name: audits[name] for name in sorted(audits) if audits[name].candidates == self.candidates}
 
-    def save(self, draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> None:
+    def save(self, draft: RunDraft, files: Mapping[str, Sequence[Path]] | None = None) -> None:
         """Write scores, calibration scores, summary, origin and report into ``draft``.
 
         Args:
@@ -133,7 +133,7 @@ def load(directory: str | Path) -> Audit:
     Raises:
         divulge.InputError: no finished audit there, or a damaged file.
     """
-    dossier = Dossier(Path(directory))
+    dossier = RunDirectory(Path(directory))
     return dossier.read(KIND, lambda: read_findings(dossier, Audit))
 
 
@@ -143,7 +143,7 @@ def rerender(directory: str | Path) -> Path:
     Raises:
         divulge.InputError: as `load`; another process is writing there.
     """
-    dossier = Dossier(Path(directory))
+    dossier = RunDirectory(Path(directory))
     with dossier.changing(KIND) as draft:
         load(directory).report(draft.path / "report.html")
     return dossier.path / "report.html"
@@ -155,7 +155,7 @@ UNEXPLAINED_PREFIX = "unexplained:"
 """How those of scores less what the records explain begin."""
 
 
-def read_findings(dossier: Dossier, kind: type[Found]) -> Found:
+def read_findings(dossier: RunDirectory, kind: type[Found]) -> Found:
     """The findings of the kind ``kind`` as they were saved.
 
     Raises:
@@ -240,7 +240,7 @@ def _check_class_names(summary: AuditSummary, where: Path) -> tuple[str, ...] | 
     return None if names is None else check_strings(names, f"{where}: class_names")
 
 
-def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
+def _read_exhibits(dossier: RunDirectory, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
     exhibits: dict[str, Array | str] = dict(texts)
     for row, values in dossier.read_arrays("exhibits").items():
         exhibits[row] = check_nonempty(np.atleast_1d(check_array(values, f"{dossier.path}: exhibit {row}")), row)
@@ -250,7 +250,7 @@ def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) 
     return {int(row): value for row, value in exhibits.items()}
 
 
-def _read_heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
+def _read_heat(dossier: RunDirectory, summary: AuditSummary) -> dict[int, HeatStrip]:
     """Values of tokens by row, each within the text that it belongs to."""
     for row, strip in summary.heat.items():
         if not strip.fits(summary.texts.get(row, "")):

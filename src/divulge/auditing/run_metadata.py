@@ -68,11 +68,11 @@ def describe_target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
     """What was audited: the kind of target, and a digest of its weights where they can be read."""
     kind = type(target.target if isinstance(target, Own) else target).__name__
     if isinstance(target, GivesTokens):
-        return f"{kind}, {store.digest(sorted(target.key().items()))[:16]}"
+        return f"{kind}, {store.hash_values(sorted(target.key().items()))[:16]}"
     if not isinstance(target, GivesWeights):
         return kind
     held = target.weights()
-    return f"{kind}, weights {store.digest(*(part for name in sorted(held) for part in (name, held[name])))[:16]}"
+    return f"{kind}, weights {store.hash_values(*(part for name in sorted(held) for part in (name, held[name])))[:16]}"
 
 
 def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:
@@ -85,7 +85,7 @@ def _describe_value(value: Any) -> str:
         return _digest_records(value)
     if is_dataclass(value) and not isinstance(value, type):
         return describe_references(value)
-    return store.digest(value) if isinstance(value, np.ndarray) else _repr_without_address(value)
+    return store.hash_values(value) if isinstance(value, np.ndarray) else _repr_without_address(value)
 
 
 # How models are trained, but not what comes out.
@@ -112,7 +112,7 @@ def _reference_options(references: Any) -> list[tuple[str, str]]:
     for option in fields(config):
         value = getattr(references, option.name, getattr(config, option.name))
         if isinstance(value, GivesTokens):
-            pairs.append((option.name, f"{type(value).__name__} {store.digest(sorted(value.key().items()))[:16]}"))
+            pairs.append((option.name, f"{type(value).__name__} {store.hash_values(sorted(value.key().items()))[:16]}"))
             continue
         named = hasattr(value, "__qualname__")
         pairs.append(
@@ -127,7 +127,7 @@ def _repr_without_address(value: object) -> str:
 
 def _digest_records(records: Records, *more: object) -> str:
     values = records.x if records.table is None else b"".join(records.digests()).hex()
-    return store.digest(values, *(() if records.y is None else (records.y,)), *more)
+    return store.hash_values(values, *(() if records.y is None else (records.y,)), *more)
 
 
 def recipe_metadata(

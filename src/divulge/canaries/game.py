@@ -15,12 +15,12 @@ from divulge.canaries.claim import Claim
 from divulge.canaries.planted import Canaries, refuse_known
 from divulge.canaries.proof import Proof, prove, refuse_one_sided
 from divulge.canaries.scoring import scored
-from divulge.dossier import Dossier
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate_records
 from divulge.report import html, origin
 from divulge.results import CanarySummary, LeastEpsilon, environment, provenance, write
+from divulge.run_directory import RunDirectory
 from divulge.targets import GivesLabels, adapt
 from divulge.types import Estimate, Records
 from divulge.validation import check_instance, check_integer, check_path, format_exception, require_callable
@@ -121,8 +121,8 @@ class CanaryAudit:
         Raises:
             divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
         """
-        key = store.digest(KIND, self.scores, self.included, self.recipe, str(self.proof.claim))
-        with Dossier(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
+        key = store.hash_values(KIND, self.scores, self.included, self.recipe, str(self.proof.claim))
+        with RunDirectory(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
             write(draft, self.summary())
             made = provenance.write(draft)

@@ -9,10 +9,10 @@ from divulge import results
 from divulge.canaries import canary_page
 from divulge.canaries.game import KIND, CanaryAudit
 from divulge.canaries.proof import prove_again
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.report import origin
 from divulge.results import CanarySummary, provenance
+from divulge.run_directory import RunDirectory
 from divulge.validation import check_mask, check_vector
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def page(folder: Path) -> Page:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
-    return Dossier(folder).read(KIND, lambda: _page(folder))
+    return RunDirectory(folder).read(KIND, lambda: _page(folder))
 
 
 def summary(folder: Path) -> CanarySummary:
@@ -42,7 +42,7 @@ def summary(folder: Path) -> CanarySummary:
 
     Errors as for `page`.
     """
-    return Dossier(folder).read(KIND, lambda: _read(folder)[0])
+    return RunDirectory(folder).read(KIND, lambda: _read(folder)[0])
 
 
 def _page(folder: Path) -> Page:
@@ -51,7 +51,7 @@ def _page(folder: Path) -> Page:
 
 
 def _read(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
-    arrays, told = Dossier(folder).read_arrays("scores"), results.read(folder, CanarySummary)
+    arrays, told = RunDirectory(folder).read_arrays("scores"), results.read(folder, CanarySummary)
     if missing := {"scores", "included"} - set(arrays):
         raise InputError(f"{folder / 'scores.npz'}: damaged, lacks {', '.join(sorted(missing))}")
     try:

@@ -13,8 +13,8 @@ import numpy as np
 from divulge import seeds, store
 from divulge.canaries import kinds
 from divulge.canaries.kinds import KINDS, Kind
-from divulge.dossier import Dossier, shape
 from divulge.errors import InputError
+from divulge.run_directory import RunDirectory
 from divulge.types import Records
 from divulge.validation import (
     check_bool,
@@ -80,8 +80,8 @@ class Canaries:
         """
         place = check_path(folder, "out")
         insert, all_of_them = _arrays(self.insert), _arrays(self.records)
-        key = store.digest(KIND, self.seed, self.design, self.kind, *(v for _, v in sorted(all_of_them.items())))
-        with Dossier(place).writing(KIND, key, overwrite=check_bool(overwrite, "overwrite")) as draft:
+        key = store.hash_values(KIND, self.seed, self.design, self.kind, *(v for _, v in sorted(all_of_them.items())))
+        with RunDirectory(place).writing(KIND, key, overwrite=check_bool(overwrite, "overwrite")) as draft:
             draft.write_arrays("insert", insert)
             draft.write_arrays("secret/canaries", all_of_them | {"included": self.included})
             draft.write_json("secret/canaries", _Kept(1, self.design, self.kind, self.seed, self.trained_on).plain())
@@ -94,7 +94,7 @@ class Canaries:
             divulge.InputError: no canaries there, damaged ones, an ``insert.npz`` that is not theirs.
         """
         place = check_path(folder, "canaries")
-        dossier = Dossier(place)
+        dossier = RunDirectory(place)
         try:
             canaries = dossier.read(KIND, lambda: _read(dossier), only="secret/")
         except InputError as error:
@@ -228,10 +228,10 @@ def _arrays(records: Records) -> dict[str, Any]:
     return {"x": x} if records.y is None else {"x": x, "y": records.y}
 
 
-def _read(dossier: Dossier) -> Canaries:
+def _read(dossier: RunDirectory) -> Canaries:
     path = dossier.path / "secret" / "canaries"
     arrays = dossier.read_arrays("secret/canaries")
-    kept = shape.parse(dossier.read_json("secret/canaries"), _Kept, path.with_suffix(".json"))
+    kept = store.parse_json(dossier.read_json("secret/canaries"), _Kept, path.with_suffix(".json"))
     if "x" not in arrays or "included" not in arrays:
         raise InputError(f"{path}.npz: damaged: arrays named x and included are needed, got {sorted(arrays)}")
     records = Records(arrays["x"], arrays.get("y"))

@@ -14,7 +14,7 @@ from sklearn import linear_model
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.statistics.canonical import digest, ordered
+from divulge.statistics.duplicates import hash_tables, sort_rows
 from divulge.validation import check_matrix
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
     apart = [check_matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
     if len(known) < 4:
         raise InputError(f"calibration: at least 4 rows are needed to split it, got {len(known)}")
-    known = ordered(known)
-    order = seeds.generator(seed, "adadetect", digest(known, ordered(judged))).permutation(len(known))
+    known = sort_rows(known)
+    order = seeds.generator(seed, "adadetect", hash_tables(known, sort_rows(judged))).permutation(len(known))
     training, kept = known[order[: len(known) // 2]], known[order[len(known) // 2 :]]
     tables = (judged, kept, *apart)
     rows, at = np.unique(np.concatenate(tables), axis=0, return_inverse=True)

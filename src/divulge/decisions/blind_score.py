@@ -160,7 +160,7 @@ def control(calibration_baseline: object, baseline: object, *, level: float = 0.
         check_vector(calibration_baseline, "calibration_baseline"),
         check_vector(baseline, "baseline"),
     )
-    p = two_samples.differ(known, judged, seed=seed)
+    p = two_samples.two_sample_p_value(known, judged, seed=seed)
     area = ranking.auc(np.concatenate([known, judged]), np.arange(len(known) + len(judged)) >= len(known))
     says = f"the blind score alone tells candidates from calibration with AUC {area} (1/2 expected)"
     return Control(NAME, p, check_number(level, "level", above=0, below=1), says, area)

@@ -28,7 +28,7 @@ import numpy as np
 from divulge import seeds
 from divulge.decisions.fdr import ASSUMES, Judged, required_calibration
 from divulge.errors import InputError
-from divulge.statistics.canonical import digest
+from divulge.statistics.duplicates import hash_tables
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_integer, check_number
 
@@ -74,7 +74,7 @@ def _best(known: np.ndarray, scores: np.ndarray, slope: int, seed: int) -> np.nd
     """Which candidates are selected, ``[m]``; ``known`` is ascending."""
     n, ascending = len(known), np.argsort(scores, kind="stable")
     both = np.append(known, scores[ascending])
-    drawn = seeds.generator(seed, "boundary", digest(known, scores[ascending])).random(len(both))
+    drawn = seeds.generator(seed, "boundary", hash_tables(known, scores[ascending])).random(len(both))
     place = np.lexsort((drawn, -both))
     judged = place >= n
     above = np.cumsum(~judged)[judged]

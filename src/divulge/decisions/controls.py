@@ -25,7 +25,7 @@ from divulge import seeds
 from divulge.decisions import counts as counting
 from divulge.decisions.counts import Counts
 from divulge.errors import InputError
-from divulge.statistics import ranking, telling, two_samples
+from divulge.statistics import ranking, two_samples
 from divulge.types import Estimate
 from divulge.validation import (
     as_list,
@@ -224,7 +224,7 @@ def _two_samples(
     check_integer(seed, "seed", least=0)
     area = _area(known, other)
     says = f"{what} against calibration: AUC {area} (1/2 expected)"
-    return Control(name, two_samples.differ(known, other, seed=seed), level, says, area, conclusive)
+    return Control(name, two_samples.two_sample_p_value(known, other, seed=seed), level, says, area, conclusive)
 
 
 def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0) -> Control:
@@ -267,14 +267,16 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     control = _blind(parts, len(known), len(judged), level, seed)
     if control.passed or control.auc is None or control.auc.low <= 0.5:
         return control
-    signs = telling.telling(judged, known, names=("candidates", "calibration texts"), most=_SIGNS, seed=seed)
+    signs = two_samples.text_differences(
+        judged, known, names=("candidates", "calibration texts"), most=_SIGNS, seed=seed
+    )
     return replace(control, says="; ".join([control.says, *map(str, signs)]))
 
 
 def _blind(parts: list[tuple[Floats, Floats]], n: int, m: int, level: float, seed: int) -> Control:
     if not parts:
         return Control("blind text", 1.0, level, f"{n} and {m} distinct texts are too few to be told apart")
-    p = min(two_samples.rank_sum(known, judged, alternative="greater", seed=seed) for judged, known in parts)
+    p = min(two_samples.rank_sum_p_value(known, judged, alternative="greater", seed=seed) for judged, known in parts)
     areas = [_area(known, judged) for judged, known in parts]
     # As if both ways round erred together, which is the worst.
     value, low, high = np.mean([(area.value, area.low, area.high) for area in areas], axis=0).tolist()

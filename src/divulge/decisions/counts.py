@@ -89,7 +89,7 @@ class Counts:
             same = below[self.calibration[np.minimum(below, n - 1)] == keys]
             return np.bincount(below, minlength=n + 1), same
 
-        for placed, same in machine.side_by_side(look_up, _chunks(len(scores))):
+        for placed, same in machine.map_in_threads(look_up, _chunks(len(scores))):
             at += placed
             equal += np.bincount(same, minlength=n)
         if equal.any():  # seen at the first of equal calibration scores, and true of all of them
@@ -187,7 +187,7 @@ def _below(candidates: Floats, calibration: Floats) -> Ints:
         order, _, below = _looked_up(candidates[part], calibration)
         counted[part][order] = below
 
-    list(machine.side_by_side(look_up, _chunks(len(candidates))))
+    list(machine.map_in_threads(look_up, _chunks(len(candidates))))
     return counted
 
 

@@ -106,7 +106,10 @@ def _lepski(low_scoring: np.ndarray, region: np.ndarray, m: int, n: int) -> floa
 
 def _proven(low_scoring: np.ndarray, least: np.ndarray, m: int, n: int, error: float) -> float:
     """A lower bound of the share; ``least`` calibration scores lie in each region whatever ties with its edge."""
-    candidates, calibration = intervals.upper(low_scoring, m, error), intervals.lower(least, n, error)
+    candidates, calibration = (
+        intervals.clopper_pearson_upper(low_scoring, m, error),
+        intervals.clopper_pearson_lower(least, n, error),
+    )
     return float(np.max(1 - candidates / calibration, initial=0.0))
 
 
@@ -115,7 +118,10 @@ def _pure(low_scoring: int, region: int, m: int, n: int, error: float) -> float:
 
     Below 0 where more candidates score low than any share allows.
     """
-    candidates, calibration = intervals.lower(low_scoring, m, error), intervals.upper(region, n, error)
+    candidates, calibration = (
+        intervals.clopper_pearson_lower(low_scoring, m, error),
+        intervals.clopper_pearson_upper(region, n, error),
+    )
     return 1 - float(candidates / calibration)
 
 

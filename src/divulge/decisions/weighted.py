@@ -18,9 +18,8 @@ from sklearn import linear_model, preprocessing
 from divulge import seeds
 from divulge.decisions.fpr import required_calibration
 from divulge.errors import InputError
-from divulge.statistics import placements
-from divulge.statistics.canonical import digest
-from divulge.statistics.duplicate_groups import keep_together
+from divulge.statistics import ranking
+from divulge.statistics.duplicates import hash_tables, keep_together
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_instance, check_matrix, check_number, check_vector
 
@@ -103,7 +102,7 @@ def density_ratio(calibration_features: object, features: object, *, like: objec
     scaler = preprocessing.StandardScaler().fit(rows)
     x, rest = scaler.transform(rows), scaler.transform(candidates + 0.0)
     asked = np.arange(len(x)) >= len(calibration)
-    rng = seeds.generator(seed, "weights", "folds", digest(rows))
+    rng = seeds.generator(seed, "weights", "folds", hash_tables(rows))
     fold = keep_together(np.r_[rng.permutation(len(calibration)), rng.permutation(len(others))] % _FOLDS, rows)
     log_odds, beside = np.empty(len(x)), np.zeros(len(candidates))
     if any(np.unique(asked[fold != k]).size < 2 for k in range(_FOLDS)):  # all records of a side are one record
@@ -222,4 +221,4 @@ def _weights(value: object, name: str, length: int | None = None) -> Floats:
 
 def _auc(above: Floats, below: Floats) -> float:
     is_above = np.arange(len(above) + len(below)) < len(above)
-    return float(placements.of_scores(np.concatenate([above, below]), is_above)[0].value)
+    return float(ranking.placements_from_scores(np.concatenate([above, below]), is_above)[0].value)

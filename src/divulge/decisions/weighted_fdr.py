@@ -31,7 +31,7 @@ from divulge import seeds
 from divulge.decisions import weighted
 from divulge.decisions.weighted import Weights
 from divulge.errors import InputError
-from divulge.statistics.canonical import digest
+from divulge.statistics.duplicates import hash_tables
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_integer, check_number, check_vector
 
@@ -74,7 +74,9 @@ def select(candidates: object, calibration: object, weights: Weights, *, fdr: fl
     _refuse(weights, level)
     sizes = _sizes(scores, known, weights, level)
     first = p <= level * sizes / len(p) + _EXACT
-    drawn = seeds.generator(seed, "weighted fdr", digest(*(np.sort(side) + 0.0 for side in (scores, known)))).random()
+    drawn = seeds.generator(
+        seed, "weighted fdr", hash_tables(*(np.sort(side) + 0.0 for side in (scores, known)))
+    ).random()
     chosen = _pruned(first, drawn * sizes)
     notes = [f"{len(known)} calibration records count as {weights.effective:.0f} that look like the candidates"]
     if first.any() and not chosen.any():

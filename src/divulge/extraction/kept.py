@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from divulge import results
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured
 from divulge.extraction.result import KIND, summarise_again
 from divulge.report import origin
 from divulge.results import ExtractionSummary, provenance
+from divulge.run_directory import RunDirectory
 from divulge.validation import format_exception
 
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ def page(folder: Path) -> Page:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
-    return Dossier(folder).read(KIND, lambda: _page(folder))
+    return RunDirectory(folder).read(KIND, lambda: _page(folder))
 
 
 def summary(folder: Path) -> ExtractionSummary:
     """Return the summary, with everything that documents decide computed from them again; errors as for `page`."""
-    return Dossier(folder).read(KIND, lambda: _read(folder)[0])
+    return RunDirectory(folder).read(KIND, lambda: _read(folder)[0])
 
 
 def documents(folder: Path) -> pl.DataFrame:
     """One row per document; errors as for `page`."""
-    return Dossier(folder).read(KIND, lambda: Dossier(folder).read_table("documents"))
+    return RunDirectory(folder).read(KIND, lambda: RunDirectory(folder).read_table("documents"))
 
 
 def _page(folder: Path) -> Page:
@@ -46,7 +46,7 @@ def _page(folder: Path) -> Page:
 
 
 def _read(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:
-    table = Dossier(folder).read_table("documents")
+    table = RunDirectory(folder).read_table("documents")
     try:
         members, nonmembers = (
             Measured.of_table(table.filter(table["set"] == name)) for name in ("member", "non-member")

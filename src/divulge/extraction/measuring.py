@@ -10,7 +10,6 @@ import numpy as np
 
 from divulge import store
 from divulge.auditing import comparability
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.extraction.asking import FINISHED, Asked
@@ -18,6 +17,7 @@ from divulge.extraction.completed import Measured
 from divulge.extraction.passages import Cut, Passage, passages
 from divulge.extraction.result import KIND, Extraction
 from divulge.report import in_words
+from divulge.run_directory import RunDirectory
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
 from divulge.validation import (
@@ -114,11 +114,11 @@ def measure(
     ]
     used, warnings = _apart(made)
     settings = (cut, chosen, counts, close, level, kept, start)
-    key = store.digest(model.key(), None if other is None else other.key(), *(one.x for one in sets), *settings)
+    key = store.hash_values(model.key(), None if other is None else other.key(), *(one.x for one in sets), *settings)
     with contextlib.ExitStack() as held:
         draft = None
         if out is not None:
-            folder = Dossier(check_path(out, "out"))
+            folder = RunDirectory(check_path(out, "out"))
             draft = held.enter_context(folder.writing(KIND, key, overwrite=replaced, keep=(FINISHED,)))
         finished = None if draft is None else draft.path / FINISHED
         asked = Asked(model, other, chosen, kept, tell, sum(map(len, used)), finished)

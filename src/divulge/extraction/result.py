@@ -10,23 +10,23 @@ import numpy as np
 import polars as pl
 
 from divulge import store
-from divulge.dossier import Dossier
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured, RateOf
 from divulge.extraction.finding import Finding, finding_of
 from divulge.report import html, origin
 from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance, write
+from divulge.run_directory import RunDirectory
 from divulge.validation import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from divulge.dossier import Draft
     from divulge.evaluation.blind import Blind
     from divulge.extraction.passages import Cut
     from divulge.report import Page
+    from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
     from divulge.types import Array, Bools
 
@@ -137,11 +137,11 @@ class Extraction:
             divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
         """
         parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
-        key = store.digest(KIND, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near)
-        with Dossier(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
+        key = store.hash_values(KIND, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near)
+        with RunDirectory(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
             self.into(draft)
 
-    def into(self, draft: Draft) -> None:
+    def into(self, draft: RunDraft) -> None:
         """Write all of it into the draft of a run."""
         sets = [self.members.table("member"), self.nonmembers.table("non-member")]
         draft.write_table("documents", pl.concat(sets))

@@ -111,7 +111,7 @@ class _Targets:
         observed = [keys.data(records) for records in task.observe]
         how = keys.function(self.config.train), self.config.version, self.config.outputs
         kept = [keys.function(task.signal), *([] if task.inside is None else [keys.function(task.inside)])]
-        return store.digest(keys.ARITHMETIC, how, task.data, rows, seed, observed, *kept)[:32]
+        return store.hash_values(keys.ARITHMETIC, how, task.data, rows, seed, observed, *kept)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """The user's function on the records of a job."""

@@ -119,13 +119,13 @@ class Opened:
 
     def asked(self, records: Sequence[str]) -> tuple[Floats, Ints]:
         """How likely the base finds each token of each record, and the number of them in each."""
-        texts, counts = people.parts(records)
+        texts, counts = people.split_documents(records)
         stats = self.base.tokens(texts, vocabulary=False)
-        return stats.logp, np.diff(people.folded(stats.offsets, counts))
+        return stats.logp, np.diff(people.record_offsets(stats.offsets, counts))
 
     def cut(self, records: Sequence[str]) -> list[int]:
         """The number of tokens of each record that are scored."""
-        texts, counts = people.parts(records)
+        texts, counts = people.split_documents(records)
         scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
         return np.diff(np.append(0, np.cumsum(scored))[np.append(0, np.cumsum(counts))]).tolist()
 
@@ -147,7 +147,11 @@ class Opened:
         """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""
         longest = self.config.length or int(self.base.length or 0)
         return [
-            [part for ids in self.base.encoded(people.documents(record)) for part in next_token.stretches(ids, longest)]
+            [
+                part
+                for ids in self.base.encoded(people.split_record(record))
+                for part in next_token.stretches(ids, longest)
+            ]
             for record in records
         ]
 
@@ -160,7 +164,7 @@ class Opened:
         stretches = [stretch for document in documents for stretch in document]
         # Dropout and the adapters' first weights are drawn from torch's own generators.
         where = self.base.model.device
-        with networks.randomness(seeds.derive_seed(seed, "fine-tune"), where), networks.one_thread():
+        with networks.torch_seed(seeds.derive_seed(seed, "fine-tune"), where), networks.single_thread():
             model = self._copy()
             _train(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
         if self.config.lora is not None:
@@ -238,7 +242,7 @@ class Documents:
         asked = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
         parts = (keys.ARITHMETIC, torch.__version__, self.opened.digest, sorted(map(str, asked.items())))
         settings = {name: told for name, told in self.settings().items() if name != "base"}
-        return store.digest(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
+        return store.hash_values(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """Fine-tunes on the documents of a job, which are tokenised once."""
@@ -248,7 +252,9 @@ class Documents:
             tuned = self.opened.tuned([documents[row] for row in job.rows], job.seed, tick)
 
             def predict(records: Records) -> Floats:
-                return tuned.tokens(people.parts(list(records.x))[0], vocabulary=False).logp.astype(np.float32)
+                return tuned.tokens(people.split_documents(list(records.x))[0], vocabulary=False).logp.astype(
+                    np.float32
+                )
 
             return by_outputs(predict)
 

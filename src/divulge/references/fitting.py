@@ -165,7 +165,7 @@ def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[
     """The engine asked for, or the fastest of a short measured trial; and in words why."""
     if place.engine in engines.INNER:
         return engines.INNER[place.engine], place.engine
-    workers = place.workers or machine.cores()
+    workers = place.workers or machine.available_cores()
     alone = place.engine == "auto" and (workers == 1 or len(jobs) == 1)
     if place.engine == "auto" and task.how.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"

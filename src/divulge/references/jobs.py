@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from divulge import imports
+from divulge import user_code
 from divulge.references import pool, predictions
 from divulge.types import Array, Floats, Ints, Records
 
@@ -123,7 +123,7 @@ class Task:
     The user's modules come first: in another process they are run again before anything made from them is read.
     """
 
-    modules: imports.Taken = field(default_factory=imports.taken, kw_only=True)
+    modules: user_code.UserModules = field(default_factory=user_code.loaded_user_modules, kw_only=True)
     how: Learner
     records: Records
     data: str

@@ -23,7 +23,7 @@ ARITHMETIC = 3
 def data(records: Records, *, labelled: bool = True) -> str:
     """Digest of records, as they are and as they are encoded, and of their labels."""
     table = () if records.table is None else (tuple(records.table.columns), b"".join(records.digests()).hex())
-    return store.digest(records.x, records.y if labelled else None, *table)
+    return store.hash_values(records.x, records.y if labelled else None, *table)
 
 
 def function(thing: object) -> str:
@@ -37,20 +37,20 @@ def function(thing: object) -> str:
         False
     """
     if isinstance(thing, functools.partial):
-        return store.digest("partial", function(thing.func), *map(value, thing.args), *_items(thing.keywords))
+        return store.hash_values("partial", function(thing.func), *map(value, thing.args), *_items(thing.keywords))
     if inspect.ismethod(thing):
-        return store.digest("method", function(thing.__func__), value(thing.__self__))
+        return store.hash_values("method", function(thing.__func__), value(thing.__self__))
     if inspect.isclass(thing):
-        return store.digest("class", thing.__module__, thing.__qualname__, _source(thing))
+        return store.hash_values("class", thing.__module__, thing.__qualname__, _source(thing))
     if not inspect.isfunction(thing):
-        return store.digest("object", repr(thing))
+        return store.hash_values("object", repr(thing))
     code = thing.__code__
     parts = [thing.__module__, thing.__qualname__, _source(thing), code.co_code.hex()]
     parts.append(repr([c for c in code.co_consts if not inspect.iscode(c)]))
     parts += map(value, thing.__defaults__ or ())
     parts += _items(thing.__kwdefaults__ or {})
     parts += [_cell(cell) for cell in thing.__closure__ or ()]
-    return store.digest("function", *parts)
+    return store.hash_values("function", *parts)
 
 
 def settings(config: Any) -> list[tuple[str, str]]:
@@ -70,7 +70,7 @@ def architecture(module: nn.Module) -> str:
         parts.append(sorted((k, repr(v)) for k, v in plain.items()))
     for name, tensor in module.state_dict().items():
         parts += [name, _bits(tensor)]
-    return store.digest("architecture", *parts)
+    return store.hash_values("architecture", *parts)
 
 
 def _bits(tensor: Any) -> np.ndarray[Any, Any]:
@@ -85,7 +85,7 @@ def _items(values: dict[str, object]) -> list[str]:
 def value(thing: object) -> str:
     """Digest or repr of an argument, a default or a captured value."""
     if isinstance(thing, np.ndarray):
-        return store.digest(thing)
+        return store.hash_values(thing)
     if inspect.isfunction(thing) or inspect.isclass(thing) or inspect.ismethod(thing):
         return function(thing)
     if isinstance(thing, functools.partial):

@@ -60,7 +60,7 @@ class Networks:
         structure = keys.architecture(models.build(config.make_model, seed))
         settings = keys.settings(config)
         versions = keys.ARITHMETIC, torch.__version__
-        return store.digest(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
+        return store.hash_values(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """The plain loop over data that stays on the device."""
@@ -153,7 +153,7 @@ def one(how: Networks, records: Records, seed: int, classes: int, progress: Prog
                 progress(share, 1, "target")
 
     try:
-        with networks.one_thread():
+        with networks.single_thread():
             module = train(config, data, rows, seeds.derive_seed(seed, "target"), tick)
     except loop.DivergedError:
         raise InputError(

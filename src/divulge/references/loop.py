@@ -42,14 +42,14 @@ def train(
     form = models.best_layout(module, data.x)
     models.lay_out(module, form)
     update = optimizer(config, module.parameters())
-    total = config.epochs * networks.steps(len(rows), config.batch_size)
+    total = config.epochs * networks.steps_per_epoch(len(rows), config.batch_size)
     step = 0
-    with networks.randomness(seeds.derive_seed(seed, "noise"), where):
+    with networks.torch_seed(seeds.derive_seed(seed, "noise"), where):
         vary = torch.Generator(device=where).manual_seed(seeds.derive_seed(seed, "augment"))
         for epoch in range(config.epochs):
             module.train()
             correct = torch.zeros((), device=where)
-            for batch in networks.batches(rows, seed, epoch, config.batch_size):
+            for batch in networks.epoch_batches(rows, seed, epoch, config.batch_size):
                 at = torch.from_numpy(batch).to(where)
                 x, y = data.x.index_select(0, at), data.y[at]
                 if config.augment is not None:
@@ -65,7 +65,7 @@ def train(
                 step += 1
                 if config.stop_at_accuracy is not None:
                     correct += (z.detach().argmax(1) == y).sum()
-            if not networks.finite(module.parameters()):
+            if not networks.all_finite(module.parameters()):
                 raise DivergedError
             if tick is not None:
                 tick((epoch + 1) / config.epochs)

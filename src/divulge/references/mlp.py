@@ -114,7 +114,7 @@ class MlpStack:
 
     def finite(self) -> Sequence[bool]:
         """For each network, whether all of its weights are finite."""
-        return [networks.finite(p[index] for p in self._all) for index in range(len(self._made))]
+        return [networks.all_finite(p[index] for p in self._all) for index in range(len(self._made))]
 
     @torch.no_grad()
     def module(self, index: int) -> nn.Module:

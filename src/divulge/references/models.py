@@ -51,7 +51,7 @@ def build(make_model: Callable[..., Any], seed: int) -> nn.Module:
     Raises:
         divulge.InputError: the function does not return a network with parameters.
     """
-    with networks.randomness(seed, torch.device("cpu")):
+    with networks.torch_seed(seed, torch.device("cpu")):
         arguments, named = _takes_seed(make_model, seed)
         with errors.user_code_errors("make_model"):
             module = make_model(*arguments, **named)
@@ -156,7 +156,7 @@ def lay_out(module: nn.Module, form: MemoryFormat) -> nn.Module:
 def _takes_layout(module: nn.Module, x: torch.Tensor) -> bool:
     """Whether a copy of the network goes forward and back with channels last, and answers as it does without."""
     probe = copy.deepcopy(module)
-    with networks.randomness(0, x.device):
+    with networks.torch_seed(0, x.device):
         try:
             with torch.no_grad():
                 plain = probe.eval()(x)

@@ -18,9 +18,8 @@ import safetensors
 from safetensors import numpy as tensors
 
 from divulge import store
-from divulge.dossier import shape
 from divulge.errors import InputError
-from divulge.untrusted import open_untrusted
+from divulge.store import open_untrusted
 from divulge.validation import check_memory, check_path
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ MARKER = ".divulge-pool"
 _MARK = {"divulge": "pool", "format": 1}
 _KEY = "[0-9a-z]{1,64}"
 _MODEL = re.compile(rf"({_KEY})\.(json|safetensors)")
-_TEMPORARY = re.compile(rf"\.(?:({_KEY})\.(json|safetensors)|{re.escape(MARKER)})\.{store.TEMPORARY}")
+_TEMPORARY = re.compile(rf"\.(?:({_KEY})\.(json|safetensors)|{re.escape(MARKER)})\.{store.TEMPORARY_SUFFIX}")
 # What else lies in a pool: trials of engines and outputs too large for memory. `Pool.prune` leaves both alone.
 _BESIDE = re.compile(r"\.trials/[0-9a-f]{32}\.json|\.signals/outputs-[0-9]+\.npy")
 
@@ -217,7 +216,7 @@ class Pool:
 
     def lock(self) -> BaseFileLock:
         """The lock that writers of this pool hold for the moment of writing."""
-        store.private(self.path)
+        store.make_private_directory(self.path)
         return filelock.FileLock(self.path / ".lock", mode=0o600)
 
     def _marked(self) -> bool:
@@ -266,12 +265,12 @@ class Pool:
         if path.is_symlink() or not path.is_file():
             return False
         if match := _MODEL.fullmatch(name):
-            return store.begins(path, _head(match[1], match[2])) or (
+            return store.starts_with(path, _head(match[1], match[2])) or (
                 match[2] == "safetensors" and self._described(match[1])
             )
         if match := _TEMPORARY.fullmatch(name):
             head = _head(match[1], match[2]) if match[1] else json.dumps(_MARK, indent=2).encode()
-            return store.begins(path, head, cut=True)
+            return store.starts_with(path, head, cut=True)
         if name in (".lock", MARKER):
             return name == MARKER or not path.stat().st_size
         return _BESIDE.fullmatch(name) is not None
@@ -297,7 +296,7 @@ class Pool:
         path = self._about(key)
         try:
             plain = store.read_json(path, inside=self.path)
-            record = shape.parse(plain, _Record, path)
+            record = store.parse_json(plain, _Record, path)
         except InputError as error:
             raise DamagedError(str(error)) from None
         if record.key != key or record.checksum != _checksum(plain):

@@ -123,7 +123,7 @@ class Sheets:
         if self._folder is None:
             return _Held(np.empty(shape, row.dtype))
         try:
-            store.private(self._folder)
+            store.make_private_directory(self._folder)
             return _Filed(self._folder / f"outputs-{k}.npy", shape, row.dtype)
         except OSError as error:
             raise InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None

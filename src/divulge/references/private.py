@@ -46,13 +46,13 @@ def train(
     module = models.build(config.make_model, seed).to(device=where, dtype=models.precision(config.precision)).train()
     layers = mlp.layers(module)
     step = Ghost(config, module, layers, seed) if layers is not None else ByOpacus(config, module, len(rows), seed)
-    count = networks.steps(len(rows), config.batch_size)
-    with networks.randomness(seeds.derive_seed(seed, "noise"), where):
+    count = networks.steps_per_epoch(len(rows), config.batch_size)
+    with networks.torch_seed(seeds.derive_seed(seed, "noise"), where):
         for epoch in range(config.epochs):
             for number, batch in enumerate(poisson(rows, seed, epoch, count, config.batch_size)):
                 at = torch.from_numpy(batch).to(where)
                 step(data.x[at], data.y[at], config.rate((epoch + number / count) / config.epochs))
-            if not networks.finite(module.parameters()):
+            if not networks.all_finite(module.parameters()):
                 raise loop.DivergedError
             if tick is not None:
                 tick((epoch + 1) / config.epochs)

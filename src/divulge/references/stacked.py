@@ -120,12 +120,12 @@ def together(
     where, size = data.x.device, config.batch_size
     stack = _stack(config, [models.build(config.make_model, job.seed) for job in jobs], where)
     vary = [torch.Generator(device=where).manual_seed(seeds.derive_seed(job.seed, "augment")) for job in jobs]
-    total = config.epochs * networks.steps(len(jobs[0].rows), size)
+    total = config.epochs * networks.steps_per_epoch(len(jobs[0].rows), size)
     settled: dict[int, nn.Module | None] = {}
     step = 0
     for epoch in range(config.epochs):
         correct = torch.zeros(len(jobs), device=where)
-        orders = [networks.batches(job.rows, job.seed, epoch, size) for job in jobs]
+        orders = [networks.epoch_batches(job.rows, job.seed, epoch, size) for job in jobs]
         for batch in zip(*orders, strict=True):
             at = torch.from_numpy(np.stack(batch)).to(where)
             # index_select copies whole records; x[at] would look at every number's place.
@@ -205,7 +205,7 @@ class Vmapped:
 
     def finite(self) -> Sequence[bool]:
         """For each network, whether all of its weights are finite."""
-        return [networks.finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
+        return [networks.all_finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
 
     def module(self, index: int) -> nn.Module:
         """One network with weights and buffers as they stand."""

@@ -125,7 +125,7 @@ class Train(Hyperparameters):
             divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
         """
         work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
-        with networks.one_thread():
+        with networks.single_thread():
             return fitting.fit(learner.Networks(self, self.device), work, self.count, seed, self._place)
 
     def one(

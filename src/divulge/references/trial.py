@@ -37,7 +37,7 @@ def measure(config: Hyperparameters, data: models.Data, jobs: Sequence[Job], alo
     Other networks are stacked when a trial says so; with too little work for a trial, or two engines so close
     that it could fall either way, the plain loop is taken. The seconds are 0 where nothing was measured.
     """
-    steps = sum(config.epochs * networks.steps(len(job.rows), config.batch_size) for job in jobs)
+    steps = sum(config.epochs * networks.steps_per_epoch(len(job.rows), config.batch_size) for job in jobs)
     few = jobs[: stacked.width(config, len(jobs), data.x.device)]
     short = [replace(job, rows=jobs[0].rows[: BATCHES * config.batch_size]) for job in few]
     brief = replace(config, epochs=1, stop_at_accuracy=None)
@@ -75,7 +75,7 @@ def remembered(
     if task.pool is None:
         return compute()
     structure = keys.architecture(models.build(config.make_model, 0))
-    name = store.digest(structure, task.data, keys.settings(config), device, torch.__version__)[:32]
+    name = store.hash_values(structure, task.data, keys.settings(config), device, torch.__version__)[:32]
     path = task.pool / ".trials" / f"{name}.json"
     if path.exists():
         try:
@@ -101,4 +101,4 @@ def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], conf
         with contextlib.suppress(loop.DivergedError):  # its time counts all the same
             train(some)
         times.append(time.perf_counter() - started)
-    return min(times[1:]) / len(jobs) / networks.steps(len(jobs[0].rows), config.batch_size)
+    return min(times[1:]) / len(jobs) / networks.steps_per_epoch(len(jobs[0].rows), config.batch_size)

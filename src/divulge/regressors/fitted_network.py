@@ -114,7 +114,7 @@ def fit(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats
     where = resolve(schedule.device)
     location, scale = float(signal.mean()), float(signal.std())
     scale = scale if scale > 0 or np.isnan(scale) else 1.0
-    with networks.one_thread(), networks.randomness(seeds.derive_seed(seed, "network", "weights"), where):
+    with networks.single_thread(), networks.torch_seed(seeds.derive_seed(seed, "network", "weights"), where):
         module = nn.Sequential(shape.body.build(prepared), _head(shape))
         module.eval()
         _take(module, prepared[:2], torch.device("cpu"))
@@ -139,12 +139,12 @@ def _train(
     draw = seeds.derive_seed(seed, "network", "batches")
     for epoch in range(1, schedule.epochs + 1):
         module.train()
-        for batch in networks.batches(rows, draw, epoch, schedule.batch_size):
+        for batch in networks.epoch_batches(rows, draw, epoch, schedule.batch_size):
             update.zero_grad(set_to_none=True)
             _loss(shape, _take(module, prepared[batch], where), target[batch].to(where)).backward()
             nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             update.step()
-        if not networks.finite(module.parameters()):
+        if not networks.all_finite(module.parameters()):
             break
         now = (
             _held_loss(shape, module, prepared[held], target[held]) if len(held) else -float(epoch)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from divulge.errors import InputError, missing_extra
+from divulge.store import panic_errors
 from divulge.targets.decoding import Continuations, Decoding
 from divulge.targets.pretrained import known_tokens
 from divulge.targets.token_reduction import drawn
 from divulge.targets.token_windows import Window, batches
-from divulge.untrusted import panic_errors
 from divulge.validation import check_instance, check_integer
 
 try:

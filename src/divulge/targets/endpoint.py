@@ -93,8 +93,8 @@ class Endpoint:
     journal: Path | None = None
 
     def __post_init__(self) -> None:
-        web.refuse_missing()  # missing, it is said before work starts
-        object.__setattr__(self, "url", web.address(self.url, "url").rstrip("/"))
+        web.require_httpx()  # missing, it is said before work starts
+        object.__setattr__(self, "url", web.check_url(self.url, "url").rstrip("/"))
         check_string(self.model, "model")
         check_integer(self.concurrency, "concurrency", least=1)
         check_integer(self.retries, "retries", least=0)
@@ -107,7 +107,7 @@ class Endpoint:
 
     def key(self) -> Mapping[str, Any]:
         """What decides the numbers, as far as a client can know."""
-        return {"endpoint": web.shown(self.url), "model": self.model, "length": self.length}
+        return {"endpoint": web.redact_url(self.url), "model": self.model, "length": self.length}
 
     def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
         """Log-probabilities of each text's tokens; an empty text keeps its row without asking.
@@ -152,7 +152,7 @@ class Endpoint:
                 if attempt == self.retries:
                     stop.set()
                     raise EndpointError(
-                        f"endpoint: {web.shown(self.url)} gave no usable answer in {attempt + 1} attempts "
+                        f"endpoint: {web.redact_url(self.url)} gave no usable answer in {attempt + 1} attempts "
                         f"({clients.mine().hide(str(error))}); run the same command again to resume"
                     ) from None
                 wait = self.backoff * 2**attempt if error.wait is None else error.wait
@@ -171,7 +171,8 @@ class Endpoint:
                 raise _TooLongError(f"{answer.status}: {without(answer.excerpt(), text)}")
             if answer.status != 200:
                 raise InputError(
-                    f"endpoint: {web.shown(self.url)} refused with {answer.status}: {without(answer.excerpt(), text)}"
+                    f"endpoint: {web.redact_url(self.url)} refused with {answer.status}: "
+                    f"{without(answer.excerpt(), text)}"
                 )
             return _logprobs(answer.json(), text)
         except web.WebError as error:
@@ -184,7 +185,7 @@ class _Clients:
     def __init__(self, endpoint: Endpoint) -> None:
         name = next((name for name in KEYS if os.environ.get(name)), None)
         self._headers = {"authorization": f"Bearer {os.environ[name]}"} if name else {}
-        web.headers(self._headers, str(name))
+        web.check_headers(self._headers, str(name))
         self._timeout, self._secure = endpoint.timeout, endpoint.url.startswith("https:")
         self._own, self._all, self._lock = threading.local(), [self._client()], threading.Lock()
         self._free = list(self._all)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import store, untrusted
+from divulge import store
 from divulge.errors import InputError
 from divulge.validation import format_exception
 
@@ -46,7 +46,7 @@ class EndpointJournal:
     def _read(self, path: Path, key: dict[str, Any]) -> None:
         entries = []
         try:
-            for line in store.read_text(path, limit=untrusted.LINES).split("\n"):
+            for line in store.read_text(path, limit=store.MAX_LINES_BYTES).split("\n"):
                 try:
                     entries.append(json.loads(line))
                 except json.JSONDecodeError:

@@ -12,8 +12,8 @@ import safetensors
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
+from divulge.store import MAX_LINES_BYTES, panic_errors, read_untrusted
 from divulge.targets.weight_types import refuse_integers
-from divulge.untrusted import LINES, panic_errors, read_untrusted
 from divulge.validation import check_choice, format_exception, format_value
 
 try:
@@ -177,7 +177,7 @@ def _refuse_padding(where: str) -> None:
     path = Path(where) / "tokenizer.json"
     if not path.is_file():
         return
-    content = json.loads(read_untrusted(path, limit=LINES))
+    content = json.loads(read_untrusted(path, limit=MAX_LINES_BYTES))
     waiting: list[Any] = [content.get("padding"), content.get("truncation")] if isinstance(content, dict) else []
     while waiting:
         value = waiting.pop()

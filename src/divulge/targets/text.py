@@ -11,12 +11,12 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
+from divulge.store import panic_errors
 from divulge.targets import continuations as written
 from divulge.targets.pretrained import fingerprint, known_tokens, pretrained, tokenizer_digest
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 from divulge.targets.token_reduction import reduce
 from divulge.targets.token_windows import Window, batches, windows
-from divulge.untrusted import panic_errors
 from divulge.validation import check_choice, check_integer
 
 try:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.errors import InputError, missing_extra
+from divulge.store import panic_errors
 from divulge.targets import declared_outputs as out
 from divulge.targets.pretrained import fingerprint, known_tokens, tokenizer_digest
 from divulge.targets.text import context
 from divulge.targets.token_windows import Window, batches
-from divulge.untrusted import panic_errors
 from divulge.validation import check_integer, check_labels, require_callable
 
 try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from divulge import people, ragged
+from divulge.store import panic_errors
 from divulge.targets.statistics import GivesTokens
-from divulge.untrusted import panic_errors
 
 
 def ends(target: GivesTokens, record: str) -> list[int] | None:
@@ -17,7 +17,7 @@ def ends(target: GivesTokens, record: str) -> list[int] | None:
         record: one document, or several of one person.
     """
     places, begin = [], 0
-    for text in people.documents(record):
+    for text in people.split_record(record):
         own = _ends(target, text)
         if own is None:
             return None
