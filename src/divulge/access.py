@@ -1,4 +1,4 @@
-"""What the auditor holds: settings that remove classes, records or subgroups from a population.
+"""Data-access settings: classes, records or subgroups removed from the auditor's population.
 
 An auditor who asks about abuse imagery or a rare disease holds no records of it. A setting turns a
 population that has everything into the one such an auditor would have; reference models, quantile regressors
@@ -52,8 +52,8 @@ class DropClasses:
     classes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        given = as_list(self.classes, "DropClasses.classes")
-        labels = tuple(sorted({check_integer(label, "DropClasses.classes", least=0) for label in given}))
+        classes = as_list(self.classes, "DropClasses.classes")
+        labels = tuple(sorted({check_integer(label, "DropClasses.classes", least=0) for label in classes}))
         if not labels:
             raise InputError("DropClasses.classes: at least 1 class is needed, got none")
         object.__setattr__(self, "classes", labels)
@@ -93,7 +93,7 @@ class DropShare:
         check_number(self.share, "DropShare.share", above=0, below=1)
 
     def dropped(self, records: Records, seed: int = 0) -> tuple[int, ...]:
-        """The classes that are removed; a larger share takes the same classes and more.
+        """Return the removed classes; a larger share removes the same classes and more.
 
         Raises:
             divulge.InputError: no labels, or fewer than two classes.
@@ -102,8 +102,8 @@ class DropShare:
         if len(classes) < 2:
             raise InputError(f"DropShare: at least 2 classes are needed, got {len(classes)}")
         count = min(max(1, round(self.share * len(classes))), len(classes) - 1)
-        drawn = seeds.generator(seed, "access", "classes").permutation(classes)[:count]
-        return tuple(sorted(drawn.tolist()))
+        removed = seeds.generator(seed, "access", "classes").permutation(classes)[:count]
+        return tuple(sorted(removed.tolist()))
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for records of the classes that stay, ``[n]``."""
@@ -133,8 +133,8 @@ class KeepPerClass:
 
     def __post_init__(self) -> None:
         check_integer(self.count, "KeepPerClass.count", least=1)
-        given = as_list(self.classes, "KeepPerClass.classes")
-        labels = tuple(check_integer(label, "KeepPerClass.classes", least=0) for label in given)
+        classes = as_list(self.classes, "KeepPerClass.classes")
+        labels = tuple(check_integer(label, "KeepPerClass.classes", least=0) for label in classes)
         object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
@@ -145,13 +145,13 @@ class KeepPerClass:
         """
         y = _require_labels(records, "KeepPerClass")
         scarce = np.unique(y) if not self.classes else np.asarray(self.classes)
-        kept = ~np.isin(y, scarce)
+        mask = ~np.isin(y, scarce)
         for label in scarce.tolist():
             rows = np.flatnonzero(y == label)
             if not rows.size:
                 raise InputError(f"KeepPerClass.classes: no record is of class {label}")
-            kept[seeds.generator(seed, "access", "scarce", label).permutation(rows)[: self.count]] = True
-        return kept
+            mask[seeds.generator(seed, "access", "scarce", label).permutation(rows)[: self.count]] = True
+        return mask
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """What is left of the scarce classes, and all of the others."""
@@ -174,10 +174,10 @@ class DropGroups:
     groups: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        given = as_list(self.groups, "DropGroups.groups")
-        if not given:
+        names = as_list(self.groups, "DropGroups.groups")
+        if not names:
             raise InputError("DropGroups.groups: at least 1 name is needed, got none")
-        object.__setattr__(self, "groups", tuple(sorted({str(name) for name in given})))
+        object.__setattr__(self, "groups", tuple(sorted({str(name) for name in names})))
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for records of other subgroups, ``[n]``.
@@ -210,7 +210,7 @@ def _require_labels(records: Records, name: str) -> Ints:
     return records.y
 
 
-def _check_some_left(kept: Bools, name: str) -> Bools:
-    if not kept.any():
+def _check_some_left(mask: Bools, name: str) -> Bools:
+    if not mask.any():
         raise InputError(f"{name}: no record is left; the auditor must hold at least one class to learn from")
-    return kept
+    return mask

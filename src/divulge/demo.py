@@ -1,4 +1,4 @@
-"""The audit on real data that comes with the package: Fashion-MNIST, all classes known and one unseen."""
+"""Demonstration audit on Fashion-MNIST: all classes known, then one unseen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECIPES = ("loss", "calibrated", "lira", "rmia", "learned", "quantile", "transdu
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the demo is: records a set, reference models, epochs."""
+    """Size of the demo: records of each set, reference models, epochs."""
 
     members: int
     population: int
@@ -60,7 +60,7 @@ def fashion_mnist() -> Records:
 
 
 def network() -> nn.Module:
-    """The classifier of the demo: one hidden layer of 256."""
+    """Return the classifier of the demo: one hidden layer of 256."""
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 
 
@@ -92,15 +92,17 @@ def run(
 def _run_both_audits(draft: RunDraft, seed: int, size: Size, watching: Watching) -> tuple[Audit, Audit]:
     records = fashion_mnist()
     order = seeds.generator(seed, "demo").permutation(len(records))
-    inside = records[order[: size.members]]
-    outside = records[order[size.members : 2 * size.members]]
+    members = records[order[: size.members]]
+    nonmembers = records[order[size.members : 2 * size.members]]
     population = records[order[2 * size.members : 2 * size.members + size.population]]
     training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
-    target = training.one(inside, seed=seeds.derive_seed(seed, "demo target"))
-    _write_inputs(draft.path / "inputs", target, {"members": inside, "nonmembers": outside, "population": population})
+    target = training.one(members, seed=seeds.derive_seed(seed, "demo target"))
+    _write_inputs(
+        draft.path / "inputs", target, {"members": members, "nonmembers": nonmembers, "population": population}
+    )
     shared: dict[str, Any] = {
-        "members": inside,
-        "nonmembers": outside,
+        "members": members,
+        "nonmembers": nonmembers,
         "recipes": RECIPES,
         "references": training,
         "seed": seed,
@@ -108,21 +110,23 @@ def _run_both_audits(draft: RunDraft, seed: int, size: Size, watching: Watching)
     }
     plan = _plan(size, seed)
     with watching("reference models, all classes known") as progress:
-        known = audit(target, population=population, out=draft, plan=plan, progress=progress, **shared)
-    without = population[np.asarray(population.y) != UNSEEN]
+        all_classes_audit = audit(target, population=population, out=draft, plan=plan, progress=progress, **shared)
+    without_unseen = population[np.asarray(population.y) != UNSEEN]
     plan |= {"unseen_classes": [UNSEEN], "access": {"drop_classes": [UNSEEN]}, "folder": "../inputs"}
-    shared |= {"population": without, "unseen_classes": (UNSEEN,), "plan": plan}
+    shared |= {"population": without_unseen, "unseen_classes": (UNSEEN,), "plan": plan}
     with (
         watching(f"reference models, class {UNSEEN} unseen") as progress,
-        draft.part("unseen", KIND, store.hash_values("demo", size, seed)) as inner,
+        draft.part("unseen", KIND, store.hash_values("demo", size, seed)) as part,
     ):
-        unseen = audit(target, out=inner, progress=progress, **shared)
-    known.report(draft.path / "report.html", beside={"unseen": unseen}, made=provenance.read(draft.path))
-    return known, unseen
+        unseen_class_audit = audit(target, out=part, progress=progress, **shared)
+    all_classes_audit.report(
+        draft.path / "report.html", beside={"unseen": unseen_class_audit}, made=provenance.read(draft.path)
+    )
+    return all_classes_audit, unseen_class_audit
 
 
 def _plan(size: Size, seed: int) -> dict[str, Any]:
-    """The first audit as `divulge audit` reads it, seen from its run directory."""
+    """Return the plan of the first audit, relative to its run directory."""
     return {
         "folder": "inputs",
         "seed": seed,
@@ -139,7 +143,7 @@ def _plan(size: Size, seed: int) -> dict[str, Any]:
 
 
 def _write_inputs(folder: Path, target: nn.Module, sets: dict[str, Records]) -> None:
-    """Write target and records to where the plans look for them."""
+    """Write target and records to the paths that the plans name."""
     store.make_private_directory(folder)
     store.write_bytes(folder / "target.safetensors", tensors.save(target.state_dict()))
     for name, records in sets.items():

@@ -1,4 +1,4 @@
-"""From a target, signals and reference models to the arrays an attack may read."""
+"""Signals of the target and of reference models, arranged as the arrays an attack may read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_FEATURES = 48
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which rows are whose, in every array of an audit: candidates first, then calibration, then population.
+    """Row ranges in every array of an audit: candidates first, then calibration, then population.
 
     Args:
         candidates: number n of records that are judged.
@@ -39,7 +39,7 @@ class Layout:
 
     Examples:
         >>> layout = Layout(candidates=4, calibration=2, population=3)
-        >>> layout.of_calibration, layout.of_population, layout.scored, layout.total
+        >>> layout.calibration_rows, layout.population_rows, layout.scored, layout.total
         (slice(4, 6, None), slice(6, 9, None), 6, 9)
     """
 
@@ -49,7 +49,7 @@ class Layout:
 
     @property
     def scored(self) -> int:
-        """Number of records that get a score: candidates and calibration, which are treated alike."""
+        """Number of scored records: candidates and calibration."""
         return self.candidates + self.calibration
 
     @property
@@ -58,29 +58,29 @@ class Layout:
         return self.scored + self.population
 
     @property
-    def of_candidates(self) -> slice:
+    def candidate_rows(self) -> slice:
         """Rows of the candidates."""
         return slice(0, self.candidates)
 
     @property
-    def of_calibration(self) -> slice:
+    def calibration_rows(self) -> slice:
         """Rows of the calibration records."""
         return slice(self.candidates, self.scored)
 
     @property
-    def of_scored(self) -> slice:
-        """Rows of both."""
+    def scored_rows(self) -> slice:
+        """Rows of candidates and calibration records."""
         return slice(0, self.scored)
 
     @property
-    def of_population(self) -> slice:
+    def population_rows(self) -> slice:
         """Rows of the population."""
         return slice(self.scored, self.total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Models:
-    """What reference models that were all trained in one way say of the records.
+    """Signals of reference models that were trained in one way.
 
     Args:
         signals: signal name → ``[m, n + k + z]``; or ``[m, n + k]``.
@@ -114,7 +114,7 @@ class Measurements:
     tokens: TokenLogs | None = None
 
     def evidence(self, signal: str, needs: frozenset[Need]) -> Evidence:
-        """What an attack on ``signal`` may read: what it needs, of what there is.
+        """Return the evidence for an attack on ``signal``: the parts it needs, as far as they exist.
 
         Every attack has arrays of its own (but for those mapped from disk, which cannot be written): one that
         writes into them changes nobody else's.
@@ -124,56 +124,56 @@ class Measurements:
             >>> found.evidence("s", frozenset()), found.evidence("s", frozenset({Need.POPULATION}))
             (Evidence(n=2, m=0, z=0), Evidence(n=2, m=0, z=3))
         """
-        target, scored = self.target[signal], self.layout.of_scored
+        target, scored = self.target[signal], self.layout.scored_rows
         models = next((self.models[need] for need in REFERENCES & needs if need in self.models), None)
         references = None if models is None else models.signals[signal]
         trained_on = None if models is None else models.trained_on
         features = self.features if Need.FEATURES in needs else None
         labels = self.labels if Need.LABELS in needs else None
-        beyond = self.layout.of_population if Need.POPULATION in needs else slice(0)
+        population_rows = self.layout.population_rows if Need.POPULATION in needs else slice(0)
         tokens = self._tokens(models) if Need.TOKENS in needs else None
         return Evidence(
             target=_copy_rows(target, scored),
-            population=_copy_rows(target, beyond),
+            population=_copy_rows(target, population_rows),
             references=_copy_columns(references, scored),
-            population_references=_copy_columns(references, beyond),
+            population_references=_copy_columns(references, population_rows),
             trained_on=_copy_columns(trained_on, scored),
-            population_trained_on=_copy_columns(trained_on, beyond),
+            population_trained_on=_copy_columns(trained_on, population_rows),
             features=_copy_rows(features, scored),
-            population_features=_copy_rows(features, beyond),
+            population_features=_copy_rows(features, population_rows),
             labels=_copy_rows(labels, scored),
-            population_labels=_copy_rows(labels, beyond),
+            population_labels=_copy_rows(labels, population_rows),
             tokens=_select_documents(tokens, scored),
-            population_tokens=_select_documents(tokens, beyond),
+            population_tokens=_select_documents(tokens, population_rows),
         )
 
     def _tokens(self, models: Models | None) -> TokenLogs | None:
-        """Log-probabilities under the target and the models chosen."""
+        """Return token log-probabilities under the target and the chosen models."""
         if self.tokens is None:
             return None
         references = None if models is None else models.tokens
         return TokenLogs(self.tokens.offsets, self.tokens.target, references)
 
 
-def _select_documents(tokens: TokenLogs | None, at: slice) -> TokenLogs | None:
-    """The documents at ``at``; None without any."""
-    return None if tokens is None or at.stop == 0 else tokens.documents(at)
+def _select_documents(tokens: TokenLogs | None, rows: slice) -> TokenLogs | None:
+    """Return the documents at ``rows``; None without any."""
+    return None if tokens is None or rows.stop == 0 else tokens.documents(rows)
 
 
-def _copy_rows(array: Array | None, at: slice) -> Array | None:
-    """A copy of the records at ``at``; None without any."""
-    return None if array is None or not len(array[at]) else np.array(array[at])
+def _copy_rows(array: Array | None, rows: slice) -> Array | None:
+    """Return a copy of the records at ``rows``; None without any."""
+    return None if array is None or not len(array[rows]) else np.array(array[rows])
 
 
-def _copy_columns(matrix: Array | None, at: slice) -> Array | None:
-    """The same of what every model says of them; arrays mapped from disk stay there, where nobody can write."""
-    if matrix is None or not matrix[:, at].shape[1]:
+def _copy_columns(matrix: Array | None, rows: slice) -> Array | None:
+    """Return a copy of the columns at ``rows``; memory-mapped arrays, which are read-only, are not copied."""
+    if matrix is None or not matrix[:, rows].shape[1]:
         return None
-    return matrix[:, at] if isinstance(matrix, np.memmap) else np.array(matrix[:, at], order="C")
+    return matrix[:, rows] if isinstance(matrix, np.memmap) else np.array(matrix[:, rows], order="C")
 
 
 def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence:
-    """One signal averaged over several views of the same records (completions of their unknown values).
+    """Average one signal over several views of the same records (completions of unknown values).
 
     Args:
         views: the evidence of each view.
@@ -190,12 +190,14 @@ def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence
             return stacked.mean(axis=0)
         return np.logaddexp.reduce(stacked, axis=0) - np.log(len(stacked))
 
-    kept = [view.references for view in views if view.references is not None]
-    return replace(views[0], target=mean([view.target for view in views]), references=mean(kept) if kept else None)
+    references = [view.references for view in views if view.references is not None]
+    return replace(
+        views[0], target=mean([view.target for view in views]), references=mean(references) if references else None
+    )
 
 
 def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Floats:
-    """Several classification signals at once, ``[n, len(signals)]``.
+    """Compute several classification signals from logits, ``[n, len(signals)]``.
 
     Raises:
         divulge.InputError: a signal that needs labels where there are none.
@@ -219,7 +221,7 @@ def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[s
 def query_target(
     target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]
 ) -> tuple[Floats | None, Ints]:
-    """The target's logits, if it gives any, and the class it calls each record; it is asked once.
+    """Query the target once; return its logits, if it gives any, and its predicted labels.
 
     Raises:
         divulge.InputError: a signal that reads logits of a target that gives none.
@@ -233,25 +235,25 @@ def query_target(
 
 
 def signals_from_answers(
-    logits: Floats | None, told: Ints, labels: Ints | None, signals: Sequence[str], classes: int = 2
+    logits: Floats | None, predicted_labels: Ints, labels: Ints | None, signals: Sequence[str], classes: int = 2
 ) -> Floats:
-    """Several classification signals of what a target answered, ``[n, len(signals)]``.
+    """Compute several classification signals from a target's answers, ``[n, len(signals)]``.
 
     Those that need labels alone are given no more, whatever else the target said.
 
     Raises:
         divulge.InputError: as `of_logits`.
     """
-    bare = classification.decided(told, classes)
-    tables = [bare if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
-    columns = [signals_from_logits(table, labels, (name,)) for table, name in zip(tables, signals, strict=True)]
-    return np.hstack(columns) if columns else np.empty((len(told), 0))
+    label_table = classification.decided(predicted_labels, classes)
+    answers = [label_table if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
+    columns = [signals_from_logits(table, labels, (name,)) for table, name in zip(answers, signals, strict=True)]
+    return np.hstack(columns) if columns else np.empty((len(predicted_labels), 0))
 
 
 def target_signals(
     target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2
 ) -> Floats:
-    """Several signals of a classifier at once, ``[n, len(signals)]``; it is asked for outputs once.
+    """Compute several signals of a classifier, ``[n, len(signals)]``; it is queried for outputs once.
 
     For signals of its inside (`divulge.signals.internals`) it is looked into.
 
@@ -264,17 +266,21 @@ def target_signals(
         >>> target_signals(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
         array([[0.88, 1.  ]])
     """
-    if inside := [name for name in signals if name in internals.SIGNALS]:
-        seen = dict(zip(inside, internals.measure(target, records, inside).T, strict=True))
-        others = [name for name in signals if name not in seen]
-        seen |= dict(zip(others, target_signals(target, records, others, classes).T, strict=True)) if others else {}
-        return np.stack([seen[name] for name in signals], axis=1)
-    logits, told = query_target(target, records, signals)
-    return signals_from_answers(logits, told, records.y, signals, classes)
+    if white_box := [name for name in signals if name in internals.SIGNALS]:
+        values = dict(zip(white_box, internals.measure(target, records, white_box).T, strict=True))
+        output_signals = [name for name in signals if name not in values]
+        values |= (
+            dict(zip(output_signals, target_signals(target, records, output_signals, classes).T, strict=True))
+            if output_signals
+            else {}
+        )
+        return np.stack([values[name] for name in signals], axis=1)
+    logits, predicted_labels = query_target(target, records, signals)
+    return signals_from_answers(logits, predicted_labels, records.y, signals, classes)
 
 
 def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
-    """What a quantile regressor may condition on: the records themselves, reduced where they are wide.
+    """Return the features of a quantile regressor: the records, reduced if they are wide.
 
     Args:
         records: rows, images or documents, ``n`` of them.
@@ -287,12 +293,12 @@ def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
     state = seeds.derive_seed(seed, "features")
     if records.x.dtype == object:
         # One-letter words count: a text of digits must have some word.
-        words = sklearn_text.TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106 - no password
+        vectorizer = sklearn_text.TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106 - no password
         try:
-            words.fit(records.x[fit_on])
+            vectorizer.fit(records.x[fit_on])
         except ValueError:  # an empty vocabulary
             raise InputError("records: the texts that a regressor may learn from have no words") from None
-        sparse = words.transform(records.x)
+        sparse = vectorizer.transform(records.x)
         width = min(MAX_FEATURES, sparse.shape[1] - 1)
         if width < 1:
             return sparse.toarray()
@@ -305,7 +311,7 @@ def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
 
 
 def concatenate_records(parts: Sequence[Records]) -> Records:
-    """All records in one, in order; labels and ids are kept where every part has them."""
+    """Concatenate records in order; labels and ids are kept if every part has them."""
     shapes = {part.x.shape[1:] for part in parts}
     if len(shapes) > 1:
         raise InputError(f"records: all must have the same shape, got {', '.join(map(str, sorted(shapes)))}")

@@ -1,4 +1,4 @@
-"""What an audit is asked: about which records, and how. Defaults stand here, once, for calls and for plans."""
+"""User's request: the data of an audit and its options, with every default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UnknownClasses: TypeAlias = Literal["error", "drop"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AuditData:
-    """What is audited, as the user hands it in; `divulge.audit` says what each means."""
+    """Data of an audit, as the user passes it; see `divulge.audit`."""
 
     members: Records
     nonmembers: Records
@@ -29,7 +29,7 @@ class AuditData:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AuditOptions:
-    """How it is audited, as the user hands it in; `divulge.audit` says what each means."""
+    """Options of an audit, as the user passes them; see `divulge.audit`."""
 
     recipes: Sequence[Any] = ("loss", "lira", "rmia", "quantile")
     references: Any = None

@@ -1,4 +1,4 @@
-"""The audit of a language model that comes with the package: Python's own manual, and a fine-tune on part of it.
+"""Demonstration audit of a language model fine-tuned on part of Python's own manual.
 
 A small transformer learns the language of the manual from half of its paragraphs. It is then fine-tuned on some of
 the others, which are the members; the rest are the non-members and what the auditor holds.
@@ -38,7 +38,7 @@ SETS = ("members", "nonmembers", "population")
 
 @dataclass(frozen=True, slots=True)
 class TextSize:
-    """How large the demo is: paragraphs of each kind, reference models, epochs of base and fine-tunes."""
+    """Size of the demo: paragraphs of each kind, reference models, epochs of base and fine-tunes."""
 
     base: int
     members: int
@@ -72,12 +72,12 @@ def run(
     """
     with RunDirectory(out).writing(KIND, store.hash_values("text demo", size, seed), overwrite=overwrite) as draft:
         texts = language_demo.load_paragraphs(seed)
-        manual, others = texts[: size.base], texts[size.base :]
+        manual, paragraphs = texts[: size.base], texts[size.base :]
         base = language_demo.train(manual, language_demo.DemoModel(epochs=size.base_epochs), seed=seed)
         sets, begin = {}, 0
         for name in SETS:
             end = begin + getattr(size, name)
-            sets[name] = Records(np.array(others[begin:end], dtype=object))
+            sets[name] = Records(np.array(paragraphs[begin:end], dtype=object))
             begin = end
         tuning = FineTune(base, size.count, size.epochs, lr=_LEARNING_RATE, bos="add", device="cpu")
         target = tuning.one(sets["members"], seed=seeds.derive_seed(seed, "text demo target"))
@@ -96,7 +96,7 @@ def run(
 
 
 def _write_inputs(draft: RunDraft, models: Mapping[str, CausalLM], sets: Mapping[str, Records]) -> None:
-    """Write models and documents to where the plan looks for them."""
+    """Write models and documents to the paths that the plan names."""
     folder = draft.path / "inputs"
     store.make_private_directory(folder)
     with pretrained.quiet():
@@ -109,7 +109,7 @@ def _write_inputs(draft: RunDraft, models: Mapping[str, CausalLM], sets: Mapping
 
 
 def _plan(size: TextSize, seed: int) -> dict[str, Any]:
-    """The audit as `divulge audit` reads it, seen from its run directory."""
+    """Return the plan of the audit, relative to its run directory."""
     return {
         "folder": "inputs",
         "seed": seed,

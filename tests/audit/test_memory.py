@@ -17,14 +17,14 @@ def recipe(signal, *needs, beside=()):
     return SimpleNamespace(signal_name=signal, beside=beside, needs=frozenset(needs))
 
 
-def case(x, classes, recipes, count=None, further=None, layout=ROWS):
+def audit_of(x, classes, recipes, count=None, versions=None, layout=ROWS):
     return SimpleNamespace(
         views=[SimpleNamespace(x=x)],
         layout=layout,
-        classes=classes,
-        given=SimpleNamespace(recipes=recipes),
+        n_classes=classes,
+        inputs=SimpleNamespace(recipes=recipes),
         references=None if count is None else SimpleNamespace(count=count),
-        further=further or {},
+        version_views=versions or {},
     )
 
 
@@ -35,15 +35,18 @@ NUMBERS, TEXTS = np.zeros((100, 7)), np.array(["a" * 40] * 100, dtype=object)
 @pytest.mark.parametrize(
     ("audit", "needed"),
     [
-        (case(NUMBERS, 5, [recipe("loss")]), 100 * 5 * 24 + 16 * 700),
-        (case(NUMBERS, 5, [recipe("loss")], count=4), 100 * 5 * 24 + 16 * 700),  # no recipe reads them
-        (case(NUMBERS, 5, [recipe("loss", OUT)], count=4), 100 * 5 * 24 + 16 * 700 + 4 * 100 * 5),
-        (case(NUMBERS, 5, [recipe("loss", OUT), recipe("loss", OUT)], count=4), 12000 + 11200 + 4 * 100 * 5),
-        (case(NUMBERS, 5, [recipe("loss", OUT), recipe("margin", BOTH)], count=4), 12000 + 11200 + 8 * 100 * 9),
-        (case(NUMBERS, 5, [recipe("loss", OUT, beside=("label",))], count=4), 12000 + 11200 + 4 * 100 * 9),
-        (case(NUMBERS, 5, [recipe("loss", OUT)], count=4, further={"a": range(1, 3)}), 12000 + 11200 + 4 * 100 * 3 * 5),
-        (case(TEXTS, 0, [recipe("loss")]), 4000 // 4 * 56),
-        (case(TEXTS, 0, [recipe("loss", OUT)], count=4), 1000 * (56 + 4 * 4) + 4 * 100 * 5),
+        (audit_of(NUMBERS, 5, [recipe("loss")]), 100 * 5 * 24 + 16 * 700),
+        (audit_of(NUMBERS, 5, [recipe("loss")], count=4), 100 * 5 * 24 + 16 * 700),  # no recipe reads them
+        (audit_of(NUMBERS, 5, [recipe("loss", OUT)], count=4), 100 * 5 * 24 + 16 * 700 + 4 * 100 * 5),
+        (audit_of(NUMBERS, 5, [recipe("loss", OUT), recipe("loss", OUT)], count=4), 12000 + 11200 + 4 * 100 * 5),
+        (audit_of(NUMBERS, 5, [recipe("loss", OUT), recipe("margin", BOTH)], count=4), 12000 + 11200 + 8 * 100 * 9),
+        (audit_of(NUMBERS, 5, [recipe("loss", OUT, beside=("label",))], count=4), 12000 + 11200 + 4 * 100 * 9),
+        (
+            audit_of(NUMBERS, 5, [recipe("loss", OUT)], count=4, versions={"a": range(1, 3)}),
+            12000 + 11200 + 4 * 100 * 3 * 5,
+        ),
+        (audit_of(TEXTS, 0, [recipe("loss")]), 4000 // 4 * 56),
+        (audit_of(TEXTS, 0, [recipe("loss", OUT)], count=4), 1000 * (56 + 4 * 4) + 4 * 100 * 5),
     ],
 )
 def test_what_an_audit_holds_is_counted(audit, needed):
@@ -51,7 +54,7 @@ def test_what_an_audit_holds_is_counted(audit, needed):
 
 
 def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
-    audit = case(np.zeros((10, 1)), 0, [recipe("loss", OUT)], count=10**5, layout=Layout(10**5, 10, 10))
+    audit = audit_of(np.zeros((10, 1)), 0, [recipe("loss", OUT)], count=10**5, layout=Layout(10**5, 10, 10))
     assert (
         forecasts.estimate_memory(audit, on_disk=True) < 2.1 * 2**30 < forecasts.estimate_memory(audit, on_disk=False)
     )
@@ -67,8 +70,7 @@ def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
     ],
 )  # fmt: skip
 def test_a_refusal_names_what_is_too_much_and_what_would_help(monkeypatch, classes, count, on_disk, said):
-    from divulge import validation
 
     monkeypatch.setattr(validation, "available_memory", lambda: 1)
     with pytest.raises(InputError, match=said):
-        forecasts.check_memory_fits(case(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)
+        forecasts.check_memory_fits(audit_of(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)

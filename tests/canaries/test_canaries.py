@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge import canaries
-from divulge.canaries import Canaries, kinds, make, play, prove
+from divulge.canaries import Canaries, canary_records, make, play, prove
 from divulge.errors import UserCodeError
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian
 from divulge.report import in_words
@@ -26,7 +26,9 @@ TEXTS = dv.Records(
 
 
 class TestKinds:
-    @pytest.mark.parametrize("kind", [kind for kind in canaries.KINDS if kind not in ("own", *kinds._TEXT)])
+    @pytest.mark.parametrize(
+        "kind", [kind for kind in canaries.KINDS if kind not in ("own", *canary_records.TEXT_KINDS)]
+    )
     @pytest.mark.parametrize("images", [False, True])
     def test_none_repeats_and_none_is_a_record_of_the_data(self, kind, images):
         rng = np.random.default_rng(0)
@@ -37,9 +39,9 @@ class TestKinds:
         )
         records = dv.Records(x, rng.integers(0, 3, 200))
         made = make(records, kind=kind, count=100, seed=1).records
-        names = kinds.names(made)
+        names = canary_records.fingerprints(made)
         assert len(set(names)) == 100
-        assert not set(names) & set(kinds.names(records))
+        assert not set(names) & set(canary_records.fingerprints(records))
         assert made.x.shape[1:] == x.shape[1:]
         assert set(made.y.tolist()) <= {0, 1, 2}
 
@@ -57,7 +59,7 @@ class TestKinds:
         made = make(lonely, kind="far", count=8, seed=0).records
         assert set(made.x[:, 0]) == set(far[:, 0])
 
-    @pytest.mark.parametrize("kind", kinds._TEXT)
+    @pytest.mark.parametrize("kind", canary_records.TEXT_KINDS)
     def test_documents_are_made_of_the_words_of_the_data(self, kind):
         made = make(TEXTS, kind=kind, count=40, seed=0).records
         words = {word for text in TEXTS.x for word in text.split()}

@@ -114,7 +114,7 @@ def test_the_likelihood_is_that_of_every_step():
         canaries.plant(total)
         released = [total[0] + 2.0 * noise * torch.randn(300, generator=generator)]
         canaries.observe(released)
-        seen.append(released[0].numpy()[canaries._where(released)[0][1]] / 2.0)
+        seen.append(released[0].numpy()[canaries._positions_in(released)[0][1]] / 2.0)
     x = np.array(seen, np.float64)
     ratios = np.log(1 - rate + rate * np.exp((x - 0.5) / noise**2)).sum(0)
     np.testing.assert_allclose(canaries.scores("likelihood"), ratios, atol=1e-4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 import divulge as dv
 from divulge.extraction import draws_needed, seen
-from divulge.extraction.overlap import likeness
+from divulge.extraction.completions import likeness
 
 
 def exact(log_p, draws):

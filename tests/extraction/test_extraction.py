@@ -93,7 +93,7 @@ class TestMemorised:
             made = trained.greedy([(0, *ids[:8])], 6)[0]
             assert found.nonmembers.target.verbatim[at] == (made == ids[8:14])
             assert found.nonmembers.target.texts[at] == trained.decode(made)
-            assert found.nonmembers.target.overlap[at] == extraction.overlap.likeness(made, ids[8:14]).overlap
+            assert found.nonmembers.target.overlap[at] == extraction.completions.likeness(made, ids[8:14]).overlap
 
     def test_a_reference_that_gives_the_same_back_takes_it_away(self, trained, untrained):
         itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **CUT)

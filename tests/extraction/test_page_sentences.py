@@ -7,7 +7,7 @@ import pytest
 
 from divulge import results
 from divulge.extraction import extraction_page
-from divulge.extraction.completed import Completed, Measured
+from divulge.extraction.completions import Completed, Measured
 from divulge.report import advice
 from divulge.report.markdown import render
 from divulge.report.page import Fold, Gallery, Table
@@ -120,10 +120,10 @@ def test_what_is_not_counted_is_said_with_a_reference_model_and_only_then():
                 )) == bool(reference)  # fmt: skip
     assert extraction_page.facts(without)["reference model"] == "none"
     assert extraction_page.facts(with_one)["reference model"] == "what it gives back, too, is not counted"
-    columns, rows = extraction_page.rows(with_one)
+    columns, rows = extraction_page.rate_rows(with_one)
     assert columns[-1] == "by the reference, too"
     assert [row[-1] for row in rows] == ["3 + 1", "3 + 1"]
-    assert extraction_page.rows(without)[0][-1] == "difference"
+    assert extraction_page.rate_rows(without)[0][-1] == "difference"
     assert rows[0][1] == "30.0 [15.0, 50.0]"
 
 
@@ -171,7 +171,7 @@ def test_the_easiest_documents_come_first_and_their_numbers_are_said_in_words():
 
 @pytest.mark.parametrize("count", [5, 6, 7, 15])
 def test_documents_are_shown_as_they_are_and_long_lists_folded(count):
-    blocks = extraction_page._foremost(measured(count))
+    blocks = extraction_page._foremost_blocks(measured(count))
     shown, folded = blocks[1].exhibits, [block for block in blocks if isinstance(block, Fold)]
     assert len(shown) == min(count, 6)
     assert bool(folded) == (count > 6)
@@ -183,16 +183,16 @@ def test_documents_are_shown_as_they_are_and_long_lists_folded(count):
 
 
 def test_without_texts_there_is_a_table_only_and_long_texts_are_cut():
-    (only,) = extraction_page._foremost(measured(texts=False))
+    (only,) = extraction_page._foremost_blocks(measured(texts=False))
     assert isinstance(only, Table)
-    assert any(isinstance(block, Gallery) for block in extraction_page._foremost(measured()))
+    assert any(isinstance(block, Gallery) for block in extraction_page._foremost_blocks(measured()))
     for length in (1999, 2000, 2001):
-        said = extraction_page._shown("p", "s" * length, "m").splitlines()[1]
+        said = extraction_page._format_texts("p", "s" * length, "m").splitlines()[1]
         assert said == "[document] " + "s" * min(length, 2000) + "…" * (length > 2000)
 
 
 def test_the_curve_counts_documents_whose_even_chance_takes_so_many_draws():
-    curve = extraction_page._reached(measured().target)
+    curve = extraction_page._reached_curve(measured().target)
     assert curve.y[0] == pytest.approx(1 / 8)  # the one of probability one
     for at in (10, 60, 120):
         wanted = np.mean(1 - (1 - np.exp(measured().target.log_p)) ** (curve.x[at] * (1 + 1e-6)) >= 0.5)

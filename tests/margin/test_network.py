@@ -32,7 +32,7 @@ def test_it_is_two_homogeneous():
 def test_large_inputs_are_evaluated_in_blocks(monkeypatch):
     shallow, x = net(), RNG.normal(size=(50, 3))
     whole = shallow(x)
-    monkeypatch.setattr("divulge.margin.shallow_relu._BLOCK", 20)
+    monkeypatch.setattr("divulge.margin.shallow_relu._BLOCK_SIZE", 20)
     np.testing.assert_array_equal(shallow(x), whole)
 
 

@@ -9,7 +9,7 @@ from divulge.reconstruction.univariate import _alternating_ends, _pieces_on_marg
 
 
 def bent(*at):
-    return SimpleNamespace(at=np.array(at, float))
+    return SimpleNamespace(positions=np.array(at, float))
 
 
 @pytest.mark.parametrize(

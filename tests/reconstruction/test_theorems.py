@@ -77,10 +77,8 @@ class TestBreakPoints:
 
     def test_at_most_one_beyond_the_records(self, exact):
         # Neurons that bend beyond the records are active on all of them, so they bend at one place.
-        outer = [
-            np.sum((find_break_points(net, 1e-6).at < x[0] - HERE) | (find_break_points(net, 1e-6).at > x[-1] + HERE))
-            for x, net in exact
-        ]
+        lines = [(x, find_break_points(net, 1e-6).positions) for x, net in exact]
+        outer = [np.sum((positions < x[0] - HERE) | (positions > x[-1] + HERE)) for x, positions in lines]
         assert set(outer) == {0, 1}
 
     def test_the_margin_is_crossed_at_most_six_times_per_record(self, exact):
@@ -93,7 +91,7 @@ class TestBreakPoints:
 def test_break_points_and_answers_suffice(exact):
     # Footnote 6: between break-points the line is known by its ends, so places on the margin need no weights.
     for x, net in exact:
-        at = find_break_points(net, 1e-6).at
+        at = find_break_points(net, 1e-6).positions
         seen = net(at[:, None])
         read = [
             low + (level - left) / (right - left) * (high - low)

@@ -160,14 +160,15 @@ def test_collapsed_neurons_are_merged():
         np.r_[np.full(50, -1.0), np.full(50, -2.0)],
         np.r_[np.ones(50), -np.ones(50)],
     )
-    np.testing.assert_allclose(find_break_points(many, 1e-6).at, find_break_points(one, 1e-6).at, atol=1e-4)
+    positions = find_break_points(one, 1e-6).positions
+    np.testing.assert_allclose(find_break_points(many, 1e-6).positions, positions, atol=1e-4)
     x = np.linspace(-3, 3, 20)[:, None]
     np.testing.assert_allclose(find_break_points(many, 1e-6).net(x), many(x), atol=1e-2)
 
 
 def test_a_group_that_straddles_the_turn_of_the_angle_stays_whole():
     net = margin.ShallowReLU([[-1.0], [-1.0], [1.0]], [1e-5, -1e-5, 0.5], [1.0, 1.0, 1.0])
-    assert len(find_break_points(net, 1e-3).at) == 2
+    assert len(find_break_points(net, 1e-3).positions) == 2
 
 
 class TestErrorsOfThePaper:
@@ -180,7 +181,7 @@ class TestErrorsOfThePaper:
     def test_every_break_point_is_that_of_its_own_neuron(self):
         # The algorithm's listing divides every bias by the first neuron's weight.
         net = margin.ShallowReLU([[1.0], [2.0], [-4.0]], [-1.0, -1.0, -1.0], [1.0, 1.0, 1.0])
-        np.testing.assert_allclose(find_break_points(net, 1e-6).at, [-0.25, 0.5, 1.0], atol=1e-12)
+        np.testing.assert_allclose(find_break_points(net, 1e-6).positions, [-0.25, 0.5, 1.0], atol=1e-12)
 
     def test_a_share_of_one_quarter_does_not_follow_from_overlapping_windows(self):
         # Three pieces, two overlapping windows, six crossings: one training point in the middle meets both.

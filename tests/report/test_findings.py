@@ -6,7 +6,7 @@ import pytest
 
 from divulge.auditing import compare
 from divulge.auditing.compare import Difference
-from divulge.identification import from_tables
+from divulge.identification import finished_run, from_tables
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
 from divulge.report import charts, markdown, regulators
@@ -76,10 +76,10 @@ def test_an_identification_shows_documents_only_where_it_may_and_scores_as_the_u
 def test_documents_of_a_damaged_run_are_refused_by_name(identified):
     run, _, may = identified
     if may:
-        from_tables.exhibits.read(run)
+        finished_run.read_documents(run)
         (run / "exhibits.json").write_text('[{"id": 3}]')
         with pytest.raises(Exception, match=r"exhibits\.json"):
-            from_tables.exhibits.read(run)
+            finished_run.read_documents(run)
 
 
 def test_what_a_run_cannot_answer_is_not_evaluable():

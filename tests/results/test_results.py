@@ -10,7 +10,7 @@ import pytest
 import divulge as dv
 from divulge import labels, margin, results, store
 from divulge.auditing.weights import WeightsExamination
-from divulge.canaries.game import CanaryAudit
+from divulge.canaries.canary_audit import CanaryAudit
 from divulge.canaries.proof import prove
 from divulge.decisions import fdr, fpr
 from divulge.identification import from_tables, redecide

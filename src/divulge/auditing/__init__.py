@@ -1,4 +1,4 @@
-"""Was this record used? The only place where data, models, attacks and estimates meet."""
+"""Membership inference audits: attacks, guarantees and estimates for one trained model."""
 
 from divulge.auditing.findings import Outcome
 from divulge.auditing.forecasts import Forecast

@@ -1,4 +1,4 @@
-"""Columns and classes of all records in the order that the target knows them by."""
+"""Alignment of columns and class labels with the target's own order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SETS = ("members", "nonmembers", "population")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlignedData:
-    """What an audit goes on with.
+    """Audit data in the target's order of columns and classes.
 
     Args:
         subject: all records with the same columns, encoded alike, and labels that number the target's classes.
@@ -57,65 +57,66 @@ def align_data(subject: AuditData, target: Any, unknown_classes: UnknownClasses)
         return AlignedData(subject, target)  # refused later, with the name of the argument
     given_order = None if sets["members"].table is None else list(sets["members"].table.columns)
     sets, column_notes = _align_columns(sets, target)
-    known = _reorder_mask(subject.known, given_order, sets["members"])
+    known_mask = _reorder_mask(subject.known, given_order, sets["members"])
     class_names, class_notes = _class_order(sets, target)
-    kept = {name: np.ones(len(records), dtype=bool) for name, records in sets.items()}
+    kept_rows = {name: np.ones(len(records), dtype=bool) for name, records in sets.items()}
     if class_names is not None:
         for name, records in sets.items():
-            sets[name], kept[name] = _number_classes(records, class_names, name, unknown_classes)
+            sets[name], kept_rows[name] = _number_classes(records, class_names, name, unknown_classes)
     elif unknown_classes == "drop":
-        sets, kept = _drop_unknown(sets, target)
-    dropped = {name: int((~mask).sum()) for name, mask in kept.items()}
+        sets, kept_rows = _drop_unknown(sets, target)
+    dropped = {name: int((~mask).sum()) for name, mask in kept_rows.items()}
     notes = [*column_notes, *class_notes]
     if any(dropped.values()):
         listed = ", ".join(f"{count:,} of the {name}" for name, count in dropped.items() if count)
         notes.append(f"records of classes that the target does not know were left out: {listed}")
-    candidates = np.concatenate([kept["members"], kept["nonmembers"]])
+    candidates = np.concatenate([kept_rows["members"], kept_rows["nonmembers"]])
     subject = replace(
         subject,
         **sets,
         groups=_select_rows(subject.groups, candidates),
-        known=_select_rows(known, candidates),
+        known=_select_rows(known_mask, candidates),
         covariates=_select_columns(subject.covariates, candidates),
         unseen_classes=_class_numbers(subject.unseen_classes, class_names, "unseen_classes"),
     )
-    framed = target if sets["members"].table is None else FramedTarget(target, sets["population"][:1])
-    return AlignedData(subject, framed, class_names, tuple(notes))
+    framed_target = target if sets["members"].table is None else FramedTarget(target, sets["population"][:1])
+    return AlignedData(subject, framed_target, class_names, tuple(notes))
 
 
 def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], list[str]]:
-    """All sets with the same columns, in the order in which the target was fitted, encoded together."""
-    wanted = _fitted_names(target, sets["members"])
-    framed = [name for name, records in sets.items() if records.table is not None]
-    if not framed:
+    """Order the columns of all sets as the target was fitted, and encode them together."""
+    fitted_names = _fitted_names(target, sets["members"])
+    with_columns = [name for name, records in sets.items() if records.table is not None]
+    if not with_columns:
         width = sets["members"].x[0].size if sets["members"].x.dtype != object else 0
-        if wanted and width == len(wanted):
-            listed = columns.format_names(wanted)
+        if fitted_names and width == len(fitted_names):
+            listed = columns.format_names(fitted_names)
             return dict(sets), [
                 f"the records have no column names; their values were taken in the order of the target's: {listed}"
             ]
         return dict(sets), []
-    if len(framed) < len(sets):
-        bare = [name for name in sets if name not in framed]
+    if len(with_columns) < len(sets):
+        without_columns = [name for name in sets if name not in with_columns]
         raise InputError(
-            f"{', '.join(bare)}: {', '.join(framed)} have named columns, so all sets must; pass data frames throughout"
+            f"{', '.join(without_columns)}: {', '.join(with_columns)} have named columns, so all sets must; pass data "
+            "frames throughout"
         )
     tables = {name: records.table for name, records in sets.items() if records.table is not None}
-    order = wanted or tuple(tables["members"].columns)
+    order = fitted_names or tuple(tables["members"].columns)
     for name, table in tables.items():
-        columns.match_columns(table, order, name, of_model=bool(wanted))
+        columns.match_columns(table, order, name, of_model=bool(fitted_names))
     joined = columns.concatenate([table.select(*order) for table in tables.values()])
     encoder = TableEncoder.fit([joined])
     if not encoder.is_plain and not getattr(target, "takes_frames", False):
-        odd = [column.name for column in encoder.columns if column.measure not in ("number", "boolean")]
-        odd += [column.name for column in encoder.columns if column.has_missing]
+        unreadable = [column.name for column in encoder.columns if column.measure not in ("number", "boolean")]
+        unreadable += [column.name for column in encoder.columns if column.has_missing]
         raise InputError(
-            f"target: {type(target).__name__} takes numbers, and the columns {columns.format_names(odd)} hold texts, "
-            "categories, dates or missing values; pass the model with its encoder, as a pipeline or as a function of a "
-            "data frame"
+            f"target: {type(target).__name__} takes numbers, and the columns {columns.format_names(unreadable)} hold "
+            "texts, categories, dates or missing values; pass the model with its encoder, as a pipeline or as a "
+            "function of a data frame"
         )
     notes = []
-    if not wanted:
+    if not fitted_names:
         listed = columns.format_names(order)
         notes.append(
             f"the target does not say by which columns it was fitted; it was given them in the order of the members': "
@@ -125,14 +126,14 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
 
 
 def _fitted_names(target: Any, members: Records) -> tuple[str, ...]:
-    """The columns that the target was fitted on; those that merely seem to be, where the records have just these."""
+    """Return the columns that the target was fitted on; likely ones only if they match the records."""
     if (names := tuple(getattr(target, "feature_names", ()))) or members.table is None:
         return names
     return columns.find_names(getattr(target, "likely_names", ()), members.table.columns)
 
 
 def _reorder_mask(known: Any, given_order: list[str] | None, members: Records) -> Any:
-    """A mask over columns in the order that these have now; words name them anyway."""
+    """Reorder a mask over columns to the new column order; masks given in words name their columns."""
     if known is None or isinstance(known, str) or given_order is None or members.encoder is None:
         return known
     mask = to_numpy(known, "known")
@@ -142,39 +143,39 @@ def _reorder_mask(known: Any, given_order: list[str] | None, members: Records) -
 
 
 def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, ...] | None, list[str]]:
-    """The names of the classes in the order of the target's outputs; None where labels are its numbers already."""
+    """Return the class names in the order of the target's outputs; None if labels are already numbers."""
     labelled = [records for records in sets.values() if records.y is not None]
-    named = [records for records in labelled if records.class_names is not None]
-    own: tuple[str, ...] | None = getattr(target, "class_names", None)
-    if own is not None:
-        if not named and getattr(target, "has_given_names", False):
+    with_names = [records for records in labelled if records.class_names is not None]
+    target_names: tuple[str, ...] | None = getattr(target, "class_names", None)
+    if target_names is not None:
+        if not with_names and getattr(target, "has_given_names", False):
             return None, []  # the user said how the labels number them
-        return own, []
-    if not named:
+        return target_names, []
+    if not with_names:
         return None, []
-    given = {records.class_names for records in named if records.has_class_order}
-    if len(given) > 1:
+    given_orders = {records.class_names for records in with_names if records.has_class_order}
+    if len(given_orders) > 1:
         raise InputError("class_names: all sets must name the same classes in the same order")
-    if given:
-        return next(iter(given)), []
-    found = sorted({name for records in labelled for name in _class_of_each(records)})
-    if all(name in ("False", "True") for name in found):
+    if given_orders:
+        return next(iter(given_orders)), []
+    class_names = sorted({name for records in labelled for name in _class_of_each(records)})
+    if all(name in ("False", "True") for name in class_names):
         return ("False", "True"), []
-    if all(_is_integer(name) for name in found):
-        numbers = sorted(int(name) for name in found)
+    if all(_is_integer(name) for name in class_names):
+        numbers = sorted(int(name) for name in class_names)
         if numbers[0] < 0:
             return tuple(map(str, numbers)), [
                 f"the classes {', '.join(map(str, numbers))} were taken for the target's outputs in this order"
             ]
         return tuple(map(str, range(numbers[-1] + 1))), []
     raise InputError(
-        f"y: the classes have names, {format_value(found)}, and the target does not say which output is whose; give "
-        "their order: divulge.Records(x, y, class_names=[…]), or data.classes in a plan"
+        f"y: the classes have names, {format_value(class_names)}, and the target does not say which output is whose; "
+        "give their order: divulge.Records(x, y, class_names=[…]), or data.classes in a plan"
     )
 
 
 def _class_of_each(records: Records) -> list[str]:
-    """Name of the class of each record."""
+    """Return the class name of each record."""
     assert records.y is not None
     if records.class_names is None:
         return [str(number) for number in records.y]
@@ -186,65 +187,71 @@ def _is_integer(name: str) -> bool:
 
 
 def _number_classes(
-    records: Records, class_names: Sequence[str], name: str, unknown: UnknownClasses
+    records: Records, class_names: Sequence[str], set_name: str, unknown_classes: UnknownClasses
 ) -> tuple[Records, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Labels as numbers of ``class_names``, and which records were kept."""
+    """Encode labels as positions in ``class_names``; also return the mask of kept records."""
     if records.y is None:
         return records, np.ones(len(records), dtype=bool)
-    place = {each: at for at, each in enumerate(class_names)}
-    own = _class_of_each(records)
-    if set(class_names) == {"False", "True"} and set(own) <= {"0", "1"}:
-        own = ["True" if each == "1" else "False" for each in own]
-    kept = np.array([each in place for each in own])
-    if not kept.any():
+    number_of = {class_name: number for number, class_name in enumerate(class_names)}
+    names_of_records = _class_of_each(records)
+    if set(class_names) == {"False", "True"} and set(names_of_records) <= {"0", "1"}:
+        names_of_records = ["True" if class_name == "1" else "False" for class_name in names_of_records]
+    is_known = np.array([class_name in number_of for class_name in names_of_records])
+    if not is_known.any():
         raise InputError(
-            f"{name}: y: the target knows none of the classes {format_value(sorted(set(own)))}; it knows "
-            f"{format_value(list(class_names))}"
+            f"{set_name}: y: the target knows none of the classes {format_value(sorted(set(names_of_records)))}; it "
+            f"knows {format_value(list(class_names))}"
         )
-    if not kept.all() and unknown == "error":
-        strange = next(each for each in own if each not in place)
+    if not is_known.all() and unknown_classes == "error":
+        unknown_name = next(class_name for class_name in names_of_records if class_name not in number_of)
         raise InputError(
-            f"{name}: y: the target does not know the class {format_value(strange)} (it knows "
-            f"{format_value(list(class_names))}); {int((~kept).sum())} records have such a class; leave them out, or "
-            "pass unknown_classes='drop'"
+            f"{set_name}: y: the target does not know the class {format_value(unknown_name)} (it knows "
+            f"{format_value(list(class_names))}); {int((~is_known).sum())} records have such a class; leave them out, "
+            "or pass unknown_classes='drop'"
         )
-    left = records if kept.all() else records[kept]
-    return left.with_labels([place[each] for each in own if each in place], tuple(class_names)), kept
+    kept_records = records if is_known.all() else records[is_known]
+    return kept_records.with_labels(
+        [number_of[class_name] for class_name in names_of_records if class_name in number_of], tuple(class_names)
+    ), is_known
 
 
 def _drop_unknown(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], dict[str, Any]]:
-    """Records without those of a class that the target, which numbers its classes, was not fitted on."""
-    known = getattr(target, "known_classes", None)
-    kept = {
-        name: np.ones(len(records), dtype=bool) if known is None or records.y is None else np.isin(records.y, known)
+    """Drop records of classes that the target, which numbers its classes, was not fitted on."""
+    known_classes = getattr(target, "known_classes", None)
+    kept_rows = {
+        name: np.ones(len(records), dtype=bool)
+        if known_classes is None or records.y is None
+        else np.isin(records.y, known_classes)
         for name, records in sets.items()
     }
-    for name, mask in kept.items():
+    for name, mask in kept_rows.items():
         if not mask.any():
             raise InputError(f"{name}: y: the target was fitted on none of these classes")
-    return {name: records if kept[name].all() else records[kept[name]] for name, records in sets.items()}, kept
+    return {
+        name: records if kept_rows[name].all() else records[kept_rows[name]] for name, records in sets.items()
+    }, kept_rows
 
 
-def _select_rows(values: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-    """A value for each candidate, without those of records left out; a single mask stays as it is."""
-    if kept.all() or values is None or isinstance(values, str):
+def _select_rows(values: Any, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+    """Select the kept candidates from per-candidate values; a single mask is returned unchanged."""
+    if rows.all() or values is None or isinstance(values, str):
         return values
     array = to_numpy(values, "groups, known")
-    return array[kept] if array.ndim and len(array) == len(kept) else array
+    return array[rows] if array.ndim and len(array) == len(rows) else array
 
 
-def _select_columns(table: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-    """Columns with a value for each candidate, without those of records left out."""
-    if kept.all() or table is None:
+def _select_columns(table: Any, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+    """Select the kept candidates from every column of a table."""
+    if rows.all() or table is None:
         return table
     if isinstance(table, Mapping) or hasattr(table, "columns"):
         names = table if isinstance(table, Mapping) else table.columns
-        return {str(name): _select_rows(table[name], kept) for name in names}
-    return _select_rows(table, kept)
+        return {str(name): _select_rows(table[name], rows) for name in names}
+    return _select_rows(table, rows)
 
 
 def _class_numbers(values: Sequence[Any], class_names: tuple[str, ...] | None, argument: str) -> tuple[Any, ...]:
-    """Classes by their numbers, where they are given by name."""
+    """Convert class names to class numbers."""
     listed = as_list(values, argument)
     if class_names is None or not any(isinstance(value, str) for value in listed):
         return tuple(listed)

@@ -1,4 +1,4 @@
-"""Covariates of an audit's candidates: what the user names, what texts show, and what is said of the adjustment."""
+"""Comparability of members and non-members: covariates, words and lengths of texts, transfer to unseen classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from divulge.decisions import fpr as by_fpr
 from divulge.errors import InputError
 from divulge.evaluation import covariates, transfer
 from divulge.evaluation.covariates import Adjustment, Covariates
-from divulge.report import Chart, Fold, Paragraph, Section, Table, charts, in_words
+from divulge.report import in_words
 from divulge.results import AdjustmentSummary, Carried, Plane, TextSplit, TransferSummary
 from divulge.statistics import two_samples
 from divulge.statistics.duplicates import first_of_each_group
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings
     from divulge.auditing.prepared import PreparedAudit
-    from divulge.report.page import Block
     from divulge.results import Numbers
     from divulge.types import Array, Floats
 
@@ -35,7 +34,7 @@ _READABLE_NAMES = {"length": "document length", "year": "years named", "topic": 
 
 
 def check_covariates(value: Any, count: int) -> dict[str, Array] | None:
-    """Columns that the user names, by name; of an array they are numbered.
+    """Validate the user's covariates and return them by name; columns of an array are numbered.
 
     Args:
         value: a table or a mapping (name → ``[n]``), an array ``[n]`` or ``[n, k]``, or None.
@@ -52,8 +51,8 @@ def check_covariates(value: Any, count: int) -> dict[str, Array] | None:
         array = to_numpy(value, "covariates")
         if array.ndim not in (1, 2):
             raise InputError(f"covariates: an array [n] or [n, k] is needed, got shape {array.shape}")
-        wide = array.reshape(len(array), -1)
-        columns = {f"covariate {at + 1}": wide[:, at] for at in range(wide.shape[1])}
+        matrix = array.reshape(len(array), -1)
+        columns = {f"covariate {number + 1}": matrix[:, number] for number in range(matrix.shape[1])}
     if not columns:
         raise InputError("covariates: at least 1 column is needed, got none")
     return {name: _check_covariate(name, values, count) for name, values in columns.items()}
@@ -70,27 +69,28 @@ def _check_covariate(name: str, values: Any, count: int) -> Array:
     if column.dtype == object:
         column = np.asarray(column.tolist())
     if column.dtype == object:
-        odd = next((each for each in column.tolist() if each is None), column[0])
+        bad_value = next((entry for entry in column.tolist() if entry is None), column[0])
         raise InputError(
-            f"covariates: {name}: numbers, dates or words are needed, got {format_value(odd)}; fill in what is missing"
+            f"covariates: {name}: numbers, dates or words are needed, got {format_value(bad_value)}; fill in what is "
+            "missing"
         )
     if column.dtype.kind in "biuf":
         check_vector(column.astype(np.float64), f"covariates: {name}")
     return column
 
 
-def collect_covariates(case: PreparedAudit) -> Covariates | None:
-    """The covariates of the candidates: of texts those that they show, and what the user named; None without any."""
-    given, parts = case.given, []
-    if given.candidates.x.dtype == object:
-        parts.append(covariates.of_texts(list(given.candidates.x), seed=case.seed))
-    if given.covariates is not None:
-        parts.append(covariates.of_columns(given.covariates))
+def collect_covariates(audit: PreparedAudit) -> Covariates | None:
+    """Collect the candidates' covariates: those measured on texts and those the user named; None if none."""
+    inputs, parts = audit.inputs, []
+    if inputs.candidates.x.dtype == object:
+        parts.append(covariates.of_texts(list(inputs.candidates.x), seed=audit.seed))
+    if inputs.covariates is not None:
+        parts.append(covariates.of_columns(inputs.covariates))
     return covariates.joined(parts) if any(part.names for part in parts) else None
 
 
 def read_covariates(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
-    """Covariates that were kept with a run.
+    """Convert a stored table of covariates back to `Covariates`.
 
     Raises:
         divulge.InputError: another number of rows than candidates, values that are no numbers.
@@ -99,16 +99,16 @@ def read_covariates(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
     return Covariates(tuple(frame.columns), np.column_stack(columns))
 
 
-def covariates_to_frame(held: Covariates) -> pl.DataFrame:
-    """Covariates as a table to keep with a run; no text can be read from it."""
-    return tables.from_arrays(dict(zip(held.names, held.values.T, strict=True)))
+def covariates_to_frame(table: Covariates) -> pl.DataFrame:
+    """Convert covariates to a table for the run directory; it contains no text."""
+    return tables.from_arrays(dict(zip(table.names, table.values.T, strict=True)))
 
 
 EXPLAINED_BY_LENGTH = "members and non-members differ in length, and nothing is seen among documents of like length"
 
 
 def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float) -> str:
-    """What another comparison shows that the adjusted one does not, in words; empty where none does.
+    """Describe evidence that the adjusted and the unadjusted comparison do not share; empty if none.
 
     Args:
         audit: the audit.
@@ -124,16 +124,16 @@ def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confiden
         )
     if recipes and texts is not None:
         return f"{EXPLAINED_BY_LENGTH} by {in_words.listed(list(dict.fromkeys(recipes)))}. {REDRAW_ADVICE}"
-    if texts is not None and (seen := texts.seen_at_equal_length(1 - confidence)):
+    if texts is not None and (leaking := texts.seen_at_equal_length(1 - confidence)):
         return (
-            f"by {in_words.listed(seen)} members can be told from non-members among documents of like length, and not "
-            f"on the whole. {REDRAW_ADVICE}"
+            f"by {in_words.listed(leaking)} members can be told from non-members among documents of like length, and "
+            f"not on the whole. {REDRAW_ADVICE}"
         )
     return ""
 
 
 def describe_confounding(adjustment: Adjustment) -> str:
-    """Why members and non-members that are alike in the covariates cannot be compared, and what to do next."""
+    """Explain why members and non-members cannot be compared, and what to do next."""
     if not adjustment.overlap:
         return (
             f"The split is confounded: hardly any members and non-members are alike in "
@@ -146,44 +146,44 @@ def describe_confounding(adjustment: Adjustment) -> str:
 
 
 def describe_covariates(adjustment: Adjustment) -> str:
-    """What was adjusted for, in words."""
+    """List the covariates that were adjusted for."""
     return format_covariates(adjustment.adjusted_for)
 
 
 def format_covariates(names: Sequence[str]) -> str:
-    """Covariates as a reader would call them, one after the other."""
-    return in_words.listed([_READABLE_NAMES.get(kind, kind) for kind in names])
+    """List covariates under readable names."""
+    return in_words.listed([_READABLE_NAMES.get(name, name) for name in names])
 
 
 def describe_adjustment(adjustment: Adjustment) -> str:
-    """What was adjusted for and how many records took part, in a sentence."""
-    kept, total = int(adjustment.kept.sum()), len(adjustment.kept)
-    relative = [name for name, share in adjustment.explained.items() if share > 0]
+    """Describe what was adjusted for and how many records took part."""
+    n_kept, total = int(adjustment.kept.sum()), len(adjustment.kept)
+    corrected = [name for name, share in adjustment.explained.items() if share > 0]
     scores = "no score depends on it enough to be corrected for it"
-    if relative:
-        scores = f"scores of {in_words.listed(relative)} are relative to what it leads one to expect"
+    if corrected:
+        scores = f"scores of {in_words.listed(corrected)} are relative to what it leads one to expect"
     return (
         f"Adjusted for {describe_covariates(adjustment)}: members are compared with non-members that are alike in this "
-        f"respect, {kept:,} of {total:,} records took part, and {scores}."
+        f"respect, {n_kept:,} of {total:,} records took part, and {scores}."
     )
 
 
 def summarise_adjustment(audit: Findings, numbers: Mapping[str, Numbers]) -> AdjustmentSummary | None:
-    """What was adjusted for, with the numbers of adjusted scores; None where nothing was."""
-    made = audit.adjustment
-    if made is None:
+    """Summarise the adjustment with the numbers of the adjusted scores; None if nothing was adjusted."""
+    adjustment = audit.adjustment
+    if adjustment is None:
         return None
-    inside = int((made.kept & audit.members).sum())
+    n_members = int((adjustment.kept & audit.members).sum())
     return AdjustmentSummary(
-        adjusted_for=made.adjusted_for,
-        members=inside,
-        nonmembers=int(made.kept.sum()) - inside,
-        explained=made.explained,
-        p_before=made.p_before,
-        p_value=made.p_value,
-        overlap=made.overlap,
+        adjusted_for=adjustment.adjusted_for,
+        members=n_members,
+        nonmembers=int(adjustment.kept.sum()) - n_members,
+        explained=adjustment.explained,
+        p_before=adjustment.p_before,
+        p_value=adjustment.p_value,
+        overlap=adjustment.overlap,
         recipes=numbers,
-        text=describe_adjustment(made),
+        text=describe_adjustment(adjustment),
     )
 
 
@@ -191,56 +191,56 @@ _FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
 _UNQUOTED = "their words, years or lengths (not quoted, as texts are left out)"
 
 
-def compare_texts(case: PreparedAudit) -> TextSplit | None:
-    """How members, non-members and population compare; None where records are no texts.
+def compare_texts(audit: PreparedAudit) -> TextSplit | None:
+    """Compare the texts of members, non-members and population; None if the records are not texts.
 
     Of texts that stand in one set several times, the first alone is compared with the other set, where copies keep
     together. Words are quoted from the documents, so they are left out where texts are to stay out of the run
     directory.
     """
-    given = case.given
-    records = given.candidates.x
+    inputs = audit.inputs
+    records = inputs.candidates.x
     if records.dtype != object:
         return None
-    members, others = list(records[given.truth]), list(records[~given.truth])
-    groups, counted = given.duplicate_groups, np.ones(len(records), dtype=bool)
+    members, nonmembers = list(records[inputs.truth]), list(records[~inputs.truth])
+    groups, is_counted = inputs.duplicate_groups, np.ones(len(records), dtype=bool)
     if groups is not None:
-        counted = first_of_each_group(groups, given.truth)
-    distinct = records[counted & given.truth], records[counted & ~given.truth]
-    population = [*given.calibration.x, *given.population.x]
-    shared = evaluation.near_duplicates(members, others, population)
+        is_counted = first_of_each_group(groups, inputs.truth)
+    distinct = records[is_counted & inputs.truth], records[is_counted & ~inputs.truth]
+    population = [*inputs.calibration.x, *inputs.population.x]
+    shared = evaluation.near_duplicates(members, nonmembers, population)
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
-    inside, outside = (np.array([len(text) for text in side], dtype=np.float64) for side in distinct)
+    member_lengths, nonmember_lengths = (np.array([len(text) for text in side], dtype=np.float64) for side in distinct)
     return TextSplit(
-        signs=find_split_signs(*map(list, distinct), quoted=case.texts, seed=case.seed),
+        signs=find_split_signs(*map(list, distinct), quoted=audit.keep_texts, seed=audit.seed),
         shared=str(shared),
         copies=copies,
-        length=two_samples.rank_sum_p_value(outside, inside, seed=case.seed),
+        length=two_samples.rank_sum_p_value(nonmember_lengths, member_lengths, seed=audit.seed),
     )
 
 
-def find_split_signs(members: Sequence[str], others: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
-    """What gives the split away, the surest first; that it does alone, where nothing may be quoted."""
-    told = tuple(map(str, evaluation.text_differences(members, others, false_alarm=_FALSE_ALARM, seed=seed)))
-    return told if quoted else (_UNQUOTED,) * bool(told)
+def find_split_signs(members: Sequence[str], nonmembers: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
+    """Find words, years and lengths that separate the sets, strongest first; unquoted unless ``quoted``."""
+    signs = tuple(map(str, evaluation.text_differences(members, nonmembers, false_alarm=_FALSE_ALARM, seed=seed)))
+    return signs if quoted else (_UNQUOTED,) * bool(signs)
 
 
 def describe_split_signs(signs: Sequence[str]) -> list[str]:
-    """What must be said first of a split with such signs."""
+    """Return a warning for a split with such signs; empty without any."""
     return [f"members and non-members differ in more than membership: {'; '.join(signs)}"] if signs else []
 
 
 def text_warnings(split: TextSplit | None) -> list[str]:
-    """What a reader must know before the numbers."""
+    """Return warnings about the split of texts."""
     if split is None:
         return []
-    said = describe_split_signs(split.signs)
+    messages = describe_split_signs(split.signs)
     if split.copies:
-        said.append(
+        messages.append(
             f"at least half of the word n-grams of {in_words.several(split.copies, 'non-member')} stand in a member; a "
             "model that has learnt the one knows the other, so the numbers are too low"
         )
-    return said
+    return messages
 
 
 _MAX_POINTS = 400
@@ -248,14 +248,14 @@ _TRANSFER_NUMBERS = ("outside", "effective", "error", "explained", "violation", 
 
 
 def assess_thresholds(
-    calibration: Mapping[str, Floats], seen: Floats, query: Floats, level: float, seed: int
+    calibration: Mapping[str, Floats], seen_features: Floats, query_features: Floats, level: float, seed: int
 ) -> TransferSummary | None:
-    """`divulge.evaluation.transfer.assess` of every recipe's threshold, in a summary.
+    """Assess for every recipe whether its threshold transfers to the unseen classes.
 
     Args:
         calibration: recipe → scores of the calibration records, ``[k]``.
-        seen: features of the calibration records, ``[k, d]``.
-        query: features of the candidates of unseen classes, ``[n, d]``.
+        seen_features: features of the calibration records, ``[k, d]``.
+        query_features: features of the candidates of unseen classes, ``[n, d]``.
         level: the nominal false-positive rate.
         seed: of the assessment.
 
@@ -264,69 +264,32 @@ def assess_thresholds(
     """
     try:
         transfers = {
-            name: transfer.assess(seen, query, by_fpr.threshold(scores, level).select(scores), level, seed=seed)
+            name: transfer.assess(
+                seen_features, query_features, by_fpr.threshold(scores, level).select(scores), level, seed=seed
+            )
             for name, scores in calibration.items()
         }
     except InputError:
         return None
     # The plane and the densities depend on the records alone: every recipe has the same.
-    first = next(iter(transfers.values()))
+    assessment = next(iter(transfers.values()))
     return TransferSummary(
         level=level,
         recipes={
             name: Carried(
-                one.holds, str(one), one.expected_fpr.value, *(float(getattr(one, each)) for each in _TRANSFER_NUMBERS)
+                assessed.holds,
+                str(assessed),
+                assessed.expected_fpr.value,
+                *(float(getattr(assessed, number)) for number in _TRANSFER_NUMBERS),
             )
-            for name, one in transfers.items()
+            for name, assessed in transfers.items()
         },
-        plane=Plane(_sample_points(first.seen), _sample_points(first.query)),
-        ratio=_sample_points(np.column_stack([first.linear, first.ratio])),
+        plane=Plane(_sample_points(assessment.seen), _sample_points(assessment.query)),
+        ratio=_sample_points(np.column_stack([assessment.linear, assessment.ratio])),
     )
-
-
-def transfer_section(summary: TransferSummary | None) -> Section:
-    """What speaks for and against, recipe by recipe, and the plane it was read off."""
-    if summary is None:
-        return Section("Will the false-positive rate carry over to the unseen classes?", [])
-    rows = [
-        [
-            name,
-            "expected to hold" if one.holds else "not expected to hold",
-            f"{one.expected_fpr:.3f}" if one.effective * summary.level >= 1 else "–",
-            f"{one.violation:.2g} (p = {one.p_value:.2g})",
-        ]
-        for name, one in summary.recipes.items()
-    ]
-    any_one = next(iter(summary.recipes.values()))
-    note = (
-        f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
-        f"{any_one.error:.2g}, {any_one.explained:.0%} of its variance explained): the rate carries over to the "
-        "extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
-    )
-    columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
-    few = "A dash: too few seen records resemble the unseen class to resolve a rate."
-    lacking = any(row[2] == "–" for row in rows)
-    blocks: list[Block] = []
-    for text in dict.fromkeys(one.text for one in summary.recipes.values()):
-        whose = [name for name, one in summary.recipes.items() if one.text == text]
-        blocks.append(Paragraph(text if len(whose) == len(summary.recipes) else f"{', '.join(whose)}: {text}"))
-    plane = {"seen records": _coordinates(summary.plane.seen), "query records": _coordinates(summary.plane.query)}
-    blocks.append(
-        Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
-    )
-    ratio = {"seen records": _coordinates(summary.ratio)}
-    blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
-    folded = Fold("What speaks for and against, recipe by recipe", blocks)
-    table = Table(columns, rows, note=few if lacking else "")
-    return Section("Will the false-positive rate carry over to the unseen classes?", [table, folded])
 
 
 def _sample_points(points: Floats) -> tuple[tuple[float, float], ...]:
-    """At most 400 rows, evenly spaced, in four digits: enough for a chart."""
+    """Return at most 400 evenly spaced rows in four digits, enough for a chart."""
     rows = np.unique(np.linspace(0, len(points) - 1, min(_MAX_POINTS, len(points))).astype(int))
     return tuple((float(f"{x:.4g}"), float(f"{y:.4g}")) for x, y in points[rows])
-
-
-def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    first, second = np.asarray(points, dtype=np.float64).T
-    return first, second

@@ -1,4 +1,4 @@
-"""Before and after a defence, and whether a policy is kept."""
+"""Comparison of two audits of the same candidates (before and after a defence), and policy gates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXPLAINED_BY_RECORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One statistic of one recipe in two audits of the same candidates; ``change`` is second minus first."""
+    """A statistic of one recipe in two audits of the same candidates; ``change`` is second minus first."""
 
     recipe: str
     statistic: str
@@ -49,7 +49,7 @@ class Difference:
 def compare(
     before: Audit, after: Audit, recipes: Sequence[str] | None = None, *, confidence: float = CONFIDENCE
 ) -> list[Difference]:
-    """Paired differences, recipe by recipe.
+    """Return paired differences for every recipe.
 
     Args:
         before: an audit.
@@ -71,8 +71,8 @@ def compare(
             "compare: the ids agree, but the records or their membership do not; differences are paired record by "
             "record"
         )
-    to, of = np.argsort(before.ids, kind="stable"), np.argsort(after.ids, kind="stable")
-    if not np.array_equal(before.members[to], after.members[of]):
+    before_order, after_order = np.argsort(before.ids, kind="stable"), np.argsort(after.ids, kind="stable")
+    if not np.array_equal(before.members[before_order], after.members[after_order]):
         raise InputError("compare: the audits disagree on which candidates are members")
     shared = [name for name in before if name in after.scores]
     if not shared:
@@ -83,44 +83,49 @@ def compare(
     differences = []
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
     for name in shared:
-        first, second = before[name].on(to), after[name].on(of)
-        if first.counted is not None:  # copies are no further observations
-            first, second = first.on(first.counted), second.on(first.counted)
-        differences += [_measure_difference(name, first, second, statistic, confidence) for statistic in statistics]
+        before_outcome, after_outcome = before[name].on(before_order), after[name].on(after_order)
+        if before_outcome.counted is not None:  # copies are no further observations
+            before_outcome, after_outcome = (
+                before_outcome.on(before_outcome.counted),
+                after_outcome.on(before_outcome.counted),
+            )
+        differences += [
+            _measure_difference(name, before_outcome, after_outcome, statistic, confidence) for statistic in statistics
+        ]
     return differences
 
 
 def _check_same_training(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
-    """Refuses where the difference would be one of the attack and not of the target."""
-    apart = {name: _training_differences(before, after, name) for name in recipes}
-    if told := [f"{name} ({', '.join(ways)})" for name, ways in apart.items() if ways]:
-        rest = [name for name, ways in apart.items() if not ways]
-        instead = f"; recipes that can be compared: {', '.join(rest)}" if rest else ""
+    """Check that the reference models of both audits were trained alike, so that only the targets differ."""
+    differences = {name: _training_differences(before, after, name) for name in recipes}
+    if descriptions := [f"{name} ({', '.join(settings)})" for name, settings in differences.items() if settings]:
+        comparable = [name for name, settings in differences.items() if not settings]
+        hint = f"; recipes that can be compared: {', '.join(comparable)}" if comparable else ""
         raise InputError(
-            f"compare: the reference models of the two audits were trained differently: {'; '.join(told)}{instead}"
+            f"compare: the reference models of the two audits were trained differently: {'; '.join(descriptions)}{hint}"
         )
 
 
 def _training_differences(before: Audit, after: Audit, name: str) -> list[str]:
-    """Settings of a recipe's reference models that differ, in words."""
-    first, second = (
+    """List the training settings in which a recipe's reference models differ."""
+    before_settings, after_settings = (
         {"references": recipe.references, **(recipe.training or {})}
         for recipe in (before.about.recipes[name], after.about.recipes[name])
     )
     return [
-        f"{setting}: {first.get(setting, 'unknown')} before, {second.get(setting, 'unknown')} after"
-        for setting in dict.fromkeys([*first, *second])
-        if first.get(setting) != second.get(setting)
+        f"{setting}: {before_settings.get(setting, 'unknown')} before, {after_settings.get(setting, 'unknown')} after"
+        for setting in dict.fromkeys([*before_settings, *after_settings])
+        if before_settings.get(setting) != after_settings.get(setting)
     ]
 
 
-def _measure_difference(name: str, first: Outcome, second: Outcome, statistic: str, confidence: float) -> Difference:
+def _measure_difference(name: str, before: Outcome, after: Outcome, statistic: str, confidence: float) -> Difference:
     return Difference(
         name,
         statistic,
-        evaluation.measure(first.scores, first.members, statistic),
-        evaluation.measure(second.scores, second.members, statistic),
-        evaluation.paired_difference(second.scores, first.scores, first.members, statistic, confidence),
+        evaluation.measure(before.scores, before.members, statistic),
+        evaluation.measure(after.scores, after.members, statistic),
+        evaluation.paired_difference(after.scores, before.scores, before.members, statistic, confidence),
     )
 
 
@@ -161,7 +166,7 @@ class Limit:
 
     @classmethod
     def parse(cls, text: str) -> Limit:
-        """From ``METRIC:LIMIT``.
+        """Parse ``METRIC:LIMIT``.
 
         Raises:
             divulge.InputError: text that is not of this form.
@@ -178,7 +183,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Whether one recipe keeps one policy.
+    """Result of holding one recipe against one policy.
 
     Args:
         recipe: name of the recipe.
@@ -201,7 +206,7 @@ class Ruling:
 
     @property
     def state(self) -> State:
-        """Kept when even the upper end of the interval is at most the limit, broken when even the lower is above it."""
+        """Kept if the upper end of the interval is at most the limit, broken if the lower end is above it."""
         if self.doubt or self.estimate is None:
             return "undecided"
         if self.estimate.low > self.limit:
@@ -210,7 +215,7 @@ class Ruling:
 
     @property
     def reason(self) -> str:
-        """Why it is undecided; empty where it is not."""
+        """Reason for an undecided ruling; empty otherwise."""
         if self.state != "undecided":
             return ""
         if self.doubt:
@@ -246,54 +251,61 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     if not limits:
         raise InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    metrics = {one.metric: None for one in limits}
-    asked = {
-        (outcome.recipe, scope.name, metric): (outcome, without, scope.adjusted, _missing_reason(audit, scope, metric))
-        for scope, raw in zip(scopes(audit), unadjusted_scopes(audit), strict=True)
-        for outcome, without in zip(scope.outcomes, raw.outcomes, strict=True)
+    metrics = {limit.metric: None for limit in limits}
+    questions = {
+        (outcome.recipe, scope.name, metric): (
+            outcome,
+            unadjusted_outcome,
+            scope.adjusted,
+            _missing_reason(audit, scope, metric),
+        )
+        for scope, unadjusted_scope in zip(scopes(audit), unadjusted_scopes(audit), strict=True)
+        for outcome, unadjusted_outcome in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True)
         for metric in metrics
     }
-    each = 1 - error / max(1, sum(not lacking for *_, lacking in asked.values()))
+    single_confidence = 1 - error / max(1, sum(not missing for *_, missing in questions.values()))
     rulings = {
-        key: None if lacking else evaluation.measure(outcome.scores, outcome.members, key[-1], each)
-        for key, (outcome, *_, lacking) in asked.items()
+        key: None if missing else evaluation.measure(outcome.scores, outcome.members, key[-1], single_confidence)
+        for key, (outcome, *_, missing) in questions.items()
     }
     unadjusted = {
-        key: evaluation.measure(without.scores, without.members, key[-1], each)
-        for key, (_, without, adjusted, lacking) in asked.items()
-        if adjusted and not lacking
+        key: evaluation.measure(unadjusted_outcome.scores, unadjusted_outcome.members, key[-1], single_confidence)
+        for key, (_, unadjusted_outcome, adjusted, missing) in questions.items()
+        if adjusted and not missing
     }
-    blind, adjustment = audit.about.blind_baseline, audit.adjustment
-    void = CONFOUNDED if audit.about.told_apart or (blind is not None and blind.confounded) else ""
+    baseline, adjustment = audit.about.blind_baseline, audit.adjustment
+    void = CONFOUNDED if audit.about.told_apart or (baseline is not None and baseline.confounded) else ""
     if adjustment is not None and adjustment.confounded:
         void = comparability.describe_confounding(adjustment).rstrip(".")
-    if not void and (found := decide_verdict(audit)).answer == "split is confounded":
-        void = found.plain.rstrip(".")
-    unlike = plausibility.describe_doubt(audit)
+    if not void and (audit_verdict := decide_verdict(audit)).answer == "split is confounded":
+        void = audit_verdict.plain.rstrip(".")
+    implausible = plausibility.describe_doubt(audit)
     hidden = {(name, scope.name) for scope in scopes(audit) for name in find_hidden_leaks(audit, scope)}
     unexplained = {
-        key: evaluation.measure(outcome.unexplained, outcome.members, key[-1], each)
-        for key, (outcome, *_, lacking) in asked.items()
-        if outcome.unexplained is not None and not lacking
+        key: evaluation.measure(outcome.unexplained, outcome.members, key[-1], single_confidence)
+        for key, (outcome, *_, missing) in questions.items()
+        if outcome.unexplained is not None and not missing
     }
     return [
         Ruling(
             name,
             scope,
             metric,
-            one.limit,
+            limit.limit,
             measured,
             void
-            or lacking
-            or _contrary_reason(audit, name, one, measured, unadjusted.get((name, scope, metric)), each)
-            or _explained_reason(measured, unexplained.get((name, scope, metric)), one, hidden=(name, scope) in hidden)
-            or _reversed_reason(measured, one)
-            or _implausible_reason(measured, one.limit, unlike),
+            or missing
+            or _contrary_reason(audit, name, limit, measured, unadjusted.get((name, scope, metric)), single_confidence)
+            or _explained_reason(
+                measured, unexplained.get((name, scope, metric)), limit, hidden=(name, scope) in hidden
+            )
+            or _reversed_reason(measured, limit)
+            or _implausible_reason(measured, limit.limit, implausible),
             adjusted=adjusted,
         )
-        for one in limits
-        for (name, scope, metric), (*_, adjusted, lacking) in asked.items()
-        if metric == one.metric
+        for limit in limits
+        for (name, scope, metric), (*_, adjusted, missing) in questions.items()
+        if metric == limit.metric
         for measured in [rulings[name, scope, metric]]
     ]
 
@@ -301,17 +313,17 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
 def _contrary_reason(
     audit: Audit, recipe: str, limit: Limit, measured: Estimate | None, raw: Estimate | None, confidence: float
 ) -> str:
-    """Why another comparison of the same run forbids the ruling; empty where none does."""
+    """Explain which other comparison of the same run contradicts the ruling; empty if none does."""
     if measured is None:
         return ""
-    texts = audit.about.texts
+    text_split = audit.about.texts
     if audit.adjustment is None:
-        if texts is None:
+        if text_split is None:
             return ""
         if measured.low > limit.limit:
-            owed = recipe in texts.owed_to_length(1 - confidence)
-            return comparability.EXPLAINED_BY_LENGTH if owed else ""
-        masked = texts.length <= UNEQUAL and recipe in texts.seen_at_equal_length(1 - confidence)
+            is_length_effect = recipe in text_split.owed_to_length(1 - confidence)
+            return comparability.EXPLAINED_BY_LENGTH if is_length_effect else ""
+        masked = text_split.length <= UNEQUAL and recipe in text_split.seen_at_equal_length(1 - confidence)
         return comparability.describe_contrary_evidence(audit, (), confidence) if masked else ""
     if measured.high <= limit.limit and raw is not None and _is_above(raw, limit):
         return comparability.describe_contrary_evidence(audit, [recipe], confidence)
@@ -319,45 +331,47 @@ def _contrary_reason(
 
 
 def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
-    """Why a limit is not ruled broken, or kept, where the unexplained score does not say the same; empty if it does.
+    """Explain why the unexplained score contradicts the ruling; empty if it does not.
 
     ``hidden`` where the verdict finds a leak in the unexplained score alone.
     """
     if measured is None or unexplained is None:
         return ""
-    broken, kept = measured.low > limit.limit, measured.high <= limit.limit
-    contradicted = (broken and unexplained.low <= limit.limit) or (kept and (hidden or _is_above(unexplained, limit)))
+    is_broken, is_kept = measured.low > limit.limit, measured.high <= limit.limit
+    contradicted = (is_broken and unexplained.low <= limit.limit) or (
+        is_kept and (hidden or _is_above(unexplained, limit))
+    )
     return EXPLAINED_BY_RECORDS if contradicted else ""
 
 
 def _reversed_reason(measured: Estimate | None, limit: Limit) -> str:
-    """Why a limit on the AUC is not kept by a score that finds members when it is turned round; empty elsewhere."""
-    kept = measured is not None and measured.high <= limit.limit
-    return REVERSED if measured is not None and kept and _is_above(measured, limit) else ""
+    """Explain why a limit on the AUC is not kept by a score whose reverse finds members; empty otherwise."""
+    is_kept = measured is not None and measured.high <= limit.limit
+    return REVERSED if measured is not None and is_kept and _is_above(measured, limit) else ""
 
 
 def _is_above(estimate: Estimate, limit: Limit) -> bool:
-    """Whether the interval lies above the limit; of an AUC, also that of the opposite score."""
+    """Check whether the interval lies above the limit; for an AUC, also that of the reversed score."""
     return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
 
 
 def _implausible_reason(measured: Estimate | None, limit: float, doubt: str) -> str:
-    """Why a limit is not kept by a target that may be another model; empty where it is broken all the same."""
+    """Explain why an implausible target cannot keep a limit; empty if the limit is broken anyway."""
     return doubt if doubt and (measured is None or measured.low <= limit) else ""
 
 
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
-    """What the statistic lacks, in words; empty where there are records enough."""
+    """Explain what the statistic lacks; empty if there are enough records."""
     if audit.adjustment is not None and not scope.adjusted:
-        apart = comparability.describe_covariates(audit.adjustment)
-        return f"hardly any members and non-members{scope.where} are alike in {apart}"
+        names = comparability.describe_covariates(audit.adjustment)
+        return f"hardly any members and non-members{scope.where} are alike in {names}"
     if not metric.startswith("tpr@fpr="):
         return ""
     level = asked_fpr(metric)
-    least = evaluation.min_nonmembers(level)
-    if scope.nonmembers >= least:
+    required = evaluation.min_nonmembers(level)
+    if scope.nonmembers >= required:
         return ""
-    return f"{metric} needs {least:,} non-members{scope.where}, and there are {scope.nonmembers:,}"
+    return f"{metric} needs {required:,} non-members{scope.where}, and there are {scope.nonmembers:,}"
 
 
 _HEADINGS_BY_TONE: dict[Tone, str] = {
@@ -369,57 +383,60 @@ _HEADINGS_BY_TONE: dict[Tone, str] = {
 
 
 def compare_simultaneously(before: Audit, after: Audit) -> list[Difference]:
-    """Paired differences whose intervals hold together with 95 % confidence (Bonferroni); errors as `compare`."""
-    single = compare(before, after)
-    return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(single))
+    """Return paired differences whose intervals hold simultaneously with 95 % confidence (Bonferroni)."""
+    differences = compare(before, after)
+    return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(differences))
 
 
 def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
-    """The answer in a sentence, and its tone.
+    """Summarise the changes in a sentence, with its tone.
 
     Args:
         changes: differences whose intervals hold together.
         doubt: why the second target may be another model, see `divulge.auditing.plausibility.doubt`; then nothing
             that fell is to the credit of a defence.
     """
-    fallen = [one for one in changes if one.change.high < 0]
-    risen = [one for one in changes if one.change.low > 0]
-    counted = f"Of {len(changes)} comparisons {len(fallen)} fell, {len(risen)} rose, {{}} cannot be told."
-    counted = counted.format(len(changes) - len(fallen) - len(risen))
+    fallen = [difference for difference in changes if difference.change.high < 0]
+    risen = [difference for difference in changes if difference.change.low > 0]
+    counts = f"Of {len(changes)} comparisons {len(fallen)} fell, {len(risen)} rose, {{}} cannot be told."
+    counts = counts.format(len(changes) - len(fallen) - len(risen))
     if not fallen and not risen:
-        return f"No difference could be shown between the runs. {counted}", "undecided"
+        return f"No difference could be shown between the runs. {counts}", "undecided"
     if fallen and risen:
         return (
             "The second run gives away less by some measures and more by others: "
-            f"{_describe_change(fallen)}, but {_describe_change(risen)}. {counted}",
+            f"{_describe_change(fallen)}, but {_describe_change(risen)}. {counts}",
             "doubt",
         )
     if fallen and doubt:
         return (
             f"What a defence changed cannot be told: of the second run, {doubt}. So it may be another model. "
-            f"{in_words.capital(_describe_change(fallen))}. {counted}",
+            f"{in_words.capital(_describe_change(fallen))}. {counts}",
             "undecided",
         )
-    which, way = (fallen, "less") if fallen else (risen, "more")
-    return f"The second run gives away {way}: {_describe_change(which)}. {counted}", "clear" if fallen else "leak"
+    moved, direction = (fallen, "less") if fallen else (risen, "more")
+    return f"The second run gives away {direction}: {_describe_change(moved)}. {counts}", "clear" if fallen else "leak"
 
 
 def _foremost_change(changes: Sequence[Difference]) -> Difference:
-    """The change of the strongest attack, by its AUC where that changed: the largest change would flatter a defence."""
-    return max(changes, key=lambda one: (one.statistic == "auc", max(one.before.value, one.after.value)))
+    """Return the change of the strongest attack, its AUC first; the largest change would flatter a defence."""
+    return max(
+        changes,
+        key=lambda difference: (difference.statistic == "auc", max(difference.before.value, difference.after.value)),
+    )
 
 
 def _describe_change(changes: Sequence[Difference]) -> str:
-    one = _foremost_change(changes)
-    verb = "fell" if one.change.high < 0 else "rose"
+    foremost = _foremost_change(changes)
+    verb = "fell" if foremost.change.high < 0 else "rose"
     return (
-        f"{_statistic_name(one.statistic)} of {one.recipe} {verb} from {one.before.value:.3f} to {one.after.value:.3f} "
-        f"(change {shown(one.change, '+')})"
+        f"{_statistic_name(foremost.statistic)} of {foremost.recipe} {verb} from {foremost.before.value:.3f} to "
+        f"{foremost.after.value:.3f} (change {shown(foremost.change, '+')})"
     )
 
 
 def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of changes."""
+    """Return the columns and rows of the table of changes."""
     columns = ["recipe", "statistic", "before", "after", "change"]
     return columns, [
         [d.recipe, _statistic_name(d.statistic), shown(d.before), shown(d.after), shown(d.change, "+")] for d in changes
@@ -427,47 +444,47 @@ def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[st
 
 
 def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
-    """The finding, a chart of the changes for each statistic, and all of them in figures."""
-    said, tone = summarise_changes(changes, plausibility.describe_doubt(after))
-    sure = in_words.per_cent(CONFIDENCE)
-    unlike = tone == "undecided" and any(one.change.high < 0 for one in changes)
+    """Build the page of a comparison: the finding, charts of the changes, and all changes in figures."""
+    sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after))
+    confidence = in_words.per_cent(CONFIDENCE)
+    is_implausible = tone == "undecided" and any(difference.change.high < 0 for difference in changes)
     note = (
         "The same records in both runs; changes are paired record by record. The intervals of all changes hold "
-        f"together with {sure} confidence. Before and after have {sure} intervals of their own."
+        f"together with {confidence} confidence. Before and after have {confidence} intervals of their own."
     )
     return Page(
         title="What a defence changed",
-        verdict=said,
+        verdict=sentence,
         tone=tone,
-        heading="Nothing can be said of the second model" if unlike else _HEADINGS_BY_TONE[tone],
+        heading="Nothing can be said of the second model" if is_implausible else _HEADINGS_BY_TONE[tone],
         pictures=_change_pictures(changes, tone),
         more=(f"Before: {before.verdict.plain}", f"After: {after.verdict.plain}"),
         sections=[
             Section("Changes", [*_change_charts(changes), Table(*change_table(changes), note=note)]),
             Section("What this does not say", [Paragraph(_LIMITS)]),
-            regulators.section(_regulator_answers(said, changes)),
+            regulators.section(_regulator_answers(sentence, changes)),
         ],
     )
 
 
 def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
-    """The AUC of which the verdict speaks, before and after, as pairs told right."""
-    moved = [one for one in changes if one.change.high < 0 or one.change.low > 0]
+    """Draw the AUC named in the verdict, before and after, as correctly ordered pairs."""
+    moved = [difference for difference in changes if difference.change.high < 0 or difference.change.low > 0]
     if tone not in ("clear", "leak") or _foremost_change(moved).statistic != "auc":
         return ()
-    one = _foremost_change(moved)
-    counts = {"Before": round(100 * one.before.value), "After": round(100 * one.after.value)}
+    difference = _foremost_change(moved)
+    counts = {"Before": round(100 * difference.before.value), "After": round(100 * difference.after.value)}
     return tuple(
-        Dots(f"{when}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
-        for when, count in counts.items()
+        Dots(f"{run}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
+        for run, count in counts.items()
     )
 
 
-def _regulator_answers(said: str, changes: Sequence[Difference]) -> Answers:
-    names = ", ".join(dict.fromkeys(one.recipe for one in changes))
+def _regulator_answers(sentence: str, changes: Sequence[Difference]) -> Answers:
+    names = ", ".join(dict.fromkeys(difference.recipe for difference in changes))
     return Answers(
         means=f"membership inference by {names}, on both models.",
-        queries=f"On membership alone: {said}",
+        queries=f"On membership alone: {sentence}",
         unit="One record, as it was given to the audits.",
     )
 
@@ -479,13 +496,15 @@ _LIMITS = (
 
 
 def _change_charts(changes: Sequence[Difference]) -> list[Chart]:
-    made = []
-    for statistic in dict.fromkeys(one.statistic for one in changes):
-        estimates = {one.recipe: one.change for one in changes if one.statistic == statistic}
+    change_charts = []
+    for statistic in dict.fromkeys(difference.statistic for difference in changes):
+        estimates = {
+            difference.recipe: difference.change for difference in changes if difference.statistic == statistic
+        }
         spec = charts.intervals(estimates, quantity=f"change of {_statistic_name(statistic)}", reference=0.0)
         note = "Left of the dashed line: less than before."
-        made.append(Chart(spec, title=f"Change of {_statistic_name(statistic)}", note=note))
-    return made
+        change_charts.append(Chart(spec, title=f"Change of {_statistic_name(statistic)}", note=note))
+    return change_charts
 
 
 def _statistic_name(statistic: str) -> str:

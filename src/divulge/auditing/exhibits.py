@@ -1,4 +1,4 @@
-"""The most exposed records, kept as they are so that a report can show them later."""
+"""Most exposed records and token heat, stored in the run directory for the report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_TEXT = 2000
 def choose_exhibits(
     candidates: Records, truth: Bools, scores: Mapping[str, Floats], *, texts: bool = True
 ) -> dict[int, Array | str]:
-    """Row → value of the members that any recipe ranks among its `SHOWN` highest.
+    """Map the row of each member that any recipe ranks among its `PER_RECIPE` highest to its value.
 
     Args:
         candidates: ``n`` records.
@@ -35,8 +35,12 @@ def choose_exhibits(
     """
     if candidates.x.dtype == object and not texts:
         return {}
-    inside = np.flatnonzero(truth)
-    rows = {int(row) for one in scores.values() for row in inside[np.argsort(-one[inside], kind="stable")[:PER_RECIPE]]}
+    member_rows = np.flatnonzero(truth)
+    rows = {
+        int(row)
+        for recipe_scores in scores.values()
+        for row in member_rows[np.argsort(-recipe_scores[member_rows], kind="stable")[:PER_RECIPE]]
+    }
     if (table := candidates.table) is not None:
         return {row: columns.describe_row(table, row)[:_LONGEST_TEXT] for row in sorted(rows)}
     return {row: _shorten_text(candidates.x[row]) for row in sorted(rows)}
@@ -56,27 +60,29 @@ _DIGITS = 3
 
 
 def compute_heat(
-    case: PreparedAudit, measured: Measurements, exhibits: Mapping[int, Array | str]
+    audit: PreparedAudit, measured: Measurements, exhibits: Mapping[int, Array | str]
 ) -> dict[int, HeatStrip]:
-    """Row → the values of its tokens, for each document that is shown and whose tokens have a place in its text.
+    """Map the row of each shown document to the values of its tokens.
 
     Without any model to hold the target against, there are none: likely tokens are not exposed ones.
     """
     logs = measured.tokens
-    if logs is None or not isinstance(case.target, GivesTokens):
+    if logs is None or not isinstance(audit.target, GivesTokens):
         return {}
-    kind = next((kind for kind in _BASELINES if kind in measured.models), None)
-    others = None if kind is None else measured.models[kind].tokens
-    if kind is None or others is None:
+    baseline = next((baseline for baseline in _BASELINES if baseline in measured.models), None)
+    baseline_logs = None if baseline is None else measured.models[baseline].tokens
+    if baseline is None or baseline_logs is None:
         return {}
-    made = {}
+    strips = {}
     for row, text in exhibits.items():
-        own = slice(int(logs.offsets[row]), int(logs.offsets[row + 1]))
-        ends = token_spans.ends(case.target, str(case.given.candidates.x[row]))
-        if ends is None or len(ends) != own.stop - own.start:
+        token_rows = slice(int(logs.offsets[row]), int(logs.offsets[row + 1]))
+        ends = token_spans.ends(audit.target, str(audit.inputs.candidates.x[row]))
+        if ends is None or len(ends) != token_rows.stop - token_rows.start:
             continue
-        values = logs.target[own] - others[:, own].mean(axis=0, dtype=np.float64)
-        kept = [(end, round(float(value), _DIGITS)) for end, value in zip(ends, values, strict=True)]
-        inside = [(end, value) for end, value in kept if end <= len(text)]
-        made[row] = HeatStrip(tuple(end for end, _ in inside), tuple(value for _, value in inside), _BASELINES[kind])
-    return made
+        values = logs.target[token_rows] - baseline_logs[:, token_rows].mean(axis=0, dtype=np.float64)
+        token_values = [(end, round(float(value), _DIGITS)) for end, value in zip(ends, values, strict=True)]
+        shown_tokens = [(end, value) for end, value in token_values if end <= len(text)]
+        strips[row] = HeatStrip(
+            tuple(end for end, _ in shown_tokens), tuple(value for _, value in shown_tokens), _BASELINES[baseline]
+        )
+    return strips

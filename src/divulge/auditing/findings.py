@@ -1,4 +1,4 @@
-"""What an audit found: scores and truth, from which every number is computed again when asked for."""
+"""Scores and membership labels of a finished audit. All statistics are derived on demand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONTROL_FALSE_ALARM = 0.001
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """One recipe's scores beside the truth.
+    """Scores of one recipe with the membership labels.
 
     Args:
         recipe: name of the recipe.
@@ -64,26 +64,26 @@ class Outcome:
 
     @property
     def distinct(self) -> Outcome:
-        """The same with one record for all that are equal and on one side: copies are no further observations."""
+        """The outcome with one record per group of equal records on a side, as copies are not independent."""
         return self if self.counted is None else replace(self.on(self.counted), counted=None)
 
     @property
     def auc(self) -> Estimate:
         """Area under the ROC curve, with DeLong's interval."""
-        one = self.distinct
-        return evaluation.auc(one.scores, one.members)
+        outcome = self.distinct
+        return evaluation.auc(outcome.scores, outcome.members)
 
     @property
     def advantage(self) -> Estimate:
         """Largest TPR - FPR over all thresholds."""
-        one = self.distinct
-        return evaluation.advantage(one.scores, one.members)
+        outcome = self.distinct
+        return evaluation.advantage(outcome.scores, outcome.members)
 
     @property
     def roc(self) -> ROC:
         """The ROC curve with pointwise bands."""
-        one = self.distinct
-        return evaluation.roc(one.scores, one.members)
+        outcome = self.distinct
+        return evaluation.roc(outcome.scores, outcome.members)
 
     def tpr_at_fpr(self, fpr: float) -> Estimate:
         """Share of members found where at most ``fpr`` of the non-members are taken for members.
@@ -91,18 +91,18 @@ class Outcome:
         Raises:
             divulge.InputError: fewer non-members than the level needs.
         """
-        one = self.distinct
-        return evaluation.tpr_at_fpr(one.scores, one.members, fpr)
+        outcome = self.distinct
+        return evaluation.tpr_at_fpr(outcome.scores, outcome.members, fpr)
 
     def epsilon(self, delta: float = 0.0) -> Estimate:
         """Empirical lower bound on ε at ``delta``."""
-        one = self.distinct
-        return evaluation.epsilon_lower_bound(one.scores, one.members, delta=delta)
+        outcome = self.distinct
+        return evaluation.epsilon_lower_bound(outcome.scores, outcome.members, delta=delta)
 
     def selection(
         self, *, fpr: float | None = None, fdr: float | None = None, method: Method | str = "auto"
     ) -> Selection:
-        """Which candidates are called members, with what guarantee. Give ``fpr`` or ``fdr``, not both.
+        """Select candidates as members, with a guarantee. Give ``fpr`` or ``fdr``, not both.
 
         Args:
             fpr: bound on the share of non-members called members.
@@ -119,28 +119,28 @@ class Outcome:
         raise InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
-        """`selection` at several false-positive rates; None where the calibration records are too few for one."""
-        flaw, made = self._flaw(), dict[float, "Selection | None"]()
+        """`selection` at several false-positive rates; None where there are too few calibration records."""
+        flaw, selections = self._flaw(), dict[float, "Selection | None"]()
         for level in levels:
             try:
-                made[level] = _void_if_flawed(by_fpr.decide(self.calibration, self.scores, level), flaw)
+                selections[level] = _void_if_flawed(by_fpr.decide(self.calibration, self.scores, level), flaw)
             except InputError:
-                made[level] = None
-        return made
+                selections[level] = None
+        return selections
 
     def _by_fdr(self, level: float, method: Method | str) -> Selection:
-        """The decision that whoever does not know the truth would take; "auto" chooses by scores alone."""
+        """Select at a bounded FDR without using the membership labels; "auto" chooses by scores alone."""
         policy = Policy(level, named(method, (Auto, BH, PTDI, Storey, Adaptive)))
         one = Judged.of(self.scores, self.calibration)
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
         return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.notes)
 
     def _flaw(self) -> str:
-        """Why calibration and non-members are not exchangeable, in words; empty where they seem to be."""
+        """Explain why calibration records and non-members are not exchangeable; empty if they seem to be."""
         return self._strangers() or self._apart()
 
     def _strangers(self) -> str:
-        """Candidates of classes that the calibration records lack, in words; empty without any.
+        """Describe candidates of classes without calibration records; empty if there are none.
 
         Nothing has been measured here: it is known that the non-members among them are not exchangeable with
         a calibration that has none of their kind, so no claim covers a selection they take part in.
@@ -154,7 +154,7 @@ class Outcome:
         )
 
     def _apart(self) -> str:
-        """How the scores of true non-members differ from those of the calibration, in words; empty if they do not.
+        """Describe how scores of non-members differ from those of the calibration; empty if they do not.
 
         Both are known non-members, so a difference is no matter of what members are like: the assumption fails.
         """
@@ -166,22 +166,22 @@ class Outcome:
         return "" if control.passed else f"calibration and true non-members are not exchangeable ({control})"
 
     def realised_fpr(self, fpr: float) -> Estimate:
-        """Share of true non-members called members at nominal ``fpr``: the realised rate."""
-        one = self.distinct
-        return realised_fpr(one.scores[~one.members], self.calibration, fpr).rate
+        """Share of non-members called members at nominal ``fpr``."""
+        outcome = self.distinct
+        return realised_fpr(outcome.scores[~outcome.members], self.calibration, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
-        """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""
+        """The outcome of the candidates in ``rows`` (a mask or positions); the calibration records stay."""
         labels = None if self.labels is None else self.labels[rows]
-        beside = {
+        row_values = {
             name: None if values is None else values[rows]
             for name, values in (("unexplained", self.unexplained), ("counted", self.counted))
         }
-        return replace(self, scores=self.scores[rows], members=self.members[rows], labels=labels, **beside)
+        return replace(self, scores=self.scores[rows], members=self.members[rows], labels=labels, **row_values)
 
     @property
     def unseen(self) -> Outcome:
-        """The same on the unseen classes alone.
+        """The outcome on the unseen classes alone.
 
         Raises:
             divulge.InputError: no class was declared unseen.
@@ -195,7 +195,7 @@ class Outcome:
 
 
 def _void_if_flawed(selection: Selection, flaw: str) -> Selection:
-    """The decision, its guarantee void where there is a flaw in what it assumes."""
+    """Void the guarantee of a decision whose assumptions do not hold."""
     if not flaw:
         return selection
     guarantee = selection.guarantee.at_most("void")
@@ -204,7 +204,7 @@ def _void_if_flawed(selection: Selection, flaw: str) -> Selection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """What an audit found; indexing by a recipe's name gives its `Outcome`.
+    """Scores and metadata of a finished audit; indexing by a recipe's name gives its `Outcome`.
 
     Args:
         scores: recipe name → ``[n]``.
@@ -267,7 +267,7 @@ class Findings:
         )
 
     def adjusted(self, recipe: str) -> Outcome:
-        """The outcome that verdict and gate judge: scores adjusted for the covariates, of the records that take part.
+        """Outcome of scores adjusted for the covariates, on which verdict and gate are based.
 
         The same as ``self[recipe]`` where there is nothing to adjust for.
         """
@@ -275,10 +275,10 @@ class Findings:
         if self.adjustment is None:
             return outcome
         # Equal records of one side take part once, so that each of those that are left counts.
-        kept, unexplained = outcome.on(self.adjustment.kept), self.adjustment.unexplained.get(recipe)
+        comparable, unexplained = outcome.on(self.adjustment.kept), self.adjustment.unexplained.get(recipe)
         if unexplained is None:
-            unexplained = kept.unexplained
-        return replace(kept, scores=self.adjustment.scores[recipe], unexplained=unexplained, counted=None)
+            unexplained = comparable.unexplained
+        return replace(comparable, scores=self.adjustment.scores[recipe], unexplained=unexplained, counted=None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.scores)
@@ -288,12 +288,12 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user must know before relying on the numbers."""
+        """Warnings to read before relying on the numbers."""
         return self.about.warnings
 
     @property
     def candidates(self) -> str:
-        """Digest of the candidates' records and of the truth, in their order."""
+        """Digest of the candidates' records and membership labels, in order."""
         return self.about.settings.data.candidates
 
 
@@ -303,7 +303,7 @@ FPR_FALSE_ALARM = 0.05
 
 @dataclass(frozen=True, slots=True)
 class RealisedFpr:
-    """The realised false-positive rate of a conformal threshold, next to its nominal one.
+    """Realised and nominal false-positive rate of a conformal threshold.
 
     Args:
         nominal: the level asked for.
@@ -320,12 +320,12 @@ class RealisedFpr:
 
     @property
     def broken(self) -> bool:
-        """Whether the rate is higher than one calibration explains."""
+        """Whether the rate is higher than the luck of one calibration explains."""
         return self.p_value < FPR_FALSE_ALARM / self.tests
 
     @property
     def judged(self) -> str:
-        """The two rates compared, in words.
+        """Sentence comparing the two rates.
 
         Examples:
             >>> from divulge.evaluation import proportion
@@ -348,13 +348,15 @@ def realised_fpr(nonmembers: Floats, calibration: Floats, level: float, tests: i
         divulge.InputError: too few calibration records for the level, no non-members.
     """
     threshold = by_fpr.threshold(calibration, level)
-    above, n = int(threshold.select(nonmembers).sum()), len(nonmembers)
+    n_above, n_nonmembers = int(threshold.select(nonmembers).sum()), len(nonmembers)
     # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
-    tail = _beta_binomial_pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
-    return RealisedFpr(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)
+    tail = _beta_binomial_pmf(
+        np.arange(n_above, n_nonmembers + 1), n_nonmembers, threshold.rank, threshold.calibration + 1 - threshold.rank
+    )
+    return RealisedFpr(level, intervals.proportion(n_above, n_nonmembers), min(float(tail.sum()), 1.0), tests)
 
 
 def _beta_binomial_pmf(k: Ints, n: int, a: float, b: float) -> Floats:
-    """P(k of n) where the probability of each is Beta(a, b); scipy.stats has it, ten times slower."""
+    """Beta-binomial probability of ``k`` of ``n``; ten times faster than that of scipy.stats."""
     log = special.betaln(k + a, n - k + b) - special.betaln(a, b) - special.betaln(n - k + 1, k + 1)
     return np.exp(log) / (n + 1)

@@ -1,4 +1,4 @@
-"""What an audit will take, before it starts: models to train, time, memory."""
+"""Forecast of the models, time and memory that an audit takes, before it starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _N_TIMED_RECORDS = 10  # records that the target is asked about
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What an audit will take.
+    """Models, time and memory that an audit takes.
 
     Args:
         records: candidates, calibration and population together.
@@ -48,61 +48,70 @@ class Forecast:
 
     @property
     def text(self) -> str:
-        """One line."""
+        """The forecast in one line."""
         parts = [f"{self.records:,} records"]
         if self.models:
             parts.append(f"{self.models:,} reference models of {self.lessons:,} records on average")
-            known = None if self.training is None else f"at most {_format_duration(self.training)} on one core"
-            parts.append(f"training {known or 'of unknown length'}")
+            duration = None if self.training is None else f"at most {_format_duration(self.training)} on one core"
+            parts.append(f"training {duration or 'of unknown length'}")
         if self.scoring is not None:
             parts.append(f"scoring at most {_format_duration(self.scoring)}")
         return "; ".join([*parts, f"memory about {self.memory / 2**20:,.0f} MiB, without training"])
 
 
-def make_forecast(case: PreparedAudit, *, on_disk: bool) -> Forecast:
-    """The forecast of a checked audit; the target is asked nothing."""
-    kinds = [
-        kind
-        for kind in reference_models.TRAINED_REFERENCES
-        if any(kind in recipe.needs for recipe in case.given.recipes)
+def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
+    """Forecast a checked audit without querying the target."""
+    needs = [
+        need
+        for need in reference_models.TRAINED_REFERENCES
+        if any(need in recipe.needs for recipe in audit.inputs.recipes)
     ]
-    lessons = [reference_models.training_data(case, kind) for kind in kinds]
+    lessons = [reference_models.training_data(audit, need) for need in needs]
     sizes = np.concatenate([rows.sum(1) for _, rows in lessons]) if lessons else np.zeros(0)
     return Forecast(
-        records=case.layout.total,
+        records=audit.layout.total,
         models=len(sizes),
         lessons=round(float(sizes.mean())) if len(sizes) else 0,
-        training=_training_seconds(case, lessons[0][0], sizes) if len(sizes) else 0.0,
+        training=_training_seconds(audit, lessons[0][0], sizes) if len(sizes) else 0.0,
         scoring=None,
-        memory=estimate_memory(case, on_disk=on_disk),
+        memory=estimate_memory(audit, on_disk=on_disk),
     )
 
 
-def add_scoring_time(case: PreparedAudit, forecast: Forecast) -> Forecast:
-    """The same with the time for the target to answer, from ten records of the population.
+def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
+    """Add the time for the target's answers, measured on ten records of the population.
 
     Signals that question it themselves say at most how often, in ``queries``.
     """
-    own = [getattr(signal, "queries", None) for signal in active_signals(case.given.recipes).values()]
-    if None in own:
+    query_counts = [getattr(signal, "queries", None) for signal in active_signals(audit.inputs.recipes).values()]
+    if None in query_counts:
         return forecast
-    some, inside = case.given.population[:_N_TIMED_RECORDS], reference_models.white_box_names(case.given.recipes)
-    records = len(case.views[0])
-    answers = sum(map(len, case.views)) + records * sum(int(queries) for queries in own if queries is not None)
-    looks = records * _time_call(lambda: internals.measure(case.target, some, inside)) if inside else 0.0
-    return replace(forecast, scoring=(answers * _time_call(lambda: _query(case, some)) + looks) / len(some))
+    sample, white_box = (
+        audit.inputs.population[:_N_TIMED_RECORDS],
+        reference_models.white_box_names(audit.inputs.recipes),
+    )
+    records = len(audit.views[0])
+    answers = sum(map(len, audit.views)) + records * sum(
+        int(queries) for queries in query_counts if queries is not None
+    )
+    white_box_seconds = (
+        records * _time_call(lambda: internals.measure(audit.target, sample, white_box)) if white_box else 0.0
+    )
+    return replace(
+        forecast, scoring=(answers * _time_call(lambda: _query(audit, sample)) + white_box_seconds) / len(sample)
+    )
 
 
 def _time_call(work: Callable[[], object]) -> float:
-    """Seconds that it takes once it is warm."""
+    """Return the seconds of a second call, after a first that warms up."""
     work()
-    began = time.perf_counter()
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
-def _query(case: PreparedAudit, records: Records) -> None:
-    target: Any = case.target
+def _query(audit: PreparedAudit, records: Records) -> None:
+    target: Any = audit.target
     if isinstance(target, GivesLogits):
         target.logits(records)
     elif isinstance(target, GivesLabels):
@@ -111,31 +120,33 @@ def _query(case: PreparedAudit, records: Records) -> None:
         target.tokens(list(records.x))
 
 
-def _training_seconds(case: PreparedAudit, records: Records, sizes: np.ndarray) -> float | None:
-    """Seconds for all models, from a few batches of one; None for training that has no batches."""
-    how = case.references
-    if not hasattr(how, "brief"):
+def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray) -> float | None:
+    """Estimate the seconds for training all models from a few batches; None without batches."""
+    references = audit.references
+    if not hasattr(references, "brief"):
         return None
-    settings = getattr(how, "config", how)
+    settings = getattr(references, "config", references)
     size, epochs = settings.batch_size, settings.epochs
-    least, most = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
-    first = _epoch_seconds(case, records, least)
-    if most == least:
-        return first * epochs * len(sizes)
-    each = max(_epoch_seconds(case, records, most) - first, 0.0) / (most - least)
-    return each * float(sizes.sum()) * epochs
+    small_count, large_count = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
+    small_seconds = _epoch_seconds(audit, records, small_count)
+    if large_count == small_count:
+        return small_seconds * epochs * len(sizes)
+    seconds_per_record = max(_epoch_seconds(audit, records, large_count) - small_seconds, 0.0) / (
+        large_count - small_count
+    )
+    return seconds_per_record * float(sizes.sum()) * epochs
 
 
-def _epoch_seconds(case: PreparedAudit, records: Records, count: int) -> float:
-    """Of one epoch on so many records."""
-    how, classes = case.references.brief(), {"classes": case.classes} if case.classes else {}
-    began = time.perf_counter()
-    how.fit(records, (np.arange(len(records)) < count)[None], seed=case.seed, **classes)
-    return time.perf_counter() - began
+def _epoch_seconds(audit: PreparedAudit, records: Records, count: int) -> float:
+    """Measure the seconds of one epoch on ``count`` records."""
+    references, classes = audit.references.brief(), {"classes": audit.n_classes} if audit.n_classes else {}
+    start = time.perf_counter()
+    references.fit(records, (np.arange(len(records)) < count)[None], seed=audit.seed, **classes)
+    return time.perf_counter() - start
 
 
 def _format_duration(seconds: float) -> str:
-    """Rounded up, as nobody minds an audit that ends early.
+    """Format a duration, rounded up.
 
     Examples:
         >>> _format_duration(0.2), _format_duration(31), _format_duration(200), _format_duration(9000)
@@ -152,58 +163,58 @@ _CHARACTERS_PER_TOKEN = 4  # characters, in most languages and tokenizers
 _BYTES_PER_TOKEN = 7 * 8  # bytes per token of the target
 
 
-def estimate_memory(case: PreparedAudit, *, on_disk: bool) -> float:
-    """Bytes that an audit will hold at once, see `check`."""
-    view = case.views[0]
-    rows = case.layout.total
-    outputs = rows * case.classes * _BYTES_PER_LOGIT
+def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
+    """Estimate the bytes that an audit holds at once, see `check_memory_fits`."""
+    view = audit.views[0]
+    rows = audit.layout.total
+    outputs = rows * audit.n_classes * _BYTES_PER_LOGIT
     features = 0 if view.x.dtype == object else 2 * 8 * view.x.size
-    signals = len({name for recipe in case.given.recipes for name in (recipe.signal_name, *recipe.beside)})
-    models = _count_models(case)
-    versions = 1 + len({at for places in case.further.values() for at in places})
-    said = models * rows * versions * (signals * _BYTES_PER_SIGNAL + 1)
+    signals = len({name for recipe in audit.inputs.recipes for name in (recipe.signal_name, *recipe.beside)})
+    models = _count_models(audit)
+    versions = 1 + len({place for places in audit.version_views.values() for place in places})
+    reference_bytes = models * rows * versions * (signals * _BYTES_PER_SIGNAL + 1)
     if on_disk:
-        said = min(said, 2 * MAX_BYTES_IN_MEMORY * _count_model_sets(case))
-    return float(outputs + features + said + _token_bytes(case, models))
+        reference_bytes = min(reference_bytes, 2 * MAX_BYTES_IN_MEMORY * _count_model_sets(audit))
+    return float(outputs + features + reference_bytes + _token_bytes(audit, models))
 
 
-def check_memory_fits(case: PreparedAudit, *, on_disk: bool) -> None:
-    """Raise where what an audit will hold at once is more than this machine can still give.
+def check_memory_fits(audit: PreparedAudit, *, on_disk: bool) -> None:
+    """Raise if an audit would hold more at once than this machine has free.
 
     Counted is what is made of the records: the target's outputs, the features that attacks condition on, and what
     the reference models say. What training takes depends on the engine, which chooses its stacks by itself.
 
     Args:
-        case: the audit.
+        audit: the audit.
         on_disk: whether signals of reference models may be kept in the run directory.
 
     Raises:
         divulge.InputError: it does not fit; the sizes are named.
     """
-    rows, models = case.layout.total, _count_models(case)
+    rows, models = audit.layout.total, _count_models(audit)
     check_memory(
-        estimate_memory(case, on_disk=on_disk),
+        estimate_memory(audit, on_disk=on_disk),
         "members, nonmembers, population",
         f"they are {rows:,} records"
-        + (f", of {case.classes:,} classes" if case.classes else "")
+        + (f", of {audit.n_classes:,} classes" if audit.n_classes else "")
         + (f" and the answers of {models:,} reference models" if models else "")
         + ("; use fewer records" if on_disk or not models else "; set out=, or use fewer records or models"),
     )
 
 
-def _count_models(case: PreparedAudit) -> int:
-    """Reference models of all kinds."""
-    return 0 if case.references is None else case.references.count * _count_model_sets(case)
+def _count_models(audit: PreparedAudit) -> int:
+    """Count the reference models of all kinds."""
+    return 0 if audit.references is None else audit.references.count * _count_model_sets(audit)
 
 
-def _count_model_sets(case: PreparedAudit) -> int:
-    """Of how many kinds some recipe reads models."""
-    return sum(any(kind in recipe.needs for recipe in case.given.recipes) for kind in TRAINED_REFERENCES)
+def _count_model_sets(audit: PreparedAudit) -> int:
+    """Count the kinds of reference models that some recipe reads."""
+    return sum(any(need in recipe.needs for recipe in audit.inputs.recipes) for need in TRAINED_REFERENCES)
 
 
-def _token_bytes(case: PreparedAudit, models: int) -> int:
-    """Bytes of token statistics, where records are documents."""
-    if case.classes:
+def _token_bytes(audit: PreparedAudit, models: int) -> int:
+    """Estimate the bytes of token statistics, if the records are documents."""
+    if audit.n_classes:
         return 0
-    characters = sum(map(len, case.views[0].x))
+    characters = sum(map(len, audit.views[0].x))
     return characters // _CHARACTERS_PER_TOKEN * (_BYTES_PER_TOKEN + models * _BYTES_PER_SIGNAL)

@@ -1,4 +1,4 @@
-"""Everything a user can get wrong, found before any work starts."""
+"""Validation of the audit's inputs, before any work starts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _N_PROBED = 64  # candidates that show what the target's outputs are
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditInputs:
-    """What an audit works on, checked.
+    """Checked inputs of an audit.
 
     Args:
         candidates: members, then non-members.
@@ -70,7 +70,7 @@ class AuditInputs:
 
     @property
     def layout(self) -> Layout:
-        """How many records of each kind there are, and where."""
+        """Number of records of each kind, and their rows."""
         return Layout(len(self.candidates), len(self.calibration), len(self.population))
 
     @property
@@ -80,7 +80,7 @@ class AuditInputs:
 
 
 def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool = False) -> AuditInputs:
-    """`Inputs` from what the user handed in; ``documents`` where the target is a language model.
+    """Check the user's data and options; ``documents`` if the target is a language model.
 
     Raises:
         divulge.InputError: see `divulge.audit`.
@@ -91,88 +91,90 @@ def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool =
     levels, classes = as_list(options.fpr, "fpr"), as_list(subject.unseen_classes, "unseen_classes")
     if not levels:
         raise InputError("fpr: at least 1 level is needed, got none")
-    wanted = _resolve_recipes(options.recipes, options.references, seed, documents=documents)
+    recipes = _resolve_recipes(options.recipes, options.references, seed, documents=documents)
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
         raise InputError(
             "population: additional records known not to be in the training set are needed, for reference models "
             "and calibration"
         )
-    for name, given in (("members", members), ("nonmembers", nonmembers), ("population", population)):
-        if not isinstance(given, Records):
+    for name, records in (("members", members), ("nonmembers", nonmembers), ("population", population)):
+        if not isinstance(records, Records):
             raise InputError(
-                f"{name}: divulge.Records is needed, got {type(given).__name__}; divulge.Records(x, y) makes them of "
+                f"{name}: divulge.Records is needed, got {type(records).__name__}; divulge.Records(x, y) makes them of "
                 "arrays, tensors, lists or columns, divulge.from_pairs(dataset) of a torch data set"
             )
-    names = None if subject.groups is None else to_numpy(subject.groups, "groups")
-    if names is not None and names.shape != (len(members) + len(nonmembers),):
+    groups = None if subject.groups is None else to_numpy(subject.groups, "groups")
+    if groups is not None and groups.shape != (len(members) + len(nonmembers),):
         raise InputError(
             f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got shape "
-            f"{names.shape}"
+            f"{groups.shape}"
         )
     columns = comparability.check_covariates(subject.covariates, len(members) + len(nonmembers))
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     if documents:
         check_documents(sets)
-    check_record_sets(sets, wanted)
-    _check_texts_trainable(wanted, options.references, members)
-    masks = _check_known(subject.known, wanted, sets, seed)
+    check_record_sets(sets, recipes)
+    _check_texts_trainable(recipes, options.references, members)
+    masks = _check_known(subject.known, recipes, sets, seed)
     separated = separate_sets(sets, options.duplicates)
     members, nonmembers, population = separated.members, separated.nonmembers, separated.population
-    unseen = _check_unseen_classes(classes, members, nonmembers, population, wanted)
-    outside = len(nonmembers)
+    unseen = _check_unseen_classes(classes, members, nonmembers, population, recipes)
+    n_nonmembers = len(nonmembers)
     if separated.groups is not None:
-        outside = len(np.unique(separated.groups[len(members) :]))
+        n_nonmembers = len(np.unique(separated.groups[len(members) :]))
     for level in levels:
-        _check_fpr_level(level, outside, "" if separated.groups is None else "distinct ")
+        _check_fpr_level(level, n_nonmembers, "" if separated.groups is None else "distinct ")
     notes = [*separated.notes, *_unseen_class_warnings(unseen, levels, members, nonmembers), *_id_warnings(sets)]
-    named = _with_ids(members, nonmembers)
+    candidates = _with_ids(members, nonmembers)
     # Where copies of candidates are kept in what is learned from, copies of calibration records are, too.
-    apart = separated.duplicates == 0 or options.duplicates == "drop"
-    learned, held = _split_population(population, options.calibration, seed, apart=apart)
+    keep_equal_together = separated.duplicates == 0 or options.duplicates == "drop"
+    population_rows, calibration_rows = _split_population(
+        population, options.calibration, seed, keep_equal_together=keep_equal_together
+    )
     return AuditInputs(
-        candidates=named,
-        truth=np.arange(len(named)) < len(members),
-        calibration=population[held],
-        population=population[learned],
-        recipes=wanted,
+        candidates=candidates,
+        truth=np.arange(len(candidates)) < len(members),
+        calibration=population[calibration_rows],
+        population=population[population_rows],
+        recipes=recipes,
         unseen_classes=unseen,
         warnings=tuple(notes),
         duplicates=separated.duplicates,
-        groups=None if names is None else names.astype(str)[separated.kept],
+        groups=None if groups is None else groups.astype(str)[separated.kept],
         known=None if masks is None else masks[separated.kept],
-        covariates=None if columns is None else {name: own[separated.kept] for name, own in columns.items()},
+        covariates=None if columns is None else {name: column[separated.kept] for name, column in columns.items()},
         duplicate_groups=separated.groups,
     )
 
 
 def check_label_recipes(recipes: Sequence[Recipe]) -> None:
-    """Pass if all recipes can do with a target that gives labels alone.
+    """Check that all recipes can use a target that gives labels alone.
 
     Raises:
         divulge.InputError: one reads logits, or trains models on them.
     """
     usable = [recipe.name for recipe in book.label_recipes()]
-    if short := [recipe.name for recipe in recipes if recipe.needs_logits]:
+    if unusable := [recipe.name for recipe in recipes if recipe.needs_logits]:
         raise InputError(
-            f"target: it gives labels alone, but {', '.join(short)} read logits; what labels are enough for: "
+            f"target: it gives labels alone, but {', '.join(unusable)} read logits; what labels are enough for: "
             f"{', '.join(usable)}"
         )
 
 
-def count_classes(target: GivesLogits | GivesLabels | GivesTokens, given: AuditInputs) -> int:
-    """Width of the target's output, 0 for a language model; of labels alone, as far as they show.
+def count_classes(target: GivesLogits | GivesLabels | GivesTokens, inputs: AuditInputs) -> int:
+    """Return the width of the target's output, 0 for a language model.
 
     Every label must fit it, and outputs that are not as declared are refused here.
     """
     if isinstance(target, GivesTokens) and not isinstance(target, GivesLogits):
         return 0
     if not isinstance(target, GivesLogits):
-        told = [target.labels(given.candidates[:_N_PROBED])]
-        told += [records.y for records in (given.candidates, given.population) if records.y is not None]
-        return 1 + max(int(labels.max()) for labels in told)
-    width = target.logits(given.candidates[:_N_PROBED]).shape[1]
-    for records, name in ((given.candidates, "members, nonmembers"), (given.population, "population")):
+        label_arrays = [target.labels(inputs.candidates[:_N_PROBED])]
+        label_arrays += [records.y for records in (inputs.candidates, inputs.population) if records.y is not None]
+        return 1 + max(int(labels.max()) for labels in label_arrays)
+    width = target.logits(inputs.candidates[:_N_PROBED]).shape[1]
+    for records, name in ((inputs.candidates, "members, nonmembers"), (inputs.population, "population")):
         if records.y is not None:
             check_labels(records.y, f"{name}: y", classes=width)
     return width
@@ -184,12 +186,12 @@ def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, *, d
         raise InputError("recipes: at least 1 name is needed, got none")
     if references is not None and not callable(getattr(references, "fit", None)):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
-    resolved = tuple(_resolve_recipe(wanted, seed, documents=documents) for wanted in recipes)
+    resolved = tuple(_resolve_recipe(requested, seed, documents=documents) for requested in recipes)
     _check_model_type(resolved, references, documents=documents)
     names = [recipe.name for recipe in resolved]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
-    needing = [recipe.name for recipe in resolved if recipe.needs_training]
+    trained = [recipe.name for recipe in resolved if recipe.needs_training]
     if active := [
         recipe.name for recipe in resolved if recipe.references != "none" and not isinstance(recipe.signal, str)
     ]:
@@ -197,35 +199,36 @@ def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, *, d
             f"recipes: {', '.join(active)}: an active signal is measured on the target alone, so its attack can "
             "have no reference models"
         )
-    if needing and references is None:
+    if trained and references is None:
         raise InputError(
-            f"references: the recipes {', '.join(needing)} need reference models; give references=divulge.references."
+            f"references: the recipes {', '.join(trained)} need reference models; give references=divulge.references."
             + ("FineTune(base, count=4, epochs=…)" if documents else "Train(make_model, count=16, epochs=…)")
         )
     _check_reference_count(resolved, getattr(references, "count", None))
     return resolved
 
 
-def _resolve_recipe(wanted: object, seed: int, *, documents: bool) -> Recipe:
-    """The recipe with the run's seed; one handed in as an object keeps the seed its owner gave it."""
-    recipe = book.resolve(wanted, documents=documents)
-    return book.seeded(recipe, seed) if isinstance(wanted, str) else recipe
+def _resolve_recipe(requested: object, seed: int, *, documents: bool) -> Recipe:
+    """Resolve a recipe and seed it; a recipe passed as an object keeps its own seed."""
+    recipe = book.resolve(requested, documents=documents)
+    return book.seeded(recipe, seed) if isinstance(requested, str) else recipe
 
 
 def _check_model_type(recipes: Sequence[Recipe], references: object, *, documents: bool) -> None:
-    """Signals of classifiers are not a language model's, nor the other way round; their reference models neither."""
-    kind = "a language model" if documents else "a classifier"
-    if odd := [r.name for r in recipes if isinstance(r.signal, str) and r.of_documents != documents]:
-        raise InputError(f"recipes: {', '.join(odd)} read other signals than those of {kind}, the target")
+    """Check that recipes and references fit the target: a classifier or a language model."""
+    model_type = "a language model" if documents else "a classifier"
+    if unsuitable := [r.name for r in recipes if isinstance(r.signal, str) and r.of_documents != documents]:
+        raise InputError(f"recipes: {', '.join(unsuitable)} read other signals than those of {model_type}, the target")
     if references is not None and isinstance(references, FineTune) != documents:
-        wanted = "FineTune" if documents else "Train or Custom"
+        required = "FineTune" if documents else "Train or Custom"
         raise InputError(
-            f"references: the target is {kind}: divulge.references.{wanted} is needed, got {type(references).__name__}"
+            f"references: the target is {model_type}: divulge.references.{required} is needed, got "
+            f"{type(references).__name__}"
         )
 
 
 def _check_texts_trainable(recipes: Sequence[Recipe], references: object, members: Records) -> None:
-    """Networks learn from numbers; what else a user's own function trains may learn from texts."""
+    """Check that texts are not to be learned by networks, which take numbers."""
     if isinstance(references, Train) and members.x.dtype == object and any(r.needs_training for r in recipes):
         raise InputError(
             "references: Train makes networks, which learn from numbers, and the records are texts; give "
@@ -234,13 +237,13 @@ def _check_texts_trainable(recipes: Sequence[Recipe], references: object, member
 
 
 def _check_reference_count(recipes: Sequence[Recipe], count: int | None) -> None:
-    trained = [recipe for recipe in recipes if recipe.references != "base"]
-    least = {recipe.name: adapt(recipe.attack).least_references for recipe in trained}
-    if count is None or not (short := [name for name, fewest in least.items() if fewest > count]):
+    with_training = [recipe for recipe in recipes if recipe.references != "base"]
+    min_references = {recipe.name: adapt(recipe.attack).least_references for recipe in with_training}
+    if count is None or not (too_few := [name for name, minimum in min_references.items() if minimum > count]):
         return
     raise InputError(
-        f"references: the recipes {', '.join(short)} need at least {max(least.values())} reference models, got "
-        f"count={count}"
+        f"references: the recipes {', '.join(too_few)} need at least {max(min_references.values())} reference models, "
+        f"got count={count}"
     )
 
 
@@ -251,27 +254,27 @@ def _check_unseen_classes(
         return ()
     if members.y is None or nonmembers.y is None or population.y is None:
         raise InputError(f"unseen_classes: {tuple(classes)} needs labelled records, but there are no labels")
-    wanted = tuple(sorted({check_integer(c, "unseen_classes", least=0) for c in classes}))
+    unseen = tuple(sorted({check_integer(c, "unseen_classes", least=0) for c in classes}))
     present = set(np.unique(np.concatenate([members.y, nonmembers.y])).tolist())
-    if absent := [c for c in wanted if c not in present]:
+    if absent := [c for c in unseen if c not in present]:
         raise InputError(
             f"unseen_classes: {absent[0]} is not among the candidates' classes {sorted(present)}; nothing to audit"
         )
     for name, records in (("members", members.y), ("nonmembers", nonmembers.y)):
-        if not np.isin(records, wanted).any():
+        if not np.isin(records, unseen).any():
             raise InputError(
-                f"unseen_classes: no record of {list(wanted)} is among the {name}; auditing them needs members and "
+                f"unseen_classes: no record of {list(unseen)} is among the {name}; auditing them needs members and "
                 "non-members"
             )
-    if present | set(np.unique(population.y).tolist()) <= set(wanted):
+    if present | set(np.unique(population.y).tolist()) <= set(unseen):
         raise InputError(
-            f"unseen_classes: all classes {list(wanted)} are unseen; the auditor must hold at least one to learn from"
+            f"unseen_classes: all classes {list(unseen)} are unseen; the auditor must hold at least one to learn from"
         )
-    held = {c: int((population.y == c).sum()) for c in wanted}
-    if any(held.values()):
+    population_counts = {c: int((population.y == c).sum()) for c in unseen}
+    if any(population_counts.values()):
         listed = ", ".join(
             f"{count} records of class {in_words.class_name(c, population.class_names)}"
-            for c, count in held.items()
+            for c, count in population_counts.items()
             if count
         )
         raise InputError(
@@ -283,33 +286,34 @@ def _check_unseen_classes(
             f"recipes: {', '.join(online)} train reference models on the candidates, which an auditor who lacks "
             "their classes cannot do; use the offline form"
         )
-    return wanted
+    return unseen
 
 
 def _unseen_class_warnings(
     classes: Sequence[int], fpr: Sequence[float], members: Records, nonmembers: Records
 ) -> list[str]:
-    """What cannot be said of the unseen classes, and what could have been seen there all the same."""
+    """Return a warning about levels for which the unseen classes have too few records."""
     if not classes or members.y is None or nonmembers.y is None:
         return []
-    inside, outside = (int(np.isin(labels, classes).sum()) for labels in (members.y, nonmembers.y))
+    n_members, n_nonmembers = (int(np.isin(labels, classes).sum()) for labels in (members.y, nonmembers.y))
     level = min(fpr)
-    if outside >= (least := evaluation.min_nonmembers(level)):
+    if n_nonmembers >= (required := evaluation.min_nonmembers(level)):
         return []
-    power = evaluation.smallest_detectable(inside, outside, max(fpr))
+    power = evaluation.smallest_detectable(n_members, n_nonmembers, max(fpr))
     return [
-        f"fpr: {level:g} needs at least {least} non-members of the {in_words.classes(classes)}, got {outside} (and "
-        f"{inside} members), so no TPR is reported there at this level; what a single test can detect there: {power}"
+        f"fpr: {level:g} needs at least {required} non-members of the {in_words.classes(classes)}, got {n_nonmembers} "
+        f"(and {n_members} members), so no TPR is reported there at this level; what a single test can detect there: "
+        f"{power}"
     ]
 
 
 def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed: int) -> Bools | None:
-    """Which values of members, then non-members, are known; None where nothing was said of it."""
+    """Return the mask of known values of members, then non-members; None if none was given."""
     if known is None:
-        if needing := [recipe.name for recipe in recipes if recipe.needs_known]:
+        if partial_recipes := [recipe.name for recipe in recipes if recipe.needs_known]:
             raise InputError(
-                f"known: the recipes {', '.join(needing)} are for records of which only part is known; say which part "
-                "(known=mask), or name recipes for whole records"
+                f"known: the recipes {', '.join(partial_recipes)} are for records of which only part is known; say "
+                "which part (known=mask), or name recipes for whole records"
             )
         return None
     members, nonmembers = sets["members"], sets["nonmembers"]
@@ -328,10 +332,10 @@ def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records]
 
 
 def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -> Bools:
-    """Which values of the encoding are known, where the user says which columns of a table are."""
-    if free := [column.name for column in encoder.columns if column.measure == "text"]:
+    """Return the mask of known encoded values, from a mask over the columns of a table."""
+    if text_columns := [column.name for column in encoder.columns if column.measure == "text"]:
         raise InputError(
-            f"known: partial knowledge needs numbers, categories and dates; column {free[0]!r} holds free text"
+            f"known: partial knowledge needs numbers, categories and dates; column {text_columns[0]!r} holds free text"
         )
     if isinstance(known, str):
         known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed)
@@ -340,17 +344,17 @@ def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -
     return np.repeat(masks, [column.width for column in encoder.columns], axis=1)
 
 
-def _check_fpr_level(fpr: float, nonmembers: int, what: str) -> None:
+def _check_fpr_level(fpr: float, nonmembers: int, qualifier: str) -> None:
     check_number(fpr, "fpr", above=0, below=1)
-    if nonmembers < (least := evaluation.min_nonmembers(fpr)):
+    if nonmembers < (required := evaluation.min_nonmembers(fpr)):
         raise InputError(
-            f"fpr: {fpr:g} needs at least {least} {what}non-members, got {nonmembers}; use a larger level or more "
-            "non-members"
+            f"fpr: {fpr:g} needs at least {required} {qualifier}non-members, got {nonmembers}; use a larger level or "
+            "more non-members"
         )
 
 
 def _id_warnings(sets: dict[str, Records]) -> list[str]:
-    """A warning where only one of the two sets of candidates has ids: such ids are not used."""
+    """Return a warning if only one of the two sets of candidates has ids."""
     with_ids = [name for name in ("members", "nonmembers") if sets[name].ids is not None]
     if len(with_ids) != 1:
         return []
@@ -358,46 +362,52 @@ def _id_warnings(sets: dict[str, Records]) -> list[str]:
 
 
 def _with_ids(members: Records, nonmembers: Records) -> Records:
-    """Members, then non-members, with an id each."""
-    both = concatenate_records([members, nonmembers])
-    if both.ids is not None:
-        return both
+    """Return members, then non-members, with an id each."""
+    candidates = concatenate_records([members, nonmembers])
+    if candidates.ids is not None:
+        return candidates
     names = [f"member-{i}" for i in range(len(members))] + [f"nonmember-{i}" for i in range(len(nonmembers))]
-    return both.with_ids(np.array(names))
+    return candidates.with_ids(np.array(names))
 
 
-def _split_population(population: Records, share: float, seed: int, *, apart: bool) -> tuple[Array, Array]:
-    """Rows to learn from and rows to calibrate with; equal records keep together where they are to stay ``apart``.
+def _split_population(
+    population: Records, share: float, seed: int, *, keep_equal_together: bool
+) -> tuple[Array, Array]:
+    """Split the population into rows to learn from and calibration rows; equal records stay together.
 
     Of equal calibration records one is used: the others are no further observations.
     """
     n = len(population)
-    held = max(1, round(share * n))
-    if n - held < 2:
+    n_calibration = max(1, round(share * n))
+    if n - n_calibration < 2:
         raise InputError(
-            f"population: at least 2 records are needed beyond those set aside, got {n} of which {held} are set aside "
-            f"(calibration={share:g})"
+            f"population: at least 2 records are needed beyond those set aside, got {n} of which {n_calibration} are "
+            f"set aside (calibration={share:g})"
         )
     order = seeds.generator(seed, "calibration").permutation(n)
-    calibrates = np.zeros(n, dtype=bool)
-    calibrates[order[:held]] = True
-    if not apart:
-        return np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
+    is_calibration = np.zeros(n, dtype=bool)
+    is_calibration[order[:n_calibration]] = True
+    if not keep_equal_together:
+        return np.flatnonzero(~is_calibration), np.flatnonzero(is_calibration)
     groups = number_groups(population.x, population.y)
     if groups[-1] == groups.max() == n - 1:
-        return np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
-    first = first_of_each_group(groups, np.zeros(n))
-    together = (calibrates & first)[np.flatnonzero(first)[groups]]
-    learned, kept = np.flatnonzero(~together), np.flatnonzero(together & first)
-    if len(learned) < 2 or not len(kept):
+        return np.flatnonzero(~is_calibration), np.flatnonzero(is_calibration)
+    is_first_copy = first_of_each_group(groups, np.zeros(n))
+    is_calibration_group = (is_calibration & is_first_copy)[np.flatnonzero(is_first_copy)[groups]]
+    learning_rows, calibration_rows = (
+        np.flatnonzero(~is_calibration_group),
+        np.flatnonzero(is_calibration_group & is_first_copy),
+    )
+    if len(learning_rows) < 2 or not len(calibration_rows):
         raise InputError(
-            f"population: {int(first.sum())} distinct records are too few to learn from some and calibrate with others"
+            f"population: {int(is_first_copy.sum())} distinct records are too few to learn from some and calibrate "
+            "with others"
         )
-    return learned, kept
+    return learning_rows, calibration_rows
 
 
 def check_record_sets(sets: Sets, recipes: Sequence[Recipe]) -> None:
-    """Raise where members, non-members and population do not go together, or lack what the recipes read.
+    """Check that members, non-members and population fit together and have what the recipes read.
 
     Raises:
         divulge.InputError: other shapes, labels or kinds of ids; an id in two sets; labels that are missing, or one.
@@ -411,24 +421,30 @@ def check_record_sets(sets: Sets, recipes: Sequence[Recipe]) -> None:
 
 
 def check_documents(sets: Sets) -> None:
-    """Raise where records are no documents, or empty ones.
+    """Check that the records are non-empty documents.
 
     Raises:
         divulge.InputError: numbers in place of texts; a text without a visible character.
     """
     for name, records in sets.items():
         if records.x.dtype != object:
-            texts = [] if records.encoder is None else [
+            text_columns = [] if records.encoder is None else [
                 column.name for column in records.encoder.columns if column.measure in ("text", "category")
             ]  # fmt: skip
-            instead = f"; name the column of the documents as data.text (it may be {texts[0]!r})" if texts else ""
+            hint = (
+                f"; name the column of the documents as data.text (it may be {text_columns[0]!r})"
+                if text_columns
+                else ""
+            )
             raise InputError(
                 f"{name}: the target is a language model, so documents (strings) are needed, got "
-                f"{records.x.dtype}{instead}"
+                f"{records.x.dtype}{hint}"
             )
-        empty = [row for row, text in enumerate(records.x) if not text.strip()]
-        if empty:
-            raise InputError(f"{name}: {len(empty)} documents are empty (first: row {empty[0]}); leave them out")
+        empty_rows = [row for row, text in enumerate(records.x) if not text.strip()]
+        if empty_rows:
+            raise InputError(
+                f"{name}: {len(empty_rows)} documents are empty (first: row {empty_rows[0]}); leave them out"
+            )
 
 
 def _check_same_shape(sets: Sets) -> None:
@@ -438,54 +454,56 @@ def _check_same_shape(sets: Sets) -> None:
         raise InputError(f"records: all sets must have the same shape, got {listed}")
     labelled = {name: records.y is not None for name, records in sets.items()}
     if len(set(labelled.values())) > 1:
-        without = ", ".join(name for name, has in labelled.items() if not has)
-        raise InputError(f"records: every set must have labels, or none; {without} has none")
+        unlabelled = ", ".join(name for name, has_labels in labelled.items() if not has_labels)
+        raise InputError(f"records: every set must have labels, or none; {unlabelled} has none")
 
 
 def _check_id_types(sets: Sets) -> None:
-    """Ids go into a Parquet file and are compared between the sets."""
-    kinds = {}
+    """Check that ids are strings or integers, of one type in all sets."""
+    types = {}
     for name, records in sets.items():
         if records.ids is None:
             continue
-        kind = records.ids.dtype.kind
-        kinds[name] = (
-            "strings" if kind == "U" or all(isinstance(one, str) for one in records.ids) else records.ids.dtype.name
+        id_type = records.ids.dtype.kind
+        types[name] = (
+            "strings"
+            if id_type == "U" or all(isinstance(value, str) for value in records.ids)
+            else records.ids.dtype.name
         )
-        if kinds[name] == "object":
+        if types[name] == "object":
             raise InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
-    if "strings" in kinds.values() and len(set(kinds.values())) > 1:
-        listed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    if "strings" in types.values() and len(set(types.values())) > 1:
+        listed = ", ".join(f"{name} {id_type}" for name, id_type in types.items())
         raise InputError(f"records: ids of all sets must be of the same kind, got {listed}")
 
 
 def _check_distinct_ids(sets: Sets) -> None:
-    for first, second in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
-        ids, others = sets[first].ids, sets[second].ids
-        shared = np.array([]) if ids is None or others is None else np.intersect1d(ids, others)
+    for one_set, other_set in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
+        ids, other_ids = sets[one_set].ids, sets[other_set].ids
+        shared = np.array([]) if ids is None or other_ids is None else np.intersect1d(ids, other_ids)
         if shared.size:
             raise InputError(
-                f"{first}, {second}: {len(shared)} ids occur in both sets (first: {shared.tolist()[0]!r}); "
+                f"{one_set}, {other_set}: {len(shared)} ids occur in both sets (first: {shared.tolist()[0]!r}); "
                 "a record can be in only one of them"
             )
 
 
 def _check_labels_present(sets: Sets, recipes: Sequence[Recipe]) -> None:
-    needing = [recipe.name for recipe in recipes if recipe.needs_labels]
-    if needing and sets["members"].y is None:
+    recipes_with_labels = [recipe.name for recipe in recipes if recipe.needs_labels]
+    if recipes_with_labels and sets["members"].y is None:
         usable = [recipe.name for recipe in book.recipes() if not recipe.needs_labels]
         raise InputError(
-            f"recipes: {', '.join(needing)} read the records' labels, but there are none; "
+            f"recipes: {', '.join(recipes_with_labels)} read the records' labels, but there are none; "
             f"without labels use {', '.join(usable)}"
         )
 
 
 def _check_numeric(sets: Sets, recipes: Sequence[Recipe]) -> None:
-    needing = [recipe.name for recipe in recipes if recipe.needs_numbers]
-    if needing and sets["members"].x.dtype == object:
+    numeric_recipes = [recipe.name for recipe in recipes if recipe.needs_numbers]
+    if numeric_recipes and sets["members"].x.dtype == object:
         raise InputError(
-            f"recipes: {', '.join(needing)} move records a little, which numbers allow and texts do not; of texts use "
-            "correct, correct-calibrated, transfer, or recipes that read the target's outputs"
+            f"recipes: {', '.join(numeric_recipes)} move records a little, which numbers allow and texts do not; of "
+            "texts use correct, correct-calibrated, transfer, or recipes that read the target's outputs"
         )
 
 
@@ -502,7 +520,7 @@ _MAX_LISTED = 3  # rows that a message shows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatedSets:
-    """The sets without what stood in several of them.
+    """Record sets without records that appear in several of them.
 
     Args:
         members: what remains of them.
@@ -525,7 +543,7 @@ class SeparatedSets:
 
 
 def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
-    """Exact duplicates across the sets make the truth untrue: refuse, drop or (knowingly) keep them.
+    """Refuse, drop or keep exact duplicates across the sets, which would make the labels wrong.
 
     Duplicates within a set are judged by how they fell. Where whole groups of equal records are in one set more often
     than a random deal of records would put them there, they belong together: they stay, and each group counts once.
@@ -536,60 +554,77 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
         divulge.InputError: there are some and the policy is "error"; nothing is left without them.
     """
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
-    everything = concatenate_records([members, nonmembers, population])
-    digests = everything.digests()
-    values, copies = number_digests(digests), number_digests(digests, everything.y)
+    all_records = concatenate_records([members, nonmembers, population])
+    digests = all_records.digests()
+    values, copies = number_digests(digests), number_digests(digests, all_records.y)
     origin = np.repeat([0, 1, 2], [len(members), len(nonmembers), len(population)])
-    among_members, among_nonmembers, among_population = (np.isin(values, values[origin == at]) for at in range(3))
+    among_members, among_nonmembers, among_population = (
+        np.isin(values, values[origin == number]) for number in range(3)
+    )
     candidates = origin < 2
-    outside = among_members[origin == 1]
-    held = (among_members | among_nonmembers)[origin == 2]
-    count = int(outside.sum() + held.sum())
-    kept = np.ones(int(candidates.sum()), dtype=bool)
-    together = groups_are_split_whole(copies, origin)
-    groups = copies[candidates] if together else None
-    if not count:
+    is_shared_nonmember = among_members[origin == 1]
+    is_shared_population = (among_members | among_nonmembers)[origin == 2]
+    n_shared = int(is_shared_nonmember.sum() + is_shared_population.sum())
+    kept_rows = np.ones(int(candidates.sum()), dtype=bool)
+    keep_copies = groups_are_split_whole(copies, origin)
+    groups = copies[candidates] if keep_copies else None
+    if not n_shared:
         return SeparatedSets(
-            members, nonmembers, population, kept, notes=_repetition_notes(groups, origin), groups=groups
+            members, nonmembers, population, kept_rows, notes=_repetition_notes(groups, origin), groups=groups
         )
-    counts = []
-    if outside.any():
-        counts.append(f"{int(outside.sum())} non-members are exact duplicates of members")
-    if held.any():
-        counts.append(f"{int(held.sum())} population records are exact duplicates of candidates")
-    where = " and ".join(counts)
+    findings = []
+    if is_shared_nonmember.any():
+        findings.append(f"{int(is_shared_nonmember.sum())} non-members are exact duplicates of members")
+    if is_shared_population.any():
+        findings.append(f"{int(is_shared_population.sum())} population records are exact duplicates of candidates")
+    description = " and ".join(findings)
     if policy == "error":
-        rows, whose = (outside, "non-member") if outside.any() else (held, "population")
-        shown = ", ".join(map(str, np.flatnonzero(rows)[:_MAX_LISTED])) + ("…" if rows.sum() > _MAX_LISTED else "")
+        rows, set_name = (
+            (is_shared_nonmember, "non-member") if is_shared_nonmember.any() else (is_shared_population, "population")
+        )
+        listed = ", ".join(map(str, np.flatnonzero(rows)[:_MAX_LISTED])) + ("…" if rows.sum() > _MAX_LISTED else "")
         raise InputError(
-            f"duplicates: {where} ({whose} rows [{shown}]); a record cannot be both: remove them, or pass "
+            f"duplicates: {description} ({set_name} rows [{listed}]); a record cannot be both: remove them, or pass "
             "duplicates='drop' or 'keep'"
         )
     if policy == "keep":
-        note = f"{where}; they were kept, which biases every number towards no leak"
+        note = f"{description}; they were kept, which biases every number towards no leak"
         return SeparatedSets(
-            members, nonmembers, population, kept, count, (note, *_repetition_notes(groups, origin)), groups
+            members, nonmembers, population, kept_rows, n_shared, (note, *_repetition_notes(groups, origin)), groups
         )
     # Out of every set, or the sets would differ by what was taken out of them.
-    kept &= ~among_population[candidates] & ~(among_members & among_nonmembers)[candidates]
-    further = ""
-    if not together:
+    kept_rows &= ~among_population[candidates] & ~(among_members & among_nonmembers)[candidates]
+    also_dropped = ""
+    if not keep_copies:
         repeated = np.bincount(values)[values] > 1
-        dealt = repeated & np.append(kept, ~held)
-        kept, held = kept & ~repeated[: len(kept)], held | repeated[len(kept) :]
-        if dealt.any():
-            further = f", and {in_words.several(int(dealt.sum()), 'record')} with copies in their own set alone"
-    inside, others = kept[: len(members)], kept[len(members) :]
-    if not (inside.any() and others.any() and (~held).any()):
-        raise InputError(f"duplicates: {where}; nothing is left after dropping them")
-    note = f"{where}; all copies were dropped from every set{further}"
-    left = None if groups is None else groups[kept]
-    notes = (note, *_repetition_notes(left, origin[: len(kept)][kept]))
-    return SeparatedSets(members[inside], nonmembers[others], population[~held], kept, count, notes, left)
+        dealt_copies = repeated & np.append(kept_rows, ~is_shared_population)
+        kept_rows, is_shared_population = (
+            kept_rows & ~repeated[: len(kept_rows)],
+            is_shared_population | repeated[len(kept_rows) :],
+        )
+        if dealt_copies.any():
+            also_dropped = (
+                f", and {in_words.several(int(dealt_copies.sum()), 'record')} with copies in their own set alone"
+            )
+    kept_members, kept_nonmembers = kept_rows[: len(members)], kept_rows[len(members) :]
+    if not (kept_members.any() and kept_nonmembers.any() and (~is_shared_population).any()):
+        raise InputError(f"duplicates: {description}; nothing is left after dropping them")
+    note = f"{description}; all copies were dropped from every set{also_dropped}"
+    kept_groups = None if groups is None else groups[kept_rows]
+    notes = (note, *_repetition_notes(kept_groups, origin[: len(kept_rows)][kept_rows]))
+    return SeparatedSets(
+        members[kept_members],
+        nonmembers[kept_nonmembers],
+        population[~is_shared_population],
+        kept_rows,
+        n_shared,
+        notes,
+        kept_groups,
+    )
 
 
 def _repetition_notes(groups: Ints | None, origin: Ints) -> tuple[str, ...]:
-    """Say how many candidates are copies that do not count again."""
+    """Note how many candidates are copies that are not counted again."""
     if groups is None:
         return ()
     surplus = len(groups) - len(np.unique(np.column_stack([groups, origin[: len(groups)]]), axis=0))

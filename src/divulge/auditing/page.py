@@ -1,4 +1,4 @@
-"""The audit's report: the verdict first, then what to do about it, then the evidence."""
+"""HTML report of an audit: the verdict, advice, then the evidence."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Numbers,
         PartlyKnown,
         RealisedRate,
+        TransferSummary,
     )
     from divulge.results.provenance import Provenance
     from divulge.types import Array, Estimate, Floats
@@ -70,53 +71,53 @@ _HEADINGS: Mapping[Answer, str] = {
 def audit_page(
     audit: Findings,
     summary: AuditSummary,
-    said: Verdict,
-    inner: Mapping[str, Findings],
-    made: Provenance | None = None,
+    audit_verdict: Verdict,
+    related: Mapping[str, Findings],
+    provenance: Provenance | None = None,
 ) -> Page:
-    """The report as data; every number in it comes from a summary or from the scores.
+    """Build the report; every number comes from a summary or from the scores.
 
     Args:
         audit: what was found.
         summary: `Audit.summary` of it.
-        said: its verdict.
-        inner: the same audit under other conditions, by name.
-        made: where the run comes from, where that was noted.
+        audit_verdict: its verdict.
+        related: the same audit under other conditions, by name.
+        provenance: where the run comes from, where that was noted.
     """
-    strongest = said.recipe or _largest_auc(summary)
+    strongest = audit_verdict.recipe or _largest_auc(summary)
     sections = [
         _advice_section(audit, summary),
         Section(
             "Evidence",
             [strongest_recipe_table(summary, strongest), all_recipes_fold(summary)],
         ),
-        known_share_section(audit, tuple(inner.values())),
+        known_share_section(audit, tuple(related.values())),
         trade_off_section(audit, strongest),
         classes_section(summary, strongest),
         decisions_section(summary, strongest),
-        comparability.transfer_section(audit.about.transfer),
-        *([] if said.answer == "split is confounded" else [exposed_section(audit, strongest)]),
+        transfer_section(audit.about.transfer),
+        *([] if audit_verdict.answer == "split is confounded" else [exposed_section(audit, strongest)]),
         fairness_section(summary),
-        _links_section(inner),
-        regulators.section(_regulator_answers(audit, said, summary, strongest)),
-        _origin_section(summary, made),
+        _links_section(related),
+        regulators.section(_regulator_answers(audit, audit_verdict, summary, strongest)),
+        _origin_section(summary, provenance),
     ]
     return Page(
         title="Membership inference audit",
-        verdict=said.plain,
-        tone=said.tone,
+        verdict=audit_verdict.plain,
+        tone=audit_verdict.tone,
         sections=[section for section in sections if section.blocks],
-        facts=_facts(summary) | origin.date(made),
-        heading=_HEADINGS[said.answer],
-        pictures=said.pictures,
-        more=said.more,
+        facts=_facts(summary) | origin.date(provenance),
+        heading=_HEADINGS[audit_verdict.answer],
+        pictures=audit_verdict.pictures,
+        more=audit_verdict.more,
     )
 
 
 def _largest_auc(summary: AuditSummary) -> str:
-    """The recipe with the largest AUC, where the verdict names none."""
-    areas = {name: recipe.auc for name, recipe in summary.recipes.items()}
-    return max(areas, key=lambda name: 0.0 if (area := areas[name]) is None else area.value)
+    """Return the recipe with the largest AUC, for a verdict that names none."""
+    aucs = {name: recipe.auc for name, recipe in summary.recipes.items()}
+    return max(aucs, key=lambda name: 0.0 if (auc := aucs[name]) is None else auc.value)
 
 
 def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
@@ -124,9 +125,9 @@ def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
     return Section(advice.TITLE, advice.against_membership(documents=audit.about.texts is not None) if leaks else [])
 
 
-def _regulator_answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
-    valid = summary.verdict.answer != "split is confounded"
-    bound = _epsilon_bound(audit, strongest) if valid else None
+def _regulator_answers(audit: Findings, audit_verdict: Verdict, summary: AuditSummary, strongest: str) -> Answers:
+    is_valid = summary.verdict.answer != "split is confounded"
+    bound = _epsilon_bound(audit, strongest) if is_valid else None
     epsilon = None
     if bound is not None:
         epsilon = (
@@ -136,54 +137,57 @@ def _regulator_answers(audit: Findings, said: Verdict, summary: AuditSummary, st
     return Answers(
         means=f"membership inference by {', '.join(summary.recipes)}.",
         extraction=None,
-        queries=f"On membership alone: {said.plain}" if valid else f"No. {said.plain}",
+        queries=f"On membership alone: {audit_verdict.plain}" if is_valid else f"No. {audit_verdict.plain}",
         epsilon=epsilon,
         unit="One record, as it was given to the audit.",
     )
 
 
 def _epsilon_bound(audit: Findings, recipe: str) -> float | None:
-    """Bound ε by the scores that the verdict judges, and by what the records leave unexplained of them if that is less.
+    """Return the lower bound on ε from the scores behind the verdict, or from their unexplained part if smaller.
 
     None where there are too few records.
     """
     outcome, confidence = scopes(audit)[-1].outcomes[list(audit).index(recipe)], simultaneous_confidence(audit)
-    judged = [scores for scores in (outcome.scores, outcome.unexplained) if scores is not None]
+    score_arrays = [scores for scores in (outcome.scores, outcome.unexplained) if scores is not None]
     try:
-        bounds = [evaluation.epsilon_lower_bound(one, outcome.members, confidence=confidence) for one in judged]
+        bounds = [
+            evaluation.epsilon_lower_bound(scores_, outcome.members, confidence=confidence) for scores_ in score_arrays
+        ]
     except InputError:
         return None
     return min(bound.low for bound in bounds)
 
 
-def _links_section(inner: Mapping[str, Findings]) -> Section:
+def _links_section(related: Mapping[str, Findings]) -> Section:
     links = [
-        Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(other).plain) for name, other in inner.items()
+        Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(related_audit).plain)
+        for name, related_audit in related.items()
     ]
     return Section("The same audit under other conditions", links)
 
 
-def _origin_section(summary: AuditSummary, made: Provenance | None) -> Section:
+def _origin_section(summary: AuditSummary, provenance: Provenance | None) -> Section:
     about = summary.about
     settings = about.settings
-    told = {"seed": str(settings.seed), "target": settings.target}
+    facts = {"seed": str(settings.seed), "target": settings.target}
     if (accuracy := about.accuracy) is not None:
-        of = "completed " if accuracy.completed else ""
-        told |= {f"target's accuracy on {of}members": percent(accuracy.members)}
-        told |= {f"target's accuracy on {of}non-members": percent(accuracy.nonmembers)}
+        qualifier = "completed " if accuracy.completed else ""
+        facts |= {f"target's accuracy on {qualifier}members": percent(accuracy.members)}
+        facts |= {f"target's accuracy on {qualifier}non-members": percent(accuracy.nonmembers)}
     if (fit := about.token_fit) is not None:
-        told |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
-        told |= {f"beyond {fit.unit} frequencies of the population": shown(fit.gain, "+")}
+        facts |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
+        facts |= {f"beyond {fit.unit} frequencies of the population": shown(fit.gain, "+")}
     rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items()]
     rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
     attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]
-    more = [
+    folds = [
         Fold("Records and reference models", [Table(["what", "value"], rows, sortable=False)]),
         Fold("Configuration of every recipe", [Table(["recipe", "configuration"], attacks)]),
         Fold("Time", [Table(["step", "seconds"], timings)]),
     ]
-    return origin.section(made, told, more)
+    return origin.section(provenance, facts, folds)
 
 
 def _facts(summary: AuditSummary) -> dict[str, str]:
@@ -191,7 +195,7 @@ def _facts(summary: AuditSummary) -> dict[str, str]:
     return {
         "candidates": format_counts(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
-        "unseen classes": ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
+        "unseen classes": ", ".join(in_words.class_name(label, summary.class_names) for label in summary.unseen_classes)
         or "none",
         "divulge": summary.divulge,
     }
@@ -208,7 +212,7 @@ _INTERVALS_NOTE = (
 def recipe_table(
     summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
 ) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of attacks: of all candidates, of the unseen classes alone, or adjusted."""
+    """Return columns and rows of the table of recipes: all candidates, the unseen classes alone, or adjusted."""
     levels = [f"{level:g}" for level in summary.fpr]
     columns = [
         "recipe",
@@ -233,35 +237,35 @@ def recipe_table(
 
 
 def recipe_notes(summary: AuditSummary) -> list[str]:
-    """What the tables of attacks leave open: where an ε comes from, which false-positive rates were not kept."""
+    """Return notes on the table of recipes: sources of ε, and false-positive rates that were exceeded."""
     return [*_sure_nonmember_notes(summary), *_exceeded_fpr_notes(summary)]
 
 
 def _sure_nonmember_notes(summary: AuditSummary) -> list[str]:
     bounds = [
-        f"{name}{where} (ε ≥ {in_words.least(epsilon.low)})"
-        for name, where, numbers in _iterate_numbers(summary)
+        f"{name}{suffix} (ε ≥ {in_words.least(epsilon.low)})"
+        for name, suffix, numbers in _iterate_numbers(summary)
         if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
     ]
-    why = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
-    return [f"bounds that come from sure non-members, {why}: {', '.join(bounds)}"] if bounds else []
+    reason = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
+    return [f"bounds that come from sure non-members, {reason}: {', '.join(bounds)}"] if bounds else []
 
 
 def _exceeded_fpr_notes(summary: AuditSummary) -> list[str]:
-    kinds: dict[str, list[str]] = {}
-    for name, where, numbers in _iterate_numbers(summary):
+    recipes_by_note: dict[str, list[str]] = {}
+    for name, suffix, numbers in _iterate_numbers(summary):
         for level, rate in numbers.realised_fpr.items():
             if rate and rate.broken:
-                whose = kinds.setdefault(
-                    f"the realised FPR at nominal {in_words.per_cent(float(level))}{where} is TOO HIGH", []
+                recipes = recipes_by_note.setdefault(
+                    f"the realised FPR at nominal {in_words.per_cent(float(level))}{suffix} is TOO HIGH", []
                 )
-                whose.append(f"{name} {percent(rate.rate)} (p = {rate.p_value:.2g})")
-    why = "the luck of one calibration does not explain it"
-    return [f"{kind}, {why}: {', '.join(whose)}" for kind, whose in kinds.items()]
+                recipes.append(f"{name} {percent(rate.rate)} (p = {rate.p_value:.2g})")
+    reason = "the luck of one calibration does not explain it"
+    return [f"{note}, {reason}: {', '.join(recipes)}" for note, recipes in recipes_by_note.items()]
 
 
 def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
-    """Every recipe's numbers: of all candidates, then of the unseen classes alone."""
+    """Yield every recipe's numbers on all candidates, then on the unseen classes."""
     for name, recipe in summary.recipes.items():
         yield name, "", recipe
         if recipe.unseen is not None:
@@ -269,20 +273,23 @@ def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]
 
 
 def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
-    """One recipe in full: each statistic with its interval, beside what guessing has."""
+    """Table of one recipe: each statistic with its interval, beside its value by guessing."""
     recipe = summary.recipes[name]
     scopes: dict[str, Numbers] = {"": recipe}
     if recipe.unseen:
         scopes = {"unseen classes": recipe.unseen, "all candidates": recipe}
     if summary.adjusted is not None:
-        without = {f"{scope} without adjustment".lstrip(): numbers for scope, numbers in scopes.items()}
-        scopes = {"adjusted": summary.adjusted.recipes[name], **without}
-    rows = [["AUC", *(shown(one.auc) for one in scopes.values()), "0.5"]]
+        unadjusted = {f"{scope} without adjustment".lstrip(): numbers for scope, numbers in scopes.items()}
+        scopes = {"adjusted": summary.adjusted.recipes[name], **unadjusted}
+    rows = [["AUC", *(shown(numbers_of_scope.auc) for numbers_of_scope in scopes.values()), "0.5"]]
     for level in summary.fpr:
-        rates = [percent(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
+        rates = [percent(numbers_of_scope.tpr_at_fpr[f"{level:g}"]) for numbers_of_scope in scopes.values()]
         rows.append([f"TPR at FPR {in_words.per_cent(level)}", *rates, in_words.per_cent(level)])
-    rows.append(["advantage", *(shown(one.advantage) for one in scopes.values()), "0"])
-    bounds = ["–" if one.epsilon is None else f"≥ {in_words.least(one.epsilon.low)}" for one in scopes.values()]
+    rows.append(["advantage", *(shown(numbers_of_scope.advantage) for numbers_of_scope in scopes.values()), "0"])
+    bounds = [
+        "–" if numbers_of_scope.epsilon is None else f"≥ {in_words.least(numbers_of_scope.epsilon.low)}"
+        for numbers_of_scope in scopes.values()
+    ]
     rows.append(["ε", *bounds, "0"])
     values = [scope or "value" for scope in scopes]
     return Table(
@@ -295,16 +302,16 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
 
 
 def describe_recipe(summary: AuditSummary, name: str) -> str:
-    """What a recipe does, in a line."""
+    """Describe a recipe in one line."""
     about = summary.about.recipes[name]
     return about.summary or about.signal
 
 
 def all_recipes_fold(summary: AuditSummary) -> Fold:
-    """All recipes, on all candidates and on the unseen classes, and what was run."""
+    """Tables of all recipes, on all candidates and on the unseen classes."""
     blocks: list[Block] = []
     if summary.unseen_classes:
-        listed = ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
+        listed = ", ".join(in_words.class_name(label, summary.class_names) for label in summary.unseen_classes)
         title = f"Unseen classes {listed}: the auditor holds no record of them"
         blocks.append(Table(*recipe_table(summary, unseen=True), title=title))
     if summary.adjusted is not None:
@@ -314,8 +321,8 @@ def all_recipes_fold(summary: AuditSummary) -> Fold:
     title = "All candidates" if summary.adjusted is None else "All candidates, without adjustment"
     blocks.append(Table(*recipe_table(summary), title=title))
     blocks += [Paragraph(in_words.sentence(text)) for text in recipe_notes(summary)]
-    explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
-    blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
+    descriptions = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
+    blocks.append(Table(["recipe", "signal", "attack", "reference models"], descriptions, title="What was run"))
     return Fold(f"All recipes ({len(summary.recipes)})", blocks)
 
 
@@ -323,7 +330,7 @@ _SLIDER_LEVELS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
 
 
 def trade_off_section(audit: Findings, strongest: str) -> Section:
-    """ROC curves of the scores that the verdict judges, of the unseen classes first, and the slider."""
+    """ROC curves behind the verdict, and the strongest recipe's rates by a slider."""
     blocks: list[Block] = []
     for scope in scopes(audit):
         title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
@@ -345,7 +352,7 @@ def _roc_chart(outcomes: Mapping[str, Outcome], title: str, strongest: str) -> C
 
 def _fpr_slider(audit: Findings, strongest: str) -> list[Block]:
     scope, confidence = scopes(audit)[-1], simultaneous_confidence(audit)
-    outcome = next(one for one in scope.outcomes if one.recipe == strongest)
+    outcome = next(outcome_of_scope for outcome_of_scope in scope.outcomes if outcome_of_scope.recipe == strongest)
     nonmembers = scope.nonmembers
     levels = sorted({*_SLIDER_LEVELS, *audit.fpr})
     levels = [level for level in levels if nonmembers >= evaluation.min_nonmembers(level)]
@@ -365,34 +372,37 @@ def _slider_stop(outcome: Outcome, level: float, confidence: float) -> Stop:
     rate = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
     label = in_words.per_cent(level)
     if rate.low > level:
-        said = verdict.make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
-        return Stop(label, said.words, said.pictures)
-    shown, others = in_words.out_of(rate), in_words.of_others(level)
+        headline = verdict.make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
+        return Stop(label, headline.words, headline.pictures)
+    rate_words, accused = in_words.out_of(rate), in_words.of_others(level)
     words = (
-        f"{shown.counted('training records')} are recognised while wrongly accusing at most {others}: not measurably "
-        "more than by guessing."
+        f"{rate_words.counted('training records')} are recognised while wrongly accusing at most {accused}: not "
+        "measurably more than by guessing."
     )
-    return Stop(label, words, verdict.dot_grids(shown, level))
+    return Stop(label, words, verdict.dot_grids(rate_words, level))
 
 
 _MAX_LISTED = 300  # classes or subgroups in a table
 
 
 def classes_section(summary: AuditSummary, strongest: str) -> Section:
-    """A chart of all recipes, and the table of the strongest, by class and by subgroup."""
+    """AUC by class and by subgroup: a chart of all recipes and a table of the strongest."""
     blocks: list[Block] = []
-    for one in ("class", "group"):
+    for grouping in ("class", "group"):
         series = {
-            name: _groups_with_auc(recipe.classes if one == "class" else recipe.groups)
+            name: _groups_with_auc(recipe.classes if grouping == "class" else recipe.groups)
             for name, recipe in summary.recipes.items()
         }
         series = {name: groups for name, groups in series.items() if any(row.auc for row in groups.values())}
         if strongest in series:
-            blocks.append(_group_chart(summary, series, one, strongest))
-        groups = summary.recipes[strongest].classes if one == "class" else summary.recipes[strongest].groups
+            blocks.append(_group_chart(summary, series, grouping, strongest))
+        groups = summary.recipes[strongest].classes if grouping == "class" else summary.recipes[strongest].groups
         if groups:
             blocks.append(
-                Fold(f"{strongest} by {one}, in figures", [_group_table(groups, one, strongest, max(summary.fpr))])
+                Fold(
+                    f"{strongest} by {grouping}, in figures",
+                    [_group_table(groups, grouping, strongest, max(summary.fpr))],
+                )
             )
     return Section("Classes and subgroups", blocks)
 
@@ -401,44 +411,46 @@ def _groups_with_auc(groups: Mapping[str, Group]) -> Mapping[str, Group]:
     return {name: row for name, row in groups.items() if row.auc is not None}
 
 
-def _group_chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one: str, strongest: str) -> Chart:
+def _group_chart(
+    summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], grouping: str, strongest: str
+) -> Chart:
     unseen = (
         {in_words.class_name(label, summary.class_names) for label in summary.unseen_classes}
-        if one == "class"
+        if grouping == "class"
         else set()
     )
     estimates = {
         name: {
-            f"{one} {group}{' (unseen)' if group in unseen else ''}": row.auc
+            f"{grouping} {group}{' (unseen)' if group in unseen else ''}": row.auc
             for group, row in groups.items()
             if row.auc is not None
         }
         for name, groups in series.items()
     }
     count = len(estimates[strongest])
-    most = f" The {LANES} with the largest AUC of {count} are shown." if count > LANES else ""
+    cut_note = f" The {LANES} with the largest AUC of {count} are shown." if count > LANES else ""
     return Chart(
         lanes(estimates, focus=strongest, quantity="AUC", reference=0.5),
-        title=f"AUC by {one}",
+        title=f"AUC by {grouping}",
         note=f"One dot per recipe. The whiskers are 95 % intervals of one recipe, each by itself; the dashed line is "
-        f"guessing.{most}",
+        f"guessing.{cut_note}",
     )
 
 
-def _group_table(groups: Mapping[str, Group], one: str, name: str, level: float) -> Table:
-    """The rates of each; of very many, those with the largest AUC."""
-    largest = sorted(groups, key=lambda group: -(0.0 if (area := groups[group].auc) is None else area.value))
-    kept, count = set(largest[:_MAX_LISTED]), len(groups)
-    most = f" Of {count:,}, the {_MAX_LISTED} with the largest AUC are listed; summary.json has all."
-    most = most if count > _MAX_LISTED else ""
-    columns = [one, "members", "non-members", "AUC", "TPR", "FPR"]
+def _group_table(groups: Mapping[str, Group], grouping: str, name: str, level: float) -> Table:
+    """Table of rates by group; of very many groups, those with the largest AUC."""
+    ordered = sorted(groups, key=lambda group: -(0.0 if (auc := groups[group].auc) is None else auc.value))
+    listed, count = set(ordered[:_MAX_LISTED]), len(groups)
+    cut_note = f" Of {count:,}, the {_MAX_LISTED} with the largest AUC are listed; summary.json has all."
+    cut_note = cut_note if count > _MAX_LISTED else ""
+    columns = [grouping, "members", "non-members", "AUC", "TPR", "FPR"]
     rows = [
         [group, str(row.members), str(row.nonmembers), *map(shown, (row.auc, row.tpr, row.fpr))]
         for group, row in groups.items()
-        if group in kept
+        if group in listed
     ]
-    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}.{most}"
-    return Table(columns, rows, title=f"{name}: by {one}", note=note)
+    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}.{cut_note}"
+    return Table(columns, rows, title=f"{name}: by {grouping}", note=note)
 
 
 _CLAIMS_NOTE = (
@@ -454,7 +466,7 @@ _REALISED_NOTE = (
 
 
 def decisions_section(summary: AuditSummary, strongest: str) -> Section:
-    """Claims and realised rates of the strongest recipe; those of the others folded."""
+    """Decisions and realised rates of the strongest recipe; those of the others folded."""
     names = list(summary.recipes)
     warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
     blocks: list[Block] = [_decision_table(summary, strongest)]
@@ -474,12 +486,12 @@ def _decision_table(summary: AuditSummary, name: str) -> Table:
     recipe = summary.recipes[name]
     rows = []
     for level, decision in recipe.decisions.items():
-        called, _, claim = _format_claim(decision)
+        n_called, _, claim = _format_claim(decision)
         rate = recipe.realised_fpr[level]
         rows.append(
             [
                 _format_level(level),
-                called,
+                n_called,
                 "–" if rate is None else percent(rate.rate),
                 _format_realised(rate)[1],
                 claim,
@@ -508,11 +520,11 @@ def _realised_table(summary: AuditSummary, names: Sequence[str]) -> Table:
     for name in names:
         recipe = summary.recipes[name]
         for level in recipe.decisions:
-            for where, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
+            for scope, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
                 if numbers is not None:
-                    raw = percent(recipe.raw_fpr.get(level)) if where == "all" else "–"
+                    raw = percent(recipe.raw_fpr.get(level)) if scope == "all" else "–"
                     rows.append(
-                        [name, where, _format_level(level), *_format_realised(numbers.realised_fpr[level]), raw]
+                        [name, scope, _format_level(level), *_format_realised(numbers.realised_fpr[level]), raw]
                     )
     columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
     return Table(columns, rows, title="Realised on these non-members", note=_REALISED_NOTE)
@@ -533,27 +545,33 @@ _MAX_UNFOLDED = 6  # documents, or rows of a table, that are not folded
 
 
 def exposed_section(audit: Findings, strongest: str) -> Section:
-    """The members that the strongest recipe is surest of."""
+    """Members with the highest scores under the strongest recipe."""
     scores = audit.scores[strongest]
-    inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
-    exhibits = [_make_exhibit(audit, int(row), float(scores[row])) for row in inside[:_MAX_EXHIBITS]]
+    member_rows = [
+        row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits
+    ]
+    exhibits = [_make_exhibit(audit, int(row), float(scores[row])) for row in member_rows[:_MAX_EXHIBITS]]
     note = f"Members with the highest scores under {strongest}, the strongest recipe here."
-    note += _count_equal_nonmembers(audit, scores, inside)
+    note += _count_equal_nonmembers(audit, scores, member_rows)
     if audit.heat:
-        against = next(iter(audit.heat.values())).against
-        note += f" The deeper a token is marked, the likelier the target finds it than {against} does."
+        baseline = next(iter(audit.heat.values())).against
+        note += f" The deeper a token is marked, the likelier the target finds it than {baseline} does."
     # Pictures are taken in at a glance; rows and documents are long.
-    seen = _MAX_EXHIBITS if all(one.png for one in exhibits) else _MAX_UNFOLDED
-    more = [Fold(f"{len(exhibits) - seen} more", [Gallery(exhibits[seen:])])] if len(exhibits) > seen else []
-    return Section("Most exposed records", [Gallery(exhibits[:seen], note=note), *more] if exhibits else [])
+    n_unfolded = _MAX_EXHIBITS if all(exhibit.png for exhibit in exhibits) else _MAX_UNFOLDED
+    folded = (
+        [Fold(f"{len(exhibits) - n_unfolded} more", [Gallery(exhibits[n_unfolded:])])]
+        if len(exhibits) > n_unfolded
+        else []
+    )
+    return Section("Most exposed records", [Gallery(exhibits[:n_unfolded], note=note), *folded] if exhibits else [])
 
 
-def _count_equal_nonmembers(audit: Findings, scores: Floats, inside: Sequence[np.intp]) -> str:
-    """How many non-members score as high as what is shown: where many do, a high score exposes nobody."""
-    others = scores[~audit.members]
-    least = min((scores[row] for row in inside[:_MAX_EXHIBITS]), default=np.inf)
-    alike = int((others >= least).sum())
-    return f" Of {len(others):,} non-members, {alike:,} score at least as high as the last of them."
+def _count_equal_nonmembers(audit: Findings, scores: Floats, member_rows: Sequence[np.intp]) -> str:
+    """State how many non-members score as high as the members shown."""
+    nonmember_scores = scores[~audit.members]
+    lowest = min((scores[row] for row in member_rows[:_MAX_EXHIBITS]), default=np.inf)
+    n_as_high = int((nonmember_scores >= lowest).sum())
+    return f" Of {len(nonmember_scores):,} non-members, {n_as_high:,} score at least as high as the last of them."
 
 
 def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
@@ -570,7 +588,7 @@ def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
 
 
 def _as_image(value: Array) -> Array | None:
-    """``[h, w]``, ``[h, w, 3]`` or channels-first arrays, scaled to [0, 1]; None for a row of a table."""
+    """Scale ``[h, w]``, ``[h, w, 3]`` or channels-first arrays to [0, 1]; None for a row of a table."""
     if value.ndim == 3 and value.shape[0] in (1, 3):
         value = np.moveaxis(value, 0, -1)
     if value.ndim == 3 and value.shape[-1] == 1:
@@ -582,16 +600,16 @@ def _as_image(value: Array) -> Array | None:
 
 
 def fairness_section(summary: AuditSummary) -> Section:
-    """The blind baseline, copies, and how many records there are of each kind."""
+    """Blind baseline, covariates, duplicates and record counts."""
     about = summary.about
-    held = about.counts
+    counts = about.counts
     texts: Iterable[str] = [
         _describe_blind_baseline(about.blind_baseline),
         *([] if summary.adjusted is None else [_describe_covariate_check(summary.adjusted)]),
         *([] if about.texts is None else [in_words.sentence(about.texts.shared)]),
         f"Exact duplicates across members, non-members and population: {about.duplicates}.",
-        f"{format_counts(held.members, held.nonmembers)} were compared. The auditor held {held.population:,} other "
-        f"records to learn from and {held.calibration:,} to calibrate with.",
+        f"{format_counts(counts.members, counts.nonmembers)} were compared. The auditor held {counts.population:,} "
+        f"other records to learn from and {counts.calibration:,} to calibrate with.",
         *map(in_words.sentence, about.warnings),
     ]
     return Section("Is the comparison fair?", [*map(Paragraph, texts)])
@@ -599,46 +617,46 @@ def fairness_section(summary: AuditSummary) -> Section:
 
 def _describe_covariate_check(adjusted: AdjustmentSummary) -> str:
     names = comparability.format_covariates(adjusted.adjusted_for)
-    judged = "no difference found among those that took part"
+    conclusion = "no difference found among those that took part"
     if adjusted.p_value <= FALSE_ALARM:
-        judged = "they can, also among those that took part: the split is confounded"
+        conclusion = "they can, also among those that took part: the split is confounded"
     if not adjusted.overlap:
-        judged = "hardly any are alike: the split is confounded"
+        conclusion = "hardly any are alike: the split is confounded"
     return (
         f"Covariates: can members be told from non-members by {names}? p = {adjusted.p_before:.2g} of all candidates, "
-        f"p = {adjusted.p_value:.2g} of the {adjusted.members + adjusted.nonmembers:,} that took part: {judged}."
+        f"p = {adjusted.p_value:.2g} of the {adjusted.members + adjusted.nonmembers:,} that took part: {conclusion}."
     )
 
 
 def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
     if baseline is None:
         return "Blind baseline: too few records for one, so a confounded split would go undetected."
-    seen = "" if baseline.detectable is None else (
+    detectable = "" if baseline.detectable is None else (
         " A shift of one column would have been found with about 80 % probability from an AUC of "
         f"{baseline.detectable:.3f} on."
     )  # fmt: skip
-    judged = "it can: the split is confounded" if baseline.confounded else "no difference found"
+    conclusion = "it can: the split is confounded" if baseline.confounded else "no difference found"
     return (
         "Blind baseline: can a classifier that never sees the model tell members from non-members? "
-        f"AUC {shown(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): {judged}.{seen}"
+        f"AUC {shown(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): {conclusion}.{detectable}"
     )
 
 
-def known_share_section(audit: Findings, inner: Sequence[Findings]) -> Section:
-    """The known share, the imputer behind the numbers, and, where several shares were tried, curves over them.
+def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section:
+    """Known share and imputer of partly known records, with curves over several shares.
 
     Args:
         audit: the audit reported.
-        inner: the same audit under other conditions; those of partly known records are shown beside it.
+        related: the same audit under other conditions; those of partly known records are shown beside it.
     """
     partial = audit.about.settings.partial
     if partial is None:
         return Section("Known share", [])
     blocks: list[Block] = [Paragraph(_describe_completion(partial)), _completion_table(audit)]
-    audits = sorted((a for a in (audit, *inner) if a.about.settings.partial is not None), key=_known_share)
+    audits = sorted((a for a in (audit, *related) if a.about.settings.partial is not None), key=_known_share)
     if len(audits) > 1:
         statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr_label(min(audit.fpr))}
-        blocks += [_known_share_chart(audits, statistic, *named) for statistic, named in statistics.items()]
+        blocks += [_known_share_chart(audits, statistic, *label) for statistic, label in statistics.items()]
         blocks.append(_known_share_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
     return Section("Known share", blocks)
 
@@ -646,10 +664,10 @@ def known_share_section(audit: Findings, inner: Sequence[Findings]) -> Section:
 def _describe_completion(partial: PartlyKnown) -> str:
     if partial.share == 1.0:
         return "Every value of every record is known; nothing was completed."
-    drawn = f" and {partial.draws} random draws" if partial.draws else ""
+    draws = f" and {partial.draws} random draws" if partial.draws else ""
     return (
         f"The adversary knows {in_words.per_cent(partial.share)} of the values. The others were completed from the "
-        f"population by: {partial.imputer} (the single best completion{drawn} of every record). A number made with "
+        f"population by: {partial.imputer} (the single best completion{draws} of every record). A number made with "
         "another imputer is another attack's."
     )
 
@@ -673,18 +691,18 @@ def _known_share_chart(audits: Sequence[Findings], statistic: str, name: str, ch
     curves = {}
     for recipe in audits[0]:
         points = [(_known_share(audit), _measure_or_none(audit, recipe, statistic)) for audit in audits]
-        held = [(share, estimate) for share, estimate in points if estimate is not None]
-        if held:
-            shares = [share for share, _ in held]
-            parts = ([getattr(estimate, part) for _, estimate in held] for part in ("value", "low", "high"))
-            curves[recipe] = charts.Curve(shares, *parts)
+        known_points = [(share, estimate) for share, estimate in points if estimate is not None]
+        if known_points:
+            shares = [share for share, _ in known_points]
+            bounds = ([getattr(estimate, bound) for _, estimate in known_points] for bound in ("value", "low", "high"))
+            curves[recipe] = charts.Curve(shares, *bounds)
     spec = charts.lines(curves, x="known share of the record", y=name, reference=chance)
     note = "The band is a 95 % interval. The same candidates, with more and more of each record known."
     return Chart(spec, title=f"{name} by known share", note=note)
 
 
 def _measure_or_none(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
-    """None where the recipe was not run, or has too few records for the statistic."""
+    """Measure a statistic; None if the recipe was not run or has too few records."""
     if recipe not in audit.scores:
         return None
     try:
@@ -695,24 +713,68 @@ def _measure_or_none(audit: Findings, recipe: str, statistic: str) -> Estimate |
 
 
 def _known_share_table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
-    whole = next((audit for audit in audits if _known_share(audit) == 1.0), None)
+    whole_audit = next((audit for audit in audits if _known_share(audit) == 1.0), None)
     rows = []
     for audit in audits:
         for recipe in audit:
-            measured = [shown(_measure_or_none(audit, recipe, statistic)) for statistic in statistics]
+            values = [shown(_measure_or_none(audit, recipe, statistic)) for statistic in statistics]
             queries = str(audit.about.recipes[recipe].queries)
-            rows.append([f"{_known_share(audit):.0%}", recipe, *measured, _gap_to_whole(audit, whole, recipe), queries])
+            rows.append(
+                [f"{_known_share(audit):.0%}", recipe, *values, _gap_to_whole(audit, whole_audit, recipe), queries]
+            )
     columns = ["known", "recipe", *statistics.values(), "AUC minus that of the whole record", "queries"]
     note = "The gap's interval is for paired differences, record by record."
-    if whole is None:
+    if whole_audit is None:
         note = "No gap to the whole record is shown: add the share 1 (known = [..., 'share:1'])."
     return Table(columns, rows, title="By known share", note=note)
 
 
-def _gap_to_whole(audit: Findings, whole: Findings | None, recipe: str) -> str:
-    if whole is None or whole is audit or recipe not in whole.scores:
+def _gap_to_whole(audit: Findings, whole_audit: Findings | None, recipe: str) -> str:
+    if whole_audit is None or whole_audit is audit or recipe not in whole_audit.scores:
         return "–"
-    one, other = audit[recipe], whole[recipe]
-    if one.counted is not None:  # copies are no further observations
-        one, other = one.on(one.counted), other.on(one.counted)
-    return shown(evaluation.paired_difference(one.scores, other.scores, one.members, "auc"), "+")
+    outcome, whole_outcome = audit[recipe], whole_audit[recipe]
+    if outcome.counted is not None:  # copies are no further observations
+        outcome, whole_outcome = outcome.on(outcome.counted), whole_outcome.on(outcome.counted)
+    return shown(evaluation.paired_difference(outcome.scores, whole_outcome.scores, outcome.members, "auc"), "+")
+
+
+def transfer_section(summary: TransferSummary | None) -> Section:
+    """Report section on transfer: expected rates by recipe, and the plane and density ratio behind them."""
+    if summary is None:
+        return Section("Will the false-positive rate carry over to the unseen classes?", [])
+    rows = [
+        [
+            name,
+            "expected to hold" if recipe.holds else "not expected to hold",
+            f"{recipe.expected_fpr:.3f}" if recipe.effective * summary.level >= 1 else "–",
+            f"{recipe.violation:.2g} (p = {recipe.p_value:.2g})",
+        ]
+        for name, recipe in summary.recipes.items()
+    ]
+    first_recipe = next(iter(summary.recipes.values()))
+    note = (
+        f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
+        f"{first_recipe.error:.2g}, {first_recipe.explained:.0%} of its variance explained): the rate carries over to "
+        "the extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
+    )
+    columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
+    dash_note = "A dash: too few seen records resemble the unseen class to resolve a rate."
+    has_dash = any(row[2] == "–" for row in rows)
+    blocks: list[Block] = []
+    for text in dict.fromkeys(recipe.text for recipe in summary.recipes.values()):
+        names = [name for name, recipe in summary.recipes.items() if recipe.text == text]
+        blocks.append(Paragraph(text if len(names) == len(summary.recipes) else f"{', '.join(names)}: {text}"))
+    plane = {"seen records": _coordinates(summary.plane.seen), "query records": _coordinates(summary.plane.query)}
+    blocks.append(
+        Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
+    )
+    ratio = {"seen records": _coordinates(summary.ratio)}
+    blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
+    details = Fold("What speaks for and against, recipe by recipe", blocks)
+    table = Table(columns, rows, note=dash_note if has_dash else "")
+    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details])
+
+
+def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+    first, second = np.asarray(points, dtype=np.float64).T
+    return first, second

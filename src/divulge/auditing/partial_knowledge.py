@@ -1,4 +1,4 @@
-"""Records of which only part is known: what the adversary sees of them, and how it is completed."""
+"""Partly known records: the adversary's view of them, and their completion."""
 
 from __future__ import annotations
 
@@ -31,42 +31,42 @@ _COINCIDENCE_LEVEL = 1e-4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialKnowledge:
-    """What the adversary has: parts of the candidates and of the calibration records, and completions of them.
+    """Known parts of candidates and calibration records, and completions of their unknown values.
 
     Args:
-        seen: candidates, then calibration records; unknown values are gone.
+        visible: candidates, then calibration records; unknown values are gone.
         imputer: what completed them, fitted on the population.
         best: candidates, calibration and population, under masks drawn alike, with their single best completion.
         draws: random completions of candidates and calibration, one `Records` each.
-        lessons: further ones, for models to be trained on.
+        training_completions: random completions of the same, for training reference models.
         share: part of all values that is known.
     """
 
-    seen: PartialRecords
+    visible: PartialRecords
     imputer: completion.FittedImputer
     best: Records
     draws: tuple[Records, ...]
-    lessons: tuple[Records, ...]
+    training_completions: tuple[Records, ...]
     share: float
 
     @property
     def views(self) -> tuple[Records, ...]:
-        """All that a model is queried on: the best completion, then the draws."""
+        """Records that a model is queried on: the best completion, then the random draws."""
         return (self.best, *self.draws)
 
-    def about(self) -> PartlyKnown:
-        """For the report."""
-        return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.hash_values(self.seen.known))
+    def metadata(self) -> PartlyKnown:
+        """Return the metadata for the report."""
+        return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.hash_values(self.visible.known))
 
-    def completer(self, recipe: Recipe) -> str:
-        """What completed the records for this recipe."""
+    def completed_by(self, recipe: Recipe) -> str:
+        """Return the name of what completed the records for this recipe."""
         if isinstance(recipe.signal, str) or not recipe.needs_known:
             return self.imputer.name
         start = getattr(recipe.signal, "start", None)
         return "the attack itself" + ("" if start is None else f", from {start}")
 
-    def training(self, population: Records, trained_on: Bools) -> tuple[Records, Bools]:
-        """Records for reference models that see candidates, and which of them each model is trained on.
+    def training_data(self, population: Records, trained_on: Bools) -> tuple[Records, Bools]:
+        """Return the records for reference models that see candidates, and the mask of each model's rows.
 
         The target was trained on the true record and is queried on a completion of it. So that IN models
         are in the same position, each is trained on a completion drawn at random and asked about others.
@@ -75,30 +75,30 @@ class PartialKnowledge:
             population: whole records.
             trained_on: bool ``[m, n + k + z]`` of candidates, calibration and population.
         """
-        held = len(self.seen)
-        rows = np.zeros((len(trained_on), len(population) + held * len(self.lessons)), dtype=bool)
-        rows[:, : len(population)] = trained_on[:, held:]
-        for model, inside in enumerate(trained_on[:, :held]):
-            first = len(population) + held * (model % len(self.lessons))
-            rows[model, first : first + held] = inside
-        return concatenate_records([population, *self.lessons]), rows
+        n_scored = len(self.visible)
+        rows = np.zeros((len(trained_on), len(population) + n_scored * len(self.training_completions)), dtype=bool)
+        rows[:, : len(population)] = trained_on[:, n_scored:]
+        for model, candidate_mask in enumerate(trained_on[:, :n_scored]):
+            start = len(population) + n_scored * (model % len(self.training_completions))
+            rows[model, start : start + n_scored] = candidate_mask
+        return concatenate_records([population, *self.training_completions]), rows
 
-    def trained_on(self, rows: Bools) -> Bools:
-        """The inverse: bool ``[m, n + k + z]`` of candidates, calibration and population, from rows trained on."""
-        held, models = len(self.seen), len(rows)
-        z = len(self.best) - held
-        lessons = rows[:, z:].reshape(models, -1, held)
-        return np.hstack([lessons.any(axis=1), rows[:, :z]])
+    def trained_on_mask(self, rows: Bools) -> Bools:
+        """Invert `training_data`: bool ``[m, n + k + z]`` of candidates, calibration and population."""
+        n_scored, n_models = len(self.visible), len(rows)
+        n_population = len(self.best) - n_scored
+        completion_rows = rows[:, n_population:].reshape(n_models, -1, n_scored)
+        return np.hstack([completion_rows.any(axis=1), rows[:, :n_population]])
 
 
-def complete_inputs(given: AuditInputs, imputer: Any, seed: int) -> tuple[AuditInputs, PartialKnowledge | None]:
-    """What remains of the inputs when unknown values are not read, and completions of the records.
+def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[AuditInputs, PartialKnowledge | None]:
+    """Replace the unknown values of the inputs by completions; also return the `PartialKnowledge`.
 
     Candidates and calibration records come back completed. Where every value is known there is nothing to
     complete: the recipes become those for whole records, with a warning.
 
     Args:
-        given: the inputs, with ``known``.
+        inputs: the inputs, with ``known``.
         imputer: an imputer, a function (see `divulge.completion.CustomImputer`) or None for the
             class-conditional Gaussian.
         seed: of masks and draws.
@@ -106,43 +106,47 @@ def complete_inputs(given: AuditInputs, imputer: Any, seed: int) -> tuple[AuditI
     Raises:
         divulge.InputError: a record of which nothing is known; candidates among the population.
     """
-    known = given.known
-    if known is None:
-        return given, None
-    if known.all():
+    known_mask = inputs.known
+    if known_mask is None:
+        return inputs, None
+    if known_mask.all():
         note = "every value is known: these are attacks on whole records, and nothing was completed"
-        whole = tuple(_whole_record_recipe(recipe) for recipe in given.recipes)
-        return replace(given, recipes=whole, known=None, warnings=(*given.warnings, note)), None
-    y = None if given.candidates.y is None else given.everything.y
-    layout = given.layout
-    masks = np.concatenate([known, _resample_masks(known, layout.total - len(known), seed)])
-    everyone = PartialRecords(given.everything.x, y, masks)
-    scored = layout.of_scored
-    seen = PartialRecords(everyone.x[scored], None if y is None else y[scored], masks[scored])
-    _check_disjoint(seen, layout, given.population.x)
-    fitted = completion.imputer(completion.ConditionalGaussian() if imputer is None else imputer).fit(given.population)
-    best = given.everything.with_values(fitted.complete(everyone)[0], template=given.population)
-    partial = PartialKnowledge(
-        seen,
-        fitted,
-        best,
-        _sample_completions(fitted, seen, _count_draws(given.recipes), seeds.derive_seed(seed, "asked")),
+        recipes = tuple(_whole_record_recipe(recipe) for recipe in inputs.recipes)
+        return replace(inputs, recipes=recipes, known=None, warnings=(*inputs.warnings, note)), None
+    y = None if inputs.candidates.y is None else inputs.everything.y
+    layout = inputs.layout
+    masks = np.concatenate([known_mask, _resample_masks(known_mask, layout.total - len(known_mask), seed)])
+    masked_records = PartialRecords(inputs.everything.x, y, masks)
+    scored = layout.scored_rows
+    visible = PartialRecords(masked_records.x[scored], None if y is None else y[scored], masks[scored])
+    _check_disjoint(visible, layout, inputs.population.x)
+    fitted_imputer = completion.imputer(completion.ConditionalGaussian() if imputer is None else imputer).fit(
+        inputs.population
+    )
+    best_completion = inputs.everything.with_values(
+        fitted_imputer.complete(masked_records)[0], template=inputs.population
+    )
+    partial_knowledge = PartialKnowledge(
+        visible,
+        fitted_imputer,
+        best_completion,
+        _sample_completions(fitted_imputer, visible, _count_draws(inputs.recipes), seeds.derive_seed(seed, "asked")),
         _sample_completions(
-            fitted, seen, _count_training_completions(given.recipes), seeds.derive_seed(seed, "lessons")
+            fitted_imputer, visible, _count_training_completions(inputs.recipes), seeds.derive_seed(seed, "lessons")
         ),
-        float(known.mean()),
+        float(known_mask.mean()),
     )
     completed = replace(
-        given,
-        candidates=best[layout.of_candidates].with_ids(given.candidates.ids),
-        calibration=best[layout.of_calibration],
-        warnings=(*given.warnings, *fitted.warnings),
+        inputs,
+        candidates=best_completion[layout.candidate_rows].with_ids(inputs.candidates.ids),
+        calibration=best_completion[layout.calibration_rows],
+        warnings=(*inputs.warnings, *fitted_imputer.warnings),
     )
-    return completed, partial
+    return completed, partial_knowledge
 
 
 def _whole_record_recipe(recipe: Recipe) -> Recipe:
-    """The same for whole records; a signal that completes them has nothing to do and gives way to the loss."""
+    """Return the recipe for whole records; a signal that completes records is replaced by the loss."""
     signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
     return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
 
@@ -156,29 +160,33 @@ def _count_training_completions(recipes: tuple[Recipe, ...]) -> int:
 
 
 def _sample_completions(
-    fitted: completion.FittedImputer, seen: PartialRecords, draws: int, seed: int
+    imputer: completion.FittedImputer, visible: PartialRecords, n_draws: int, seed: int
 ) -> tuple[Records, ...]:
-    if not draws:
+    if not n_draws:
         return ()
-    return tuple(Records(x, seen.y) for x in fitted.sample(seen, draws, seed))
+    return tuple(Records(x, visible.y) for x in imputer.sample(visible, n_draws, seed))
 
 
-def _resample_masks(known: Bools, count: int, seed: int) -> Array:
-    """Masks for other records, drawn from those of the candidates: independent of membership, exchangeable."""
-    return known[seeds.generator(seed, "masks").integers(len(known), size=count)]
+def _resample_masks(masks: Bools, count: int, seed: int) -> Array:
+    """Draw masks for other records from those of the candidates, independently of membership."""
+    return masks[seeds.generator(seed, "masks").integers(len(masks), size=count)]
 
 
-def _check_disjoint(seen: PartialRecords, layout: Layout, population: Floats) -> None:
-    """Auxiliary records that are candidates would complete themselves.
+def _check_disjoint(visible: PartialRecords, layout: Layout, population: Floats) -> None:
+    """Check that the population holds no candidates, which would complete themselves.
 
     Rows of a table may agree in few known values by coincidence; how often they do shows in the calibration
     records, which are masked alike and surely not in the population.
     """
-    agrees = completion.overlap(seen, population)
-    own, others = agrees[layout.of_candidates], agrees[layout.of_calibration]
-    expected = (others.sum() + 1) / (len(others) + 1)
-    if own.any() and stats.binom.sf(own.sum() - 1, len(own), expected) < _COINCIDENCE_LEVEL:
+    agrees = completion.overlap(visible, population)
+    candidate_matches, calibration_matches = agrees[layout.candidate_rows], agrees[layout.calibration_rows]
+    expected_share = (calibration_matches.sum() + 1) / (len(calibration_matches) + 1)
+    if (
+        candidate_matches.any()
+        and stats.binom.sf(candidate_matches.sum() - 1, len(candidate_matches), expected_share) < _COINCIDENCE_LEVEL
+    ):
         raise InputError(
-            f"population: {own.sum()} of {len(own)} candidates agree with a population record in every known value "
-            f"(among {len(others)} records set aside, {others.sum()} do); the population must not contain candidates"
+            f"population: {candidate_matches.sum()} of {len(candidate_matches)} candidates agree with a population "
+            f"record in every known value (among {len(calibration_matches)} records set aside, "
+            f"{calibration_matches.sum()} do); the population must not contain candidates"
         )

@@ -1,4 +1,4 @@
-"""The audit itself, from target to result."""
+"""The audit from inputs to result: prepare, compute signals, score, check the split, write the run directory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def audit(
     plan: Mapping[str, Any] | None = None,
     expect: Callable[[Forecast], object] | None = None,
 ) -> Audit:
-    """How well can an adversary tell ``target``'s training records from others?
+    """Measure how well an adversary can tell ``target``'s training records from others.
 
     Args:
         target: a torch module, scikit-learn classifier, callable, anything with ``logits(records)``, or with
@@ -129,8 +129,8 @@ def audit(
     check_bool(overwrite, "overwrite")
     check_bool(texts, "texts")
     check_string(device, "device")
-    folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
-    models = None if pool is None else check_path(pool, "pool")
+    out_folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
+    pool_folder = None if pool is None else check_path(pool, "pool")
     if progress is not None:
         require_callable(progress, "progress")
     options = AuditOptions(
@@ -157,69 +157,79 @@ def audit(
     )
     if expect is not None:
         require_callable(expect, "expect")
-    case, settings = _prepare_audit(target, subject, options, progress or silent, models)
-    forecasts.check_memory_fits(case, on_disk=out is not None)
+    prepared, settings = _prepare_audit(target, subject, options, progress or silent, pool_folder)
+    forecasts.check_memory_fits(prepared, on_disk=out is not None)
     if expect is not None:
         with errors.user_code_errors("expect"):
-            expect(forecasts.make_forecast(case, on_disk=out is not None))
+            expect(forecasts.make_forecast(prepared, on_disk=out is not None))
     if isinstance(out, RunDraft):
-        return _run_into(case, tuple(fpr), settings, plan, out)
-    if folder is None:
-        return _run_audit(case, tuple(fpr), settings, None)
-    named = [] if case.given.covariates is None else [part for pair in case.given.covariates.items() for part in pair]
-    digest, kept = store.hash_values(settings, *named), (documents.ANSWERS_FILE,)
-    with RunDirectory(folder).writing(KIND, digest, overwrite=overwrite, keep=kept) as draft:
-        return _run_into(case, tuple(fpr), settings, plan, draft)
+        return _run_into(prepared, tuple(fpr), settings, plan, out)
+    if out_folder is None:
+        return _run_audit(prepared, tuple(fpr), settings, None)
+    covariate_columns = (
+        []
+        if prepared.inputs.covariates is None
+        else [part for pair in prepared.inputs.covariates.items() for part in pair]
+    )
+    digest, kept_files = store.hash_values(settings, *covariate_columns), (documents.ANSWERS_FILE,)
+    with RunDirectory(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
+        return _run_into(prepared, tuple(fpr), settings, plan, draft)
 
 
 def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast:
-    """What an audit will take; everything is checked as `audit` would, and ten records are scored.
+    """Forecast an audit; everything is checked as in `audit`, and ten records are scored.
 
     Raises:
         divulge.InputError: as `audit`, before work starts.
     """
-    case, _ = _prepare_audit(target, subject, options, silent, None)
-    forecasts.check_memory_fits(case, on_disk=True)
-    return forecasts.add_scoring_time(case, forecasts.make_forecast(case, on_disk=True))
+    prepared, _ = _prepare_audit(target, subject, options, silent, None)
+    forecasts.check_memory_fits(prepared, on_disk=True)
+    return forecasts.add_scoring_time(prepared, forecasts.make_forecast(prepared, on_disk=True))
 
 
 def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, Settings]:
-    """Everything checked, and in words all that determines the run."""
+    """Check and align all inputs; also return the settings that determine the run."""
     check_choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
-    own = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
-    aligned = align_data(subject, own, options.unknown_classes)
-    adapted, subject = aligned.target, aligned.subject
-    of_documents = documents.is_language_model(adapted)
-    whole = check_inputs(subject, options, documents=of_documents)
-    whole = replace(whole, warnings=(*whole.warnings, *aligned.notes))
-    if not isinstance(adapted, GivesLogits | GivesTokens):
-        check_label_recipes(whole.recipes)
-    if isinstance(adapted, Endpoint):
-        documents.check_endpoint_recipes(whole.recipes)
-    given, seen = complete_inputs(whole, options.imputer, options.seed)
-    references = documents.open_references(given, options.references) if of_documents else options.references
-    views = (given.everything,) if seen is None else seen.views
-    further = signals.make_version_views(given.recipes, views[0], options.seed, len(views))
-    views = (*views, *further.views)
-    classes = count_classes(adapted, given)
-    signals.check_white_box(adapted, references, given.recipes, given.candidates)
-    case = PreparedAudit(
-        given, adapted, classes, references, options.seed, views, seen, progress, pool,
-        texts=options.texts, further=further.places,
+    adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
+    aligned = align_data(subject, adapted_target, options.unknown_classes)
+    aligned_target, subject = aligned.target, aligned.subject
+    has_documents = documents.is_language_model(aligned_target)
+    checked = check_inputs(subject, options, documents=has_documents)
+    checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
+    if not isinstance(aligned_target, GivesLogits | GivesTokens):
+        check_label_recipes(checked.recipes)
+    if isinstance(aligned_target, Endpoint):
+        documents.check_endpoint_recipes(checked.recipes)
+    inputs, partial_knowledge = complete_inputs(checked, options.imputer, options.seed)
+    references = documents.open_references(inputs, options.references) if has_documents else options.references
+    views = (inputs.everything,) if partial_knowledge is None else partial_knowledge.views
+    versions = signals.make_version_views(inputs.recipes, views[0], options.seed, len(views))
+    views = (*views, *versions.views)
+    n_classes = count_classes(aligned_target, inputs)
+    signals.check_white_box(aligned_target, references, inputs.recipes, inputs.candidates)
+    prepared = PreparedAudit(
+        inputs, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
+        keep_texts=options.texts, version_views=versions.places,
     )  # fmt: skip
-    partly = None if subject.known is None else ALL_KNOWN if seen is None else seen.about()
-    return case, run_metadata.describe_settings(whole, options, references, run_metadata.describe_target(own), partly)
+    partial_metadata = (
+        None if subject.known is None else ALL_KNOWN if partial_knowledge is None else partial_knowledge.metadata()
+    )
+    return prepared, run_metadata.describe_settings(
+        checked, options, references, run_metadata.describe_target(adapted_target), partial_metadata
+    )
 
 
 def _run_into(
-    case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: RunDraft
+    prepared: PreparedAudit, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: RunDraft
 ) -> Audit:
-    """The result, with all of it written into ``draft``."""
-    asked = documents.with_journal(case.target, draft.path)
-    case = replace(case, target=asked, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
-    result = _run_audit(case, fpr, settings, draft.home)
+    """Run the audit and write everything into ``draft``."""
+    target = documents.with_journal(prepared.target, draft.path)
+    prepared = replace(
+        prepared, target=target, pool=prepared.pool or draft.home / "pool", scratch_folder=draft.path / ".signals"
+    )
+    result = _run_audit(prepared, fpr, settings, draft.home)
     (draft.path / documents.ANSWERS_FILE).unlink(missing_ok=True)
     draft.write_plan(plan or to_json_values(settings))
     result.save(draft, {} if plan is None else plan_files(plan, draft.path))
@@ -227,134 +237,147 @@ def _run_into(
 
 
 def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
-    """The model and the records that a plan names, where they are files."""
+    """Return the model and data files that a plan names, by role."""
     folder = home / str(plan.get("folder", "."))
     target = plan.get("target", {})
-    named = {"model": None if "endpoint" in target else target.get("model")} | dict(plan.get("data", {}))
-    return {role: [folder / name] for role, name in named.items() if isinstance(name, str) and (folder / name).exists()}
-
-
-def _run_audit(case: PreparedAudit, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
-    """The order of work."""
-    given, layout, log = case.given, case.layout, AuditLog()
-    views = (
-        documents.compute_document_signals(case, log)
-        if documents.is_language_model(case.target)
-        else compute_signals(case, log)
-    )
-    if not documents.is_language_model(case.target):
-        _record_predictions(case, log)
-    called = signals.signal_names(given.recipes)
-    scoring = {
-        r.name: partial(score_recipe, r, called[r.name], views, case.further.get(r.name, ())) for r in given.recipes
+    file_names = {"model": None if "endpoint" in target else target.get("model")} | dict(plan.get("data", {}))
+    return {
+        role: [folder / name] for role, name in file_names.items() if isinstance(name, str) and (folder / name).exists()
     }
-    outputs = {name: log.timed(f"attack {name}", work) for name, work in scoring.items()}
-    log.warnings += [f"{name}: {note}" for name, scored in outputs.items() for note in scored.notes]
-    scores = {name: scored.scores[layout.of_candidates] for name, scored in outputs.items()}
-    calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}
-    checked = log.timed("blind baseline", lambda: _blind_baseline(case, log))
-    compared = log.timed("comparison of texts", partial(comparability.compare_texts, case))
-    held = log.timed("covariates", partial(comparability.collect_covariates, case))
-    explain = partial(log.timed, "scores less what records explain", partial(_unexplained_scores, case, scores))
+
+
+def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
+    """Run a prepared audit: signals, scores, checks of the split, metadata."""
+    inputs, layout, log = prepared.inputs, prepared.layout, AuditLog()
+    views = (
+        documents.compute_document_signals(prepared, log)
+        if documents.is_language_model(prepared.target)
+        else compute_signals(prepared, log)
+    )
+    if not documents.is_language_model(prepared.target):
+        _record_predictions(prepared, log)
+    names = signals.signal_names(inputs.recipes)
+    scoring = {
+        r.name: partial(score_recipe, r, names[r.name], views, prepared.version_views.get(r.name, ()))
+        for r in inputs.recipes
+    }
+    results = {name: log.run_timed(f"attack {name}", work) for name, work in scoring.items()}
+    log.warnings += [f"{name}: {note}" for name, scored in results.items() for note in scored.notes]
+    scores = {name: scored.scores[layout.candidate_rows] for name, scored in results.items()}
+    calibration = {name: scored.scores[layout.calibration_rows] for name, scored in results.items()}
+    blind_baseline = log.run_timed("blind baseline", lambda: _blind_baseline(prepared, log))
+    text_split = log.run_timed("comparison of texts", partial(comparability.compare_texts, prepared))
+    covariates = log.run_timed("covariates", partial(comparability.collect_covariates, prepared))
+    explain = partial(log.run_timed, "scores less what records explain", partial(_unexplained_scores, prepared, scores))
     # Of texts the covariates already hold what their words, years and lengths explain.
-    has_texts, adjusted = given.candidates.x.dtype == object, None
+    has_texts, adjustment = inputs.candidates.x.dtype == object, None
     unexplained = {} if has_texts else explain()
-    if held is not None:
-        groups = given.duplicate_groups
-        work = partial(adjust, scores, given.truth, held, seed=case.seed, groups=groups, unexplained=unexplained)
-        adjusted = log.timed("covariates", work)
-    if has_texts and adjusted is None:
+    if covariates is not None:
+        groups = inputs.duplicate_groups
+        work = partial(
+            adjust, scores, inputs.truth, covariates, seed=prepared.seed, groups=groups, unexplained=unexplained
+        )
+        adjustment = log.run_timed("covariates", work)
+    if has_texts and adjustment is None:
         unexplained = explain()
-    carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
-    shown = exhibits.choose_exhibits(given.candidates, given.truth, scores, texts=case.texts)
+    transfer = log.run_timed("transfer", lambda: _transfer(prepared, calibration, views[0], max(fpr)))
+    shown_values = exhibits.choose_exhibits(inputs.candidates, inputs.truth, scores, texts=prepared.keep_texts)
     about = About(
         settings=settings,
-        recipes=run_metadata.recipe_metadata(case, log, outputs, fpr),
-        counts=run_metadata.count_records(case),
-        duplicates=given.duplicates,
-        blind_baseline=checked,
-        texts=compared,
-        transfer=carried,
-        warnings=(*comparability.text_warnings(compared), *given.warnings, *log.warnings),
+        recipes=run_metadata.recipe_metadata(prepared, log, results, fpr),
+        counts=run_metadata.count_records(prepared),
+        duplicates=inputs.duplicates,
+        blind_baseline=blind_baseline,
+        texts=text_split,
+        transfer=transfer,
+        warnings=(*comparability.text_warnings(text_split), *inputs.warnings, *log.warnings),
         environment=environment(),
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine="; ".join(dict.fromkeys(log.engines)),
-        accuracy=_target_accuracy(case, log),
+        accuracy=_target_accuracy(prepared, log),
         token_fit=log.token_fit,
-        single_answer=log.told is not None and plausibility.gives_single_answer(case, log.told),
+        single_answer=log.predicted_labels is not None
+        and plausibility.gives_single_answer(prepared, log.predicted_labels),
     )
     return Audit(
         scores=scores,
         calibration=calibration,
-        signals={name: values[layout.of_candidates] for name, values in views[0].target.items()},
-        ids=np.asarray(given.candidates.ids),
-        members=given.truth,
-        labels=given.candidates.y,
-        calibration_labels=given.calibration.y,
-        unseen_classes=given.unseen_classes,
+        signals={name: values[layout.candidate_rows] for name, values in views[0].target.items()},
+        ids=np.asarray(inputs.candidates.ids),
+        members=inputs.truth,
+        labels=inputs.candidates.y,
+        calibration_labels=inputs.calibration.y,
+        unseen_classes=inputs.unseen_classes,
         fpr=fpr,
         about=about,
-        exhibits=shown,
-        heat=exhibits.compute_heat(case, views[0], shown),
-        groups=given.groups,
-        covariates=held,
-        adjustment=adjusted,
+        exhibits=shown_values,
+        heat=exhibits.compute_heat(prepared, views[0], shown_values),
+        groups=inputs.groups,
+        covariates=covariates,
+        adjustment=adjustment,
         path=path,
-        class_names=given.candidates.class_names,
+        class_names=inputs.candidates.class_names,
         unexplained_scores=unexplained,
-        duplicate_groups=given.duplicate_groups,
+        duplicate_groups=inputs.duplicate_groups,
     )
 
 
-def _record_predictions(case: PreparedAudit, log: AuditLog) -> None:
-    """Ask what the target calls the candidates, where active signals alone were measured and none has asked it yet."""
-    if log.told is None and isinstance(case.target, GivesLogits | GivesLabels):
-        log.told = query_target(case.target, case.views[0][: case.layout.candidates], ())[1]
+def _record_predictions(prepared: PreparedAudit, log: AuditLog) -> None:
+    """Query the predicted labels of the candidates, if no signal has queried the target for them."""
+    if log.predicted_labels is None and isinstance(prepared.target, GivesLogits | GivesLabels):
+        log.predicted_labels = query_target(prepared.target, prepared.views[0][: prepared.layout.candidates], ())[1]
 
 
-def _target_accuracy(case: PreparedAudit, log: AuditLog) -> Accuracy | None:
-    """How often the target is right on the candidates, or on their completions; None without classes."""
-    given = case.given
-    if log.told is None or given.candidates.y is None:
+def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
+    """Return the target's accuracy on members and non-members; None without classes."""
+    inputs = prepared.inputs
+    if log.predicted_labels is None or inputs.candidates.y is None:
         return None
-    right = log.told[case.layout.of_candidates] == given.candidates.y
+    is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.y
     shares = [
-        evaluation.intervals.proportion(int(right[rows].sum()), int(rows.sum())) for rows in (given.truth, ~given.truth)
+        evaluation.intervals.proportion(int(is_correct[rows].sum()), int(rows.sum()))
+        for rows in (inputs.truth, ~inputs.truth)
     ]
-    return Accuracy(*shares, completed=case.partial is not None)
+    return Accuracy(*shares, completed=prepared.partial_knowledge is not None)
 
 
 def _transfer(
-    case: PreparedAudit, calibration: Mapping[str, Floats], measured: Measurements, level: float
+    prepared: PreparedAudit, calibration: Mapping[str, Floats], measured: Measurements, level: float
 ) -> TransferSummary | None:
-    """Whether thresholds set on seen classes are expected to hold on the unseen ones; None without any."""
-    labels, features = case.given.candidates.y, measured.features
-    if not case.given.unseen_classes or labels is None or features is None:
+    """Assess whether thresholds from seen classes hold on unseen ones; None without unseen classes."""
+    labels, features = prepared.inputs.candidates.y, measured.features
+    if not prepared.inputs.unseen_classes or labels is None or features is None:
         return None
-    unseen = features[case.layout.of_candidates][np.isin(labels, case.given.unseen_classes)]
-    return comparability.assess_thresholds(calibration, features[case.layout.of_calibration], unseen, level, case.seed)
+    unseen = features[prepared.layout.candidate_rows][np.isin(labels, prepared.inputs.unseen_classes)]
+    return comparability.assess_thresholds(
+        calibration, features[prepared.layout.calibration_rows], unseen, level, prepared.seed
+    )
 
 
-def _blind_baseline(case: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
-    """What can be told without the model; None (with a warning) where there are too few records to tell."""
-    inside, records = case.given.truth, case.given.candidates
+def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
+    """Classify members without the model; None (with a warning) if there are too few records."""
+    inside, records = prepared.inputs.truth, prepared.inputs.candidates
     y = records.y
-    own, others = (None, None) if y is None else (y[inside], y[~inside])
+    member_labels, nonmember_labels = (None, None) if y is None else (y[inside], y[~inside])
     try:
-        told = blind.baseline(records.x[inside], records.x[~inside], case.seed, y_members=own, y_nonmembers=others)
+        baseline = blind.baseline(
+            records.x[inside], records.x[~inside], prepared.seed, y_members=member_labels, y_nonmembers=nonmember_labels
+        )
     except InputError as error:
         log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
         return None
-    found: tuple[str, ...] = ()
-    if told.confounded and (records.x.dtype != object or y is not None):
-        found = evaluation.differences(records.x, inside, y)
-    return BlindBaseline(**{field.name: getattr(told, field.name) for field in fields(told)}, differences=found)
+    differences: tuple[str, ...] = ()
+    if baseline.confounded and (records.x.dtype != object or y is not None):
+        differences = evaluation.differences(records.x, inside, y)
+    return BlindBaseline(
+        **{field.name: getattr(baseline, field.name) for field in fields(baseline)}, differences=differences
+    )
 
 
-def _unexplained_scores(case: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Scores less what the records alone explain; their rows are those of the candidates."""
-    records = case.given.candidates
-    return blind.adjust_scores(scores, records.x, records.y, case.seed)
+def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the candidates' scores less what the records alone explain."""
+    records = prepared.inputs.candidates
+    return blind.adjust_scores(scores, records.x, records.y, prepared.seed)
 
 
 def over_shares(
@@ -367,7 +390,7 @@ def over_shares(
     expect: Callable[[Forecast], object] | None = None,
     **arguments: Any,
 ) -> list[Audit]:
-    """One audit for each entry of ``known``; the report of the first shows them all, by known share.
+    """Run one audit for each entry of ``known``; the report of the first shows all, by known share.
 
     With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
     all use the reference models in ``pool``: what saw no candidate is trained once for all shares.
@@ -387,16 +410,16 @@ def over_shares(
     if isinstance(known, str) or not len(known):
         raise InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
     if out is None:
-        said = [expect, *[None] * (len(known) - 1)]
-        each = zip(known, said, strict=True)
-        return [audit(target, known=mask, pool=pool, expect=first, **arguments) for mask, first in each]
+        callbacks = [expect, *[None] * (len(known) - 1)]
+        pairs = zip(known, callbacks, strict=True)
+        return [audit(target, known=mask, pool=pool, expect=first_audit, **arguments) for mask, first_audit in pairs]
     key = store.hash_values("shares", *known, *run_metadata.describe_arguments(arguments))
     with RunDirectory(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
-        shared = draft.home / "pool" if pool is None else pool
-        first = audit(target, known=known[0], out=draft, pool=shared, expect=expect, **arguments)
-        more = {}
-        for at, mask in enumerate(known[1:], start=1):
-            with draft.part(f"known-{at}", KIND, key) as inner:
-                more[inner.path.name] = audit(target, known=mask, out=inner, pool=shared, **arguments)
-        first.report(draft.path / "report.html", beside=more)
-    return [first, *more.values()]
+        shared_pool = draft.home / "pool" if pool is None else pool
+        first_audit = audit(target, known=known[0], out=draft, pool=shared_pool, expect=expect, **arguments)
+        other_audits = {}
+        for number, mask in enumerate(known[1:], start=1):
+            with draft.part(f"known-{number}", KIND, key) as part:
+                other_audits[part.path.name] = audit(target, known=mask, out=part, pool=shared_pool, **arguments)
+        first_audit.report(draft.path / "report.html", beside=other_audits)
+    return [first_audit, *other_audits.values()]

@@ -1,4 +1,4 @@
-"""Whether a target knows anything of the records it is said to have been trained on.
+"""Plausibility check: whether a target fits the records it is said to have been trained on.
 
 A file of another model, columns or classes in another order, inputs that were scaled otherwise, another tokenizer: what
 is audited then leaks nothing, and that says nothing of the model that was meant.
@@ -34,7 +34,7 @@ MARGIN, MAX_MARGIN = 0.05, 0.02
 
 
 def describe_doubt(audit: Findings) -> str:
-    """Why the target may not be the model that was trained on the members; empty where it surely knows them.
+    """Explain why the target may not be the model trained on the members; empty if it surely knows them.
 
     Computed from labels and shares that any run has recorded. Where nothing is known of how well the target fits its
     records (no labels, or a run recorded before it was measured), nothing is said.
@@ -46,21 +46,21 @@ def describe_doubt(audit: Findings) -> str:
         return "the model gives all candidates one and the same class" if about.single_answer else ""
     labels = audit.labels[audit.members]
     share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
-    right = round(about.accuracy.members.value * len(labels))
-    surely = float(intervals.clopper_pearson_lower(right, len(labels), ERROR))
-    if surely > share + min(MARGIN * (1 - share), MAX_MARGIN):
+    n_correct = round(about.accuracy.members.value * len(labels))
+    lower_bound = float(intervals.clopper_pearson_lower(n_correct, len(labels), ERROR))
+    if lower_bound > share + min(MARGIN * (1 - share), MAX_MARGIN):
         return ""
-    unsure = ", so it is not surely better" if right > share * len(labels) else ""
+    uncertainty = ", so it is not surely better" if n_correct > share * len(labels) else ""
     completed = ", completed where their values are unknown" if about.accuracy.completed else ""
     return (
-        f"the model is right on {_per_cent(right / len(labels))} of its own training records ({right:,} of "
+        f"the model is right on {_per_cent(n_correct / len(labels))} of its own training records ({n_correct:,} of "
         f"{len(labels):,}{completed}), and always answering their most frequent class is right on {_per_cent(share)}"
-        f"{unsure}"
+        f"{uncertainty}"
     )
 
 
 def doubt_advice(audit: Findings) -> str:
-    """What to check where there is a `doubt`."""
+    """Advise what to check if there is a doubt about the target."""
     if audit.about.token_fit is not None:
         return (
             "So nothing shows that this is the model that was trained on them; one with another tokenizer, another "
@@ -74,43 +74,45 @@ def doubt_advice(audit: Findings) -> str:
     )
 
 
-def measure_token_fit(case: PreparedAudit, statistics: TokenStatistics) -> TokenFit:
-    """How likely the target finds its training documents, against token frequencies of the population.
+def measure_token_fit(audit: PreparedAudit, statistics: TokenStatistics) -> TokenFit:
+    """Measure how likely the target finds its training documents, against population frequencies.
 
     Where the target shows its tokens, their frequencies in the population (calibration included) are the baseline,
     each token and one unknown counted once more; elsewhere those of bytes. Both are what a model knows that reads
     nothing of what stands before.
     """
-    layout, cut = case.layout, _tokenizer(case.target)
-    sent = case.target.length if isinstance(case.target, Endpoint) else None
-    texts = [[document[:sent] for document in people.split_record(text)] for text in case.views[0].x]
-    known = [unit for record in texts[layout.candidates :] for document in record for unit in cut(document)]
-    counts = Counter(known)
-    total = len(known) + len(counts) + 1
-    members = np.flatnonzero(case.given.truth)
-    gains, own = np.empty(len(members)), np.empty(len(members))
+    layout, tokenize = audit.layout, _tokenizer(audit.target)
+    max_length = audit.target.length if isinstance(audit.target, Endpoint) else None
+    texts = [[document[:max_length] for document in people.split_record(text)] for text in audit.views[0].x]
+    population_units = [
+        unit for record in texts[layout.candidates :] for document in record for unit in tokenize(document)
+    ]
+    counts = Counter(population_units)
+    total = len(population_units) + len(counts) + 1
+    members = np.flatnonzero(audit.inputs.truth)
+    gains, log_probabilities = np.empty(len(members)), np.empty(len(members))
     for place, row in enumerate(members):
-        first, last = statistics.offsets[row], statistics.offsets[row + 1]
-        units = [unit for document in texts[row] for unit in cut(document)]
-        log_likelihood = float(statistics.logp[first:last].sum())
+        start, stop = statistics.offsets[row], statistics.offsets[row + 1]
+        units = [unit for document in texts[row] for unit in tokenize(document)]
+        log_likelihood = float(statistics.logp[start:stop].sum())
         # A document that was cut off is compared token by token; bytes are those of all of it.
-        per = (last - first) if cut is not _utf8_bytes else max(len(units), 1)
+        n_units = (stop - start) if tokenize is not _utf8_bytes else max(len(units), 1)
         baseline = np.mean([np.log((counts[unit] + 1) / total) for unit in units]) if units else 0.0
-        own[place] = log_likelihood / per
-        gains[place] = own[place] - baseline
+        log_probabilities[place] = log_likelihood / n_units
+        gains[place] = log_probabilities[place] - baseline
     spread = float(np.ptp(statistics.logp)) if len(statistics.logp) else 0.0
     return TokenFit(
-        members=float(own.mean()),
+        members=float(log_probabilities.mean()),
         gain=_mean_gain(gains),
-        unit="byte" if cut is _utf8_bytes else "token",
+        unit="byte" if tokenize is _utf8_bytes else "token",
         constant=spread <= 1e-6 * max(1.0, abs(float(statistics.logp[0]))),
     )
 
 
-def gives_single_answer(case: PreparedAudit, answers: np.ndarray) -> bool:
-    """Whether the target calls all candidates the same, of which there are several that are not known to be alike."""
-    own, labels = answers[case.layout.of_candidates], case.given.candidates.y
-    return bool((own == own[0]).all()) and (labels is None or len(np.unique(labels)) > 1)
+def gives_single_answer(audit: PreparedAudit, answers: np.ndarray) -> bool:
+    """Check whether the target predicts one class for all candidates though their labels differ or are unknown."""
+    candidate_answers, labels = answers[audit.layout.candidate_rows], audit.inputs.candidates.y
+    return bool((candidate_answers == candidate_answers[0]).all()) and (labels is None or len(np.unique(labels)) > 1)
 
 
 def _describe_token_doubt(fit: TokenFit) -> str:
@@ -125,7 +127,7 @@ def _describe_token_doubt(fit: TokenFit) -> str:
 
 
 def _tokenizer(target: object) -> Callable[[str], Sequence[int]]:
-    """What cuts a document into the units that are counted: the target's own tokenizer, or UTF-8."""
+    """Return the target's own tokenizer, or UTF-8 encoding if it has none."""
     encode = getattr(target, "encode", None)
     return _utf8_bytes if encode is None else lambda text: encode([text])[0]
 
@@ -135,12 +137,12 @@ def _utf8_bytes(text: str) -> Sequence[int]:
 
 
 def _mean_gain(values: Floats) -> Estimate:
-    """The mean with Student's interval, whose lower end is exceeded by chance with probability `ERROR`."""
+    """Return the mean with Student's interval at error `ERROR` on each side."""
     n, mean = len(values), float(values.mean())
     if n < 2:
         return Estimate(mean, -_UNBOUNDED, _UNBOUNDED, 1 - 2 * ERROR, "student")
-    half = float(stats.t.isf(ERROR, n - 1)) * float(values.std(ddof=1)) / n**0.5
-    return Estimate(mean, mean - half, mean + half, 1 - 2 * ERROR, "student")
+    half_width = float(stats.t.isf(ERROR, n - 1)) * float(values.std(ddof=1)) / n**0.5
+    return Estimate(mean, mean - half_width, mean + half_width, 1 - 2 * ERROR, "student")
 
 
 def _per_cent(share: float) -> str:

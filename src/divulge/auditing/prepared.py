@@ -1,4 +1,4 @@
-"""What an audit in progress works with, and what it notes down on the way."""
+"""State of a running audit: checked inputs and models (`PreparedAudit`), timings and warnings (`AuditLog`)."""
 
 from __future__ import annotations
 
@@ -25,63 +25,67 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedAudit:
-    """All that the scores depend on, and where work is kept.
+    """Everything the scores depend on, and the folders for intermediate results.
 
     Args:
-        given: the checked inputs.
+        inputs: the checked inputs.
         target: the model under audit.
-        classes: size of the label set (where the target gives labels alone, as far as it shows); 0 for a language
-            model.
-        references: how reference models are trained, or None.
-        seed: of every random draw.
-        views: candidates, calibration and population (the best completion of their unknown values), then random
-            completions of the first two, then further versions of all.
-        partial: what of the records is known, where it is not all.
-        progress: called with the progress of training.
-        pool: where finished reference models are kept, or None.
-        texts: whether documents may be kept and shown.
-        further: where in ``views`` the further versions of all records are that a recipe asks about, by its name.
-        scratch: where signals too many for memory are mapped from disk, or None.
+        n_classes: number of classes (for a target that gives labels alone, as far as its answers show); 0 for a
+            language model.
+        references: training settings of the reference models, or None.
+        seed: seed of every random draw.
+        views: versions of the records that the models are queried on: candidates, calibration and population (with
+            the best completion of unknown values), random completions of the first two, then further versions of all.
+        partial_knowledge: known parts of the records and their completions, where not all values are known.
+        progress: callback for the progress of training.
+        pool: folder of finished reference models, or None.
+        scratch_folder: folder for signals that exceed memory, or None.
+        keep_texts: whether documents may be stored and shown.
+        version_views: recipe name → positions in ``views`` of the further versions that the recipe queries.
     """
 
-    given: AuditInputs
+    inputs: AuditInputs
     target: GivesLogits | GivesLabels | GivesTokens
-    classes: int
+    n_classes: int
     references: Any
     seed: int
     views: tuple[Records, ...]
-    partial: PartialKnowledge | None = None
+    partial_knowledge: PartialKnowledge | None = None
     progress: Progress = silent
     pool: Path | None = None
-    scratch: Path | None = None
-    texts: bool = True
-    further: Mapping[str, range] = field(default_factory=dict)
+    scratch_folder: Path | None = None
+    keep_texts: bool = True
+    version_views: Mapping[str, range] = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:
-        """Which rows of every array are whose."""
-        return self.given.layout
+        """Row ranges of candidates, calibration and population in every array."""
+        return self.inputs.layout
 
 
 @dataclass(slots=True)
 class AuditLog:
-    """The clock, the meters and the warnings of an audit; what the target calls or finds each record.
+    """Timings, query counts and warnings collected during an audit.
 
     Args:
-        told: the class that the target calls each record, ``[n]``; None for a language model.
-        token_fit: how well a language model knows its training documents; None for others.
+        timings: name of a step → seconds.
+        queries: signal name → number of queries.
+        warnings: messages for the reader of the report.
+        engines: engines that trained reference models.
+        predicted_labels: class that the target predicts for each record, ``[n]``; None for a language model.
+        token_fit: fit of a language model to its training documents; None for other targets.
     """
 
     timings: dict[str, float] = field(default_factory=dict)
     queries: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     engines: list[str] = field(default_factory=list)
-    told: Ints | None = None
+    predicted_labels: Ints | None = None
     token_fit: TokenFit | None = None
 
-    def timed(self, name: str, work: Callable[[], T]) -> T:
-        """What ``work`` returns; the seconds it took are added to those of ``name``."""
-        began = time.perf_counter()
+    def run_timed(self, name: str, work: Callable[[], T]) -> T:
+        """Return the result of ``work`` and add its seconds to those of ``name``."""
+        start = time.perf_counter()
         result = work()
-        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
+        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
         return result

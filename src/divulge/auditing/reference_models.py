@@ -1,4 +1,4 @@
-"""The reference models of an audit: a set for each way of training them, each as if it were the only one.
+"""Reference models of an audit, one set for each way of training them.
 
 Offline recipes have models that saw none of the candidates, online recipes models that saw half of them, and the
 transfer attack models that learned from the target's own answers. No kind stands in for another, so an audit of several
@@ -35,42 +35,46 @@ TRAINED_REFERENCES = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFE
 MAX_BYTES_IN_MEMORY = 1 << 30
 
 
-def train_reference_models(case: PreparedAudit, log: AuditLog) -> Mapping[Need, Mapping[int, Models]]:
-    """What reference models say of the views of the records, by place, for each kind that some recipe needs.
+def train_reference_models(audit: PreparedAudit, log: AuditLog) -> Mapping[Need, Mapping[int, Models]]:
+    """Train the reference models each recipe needs and return their signals, by need and view.
 
     Raises:
         divulge.InputError: as `answers`, where substitutes are needed; what training raises.
     """
-    needed = {kind: [r for r in case.given.recipes if kind in r.needs] for kind in TRAINED_REFERENCES}
-    kinds = [kind for kind in TRAINED_REFERENCES if needed[kind]]
-    if Need.REFERENCES_SUBSTITUTES in kinds:
-        substitute_labels(case, log)  # before models of another kind are trained in vain
+    recipes_by_need = {need: [r for r in audit.inputs.recipes if need in r.needs] for need in TRAINED_REFERENCES}
+    needs = [need for need in TRAINED_REFERENCES if recipes_by_need[need]]
+    if Need.REFERENCES_SUBSTITUTES in needs:
+        substitute_labels(audit, log)  # before models of another kind are trained in vain
     return {
-        kind: _train_models(case, log, kind, needed[kind], progress_of_part(case.progress, at, len(kinds)))
-        for at, kind in enumerate(kinds)
+        need: _train_models(
+            audit, log, need, recipes_by_need[need], progress_of_part(audit.progress, index, len(needs))
+        )
+        for index, need in enumerate(needs)
     }
 
 
-def training_data(case: PreparedAudit, kind: Need) -> tuple[Records, Bools]:
-    """The records that models of a kind are trained on, and which model on which: bool ``[m, records]``.
+def training_data(audit: PreparedAudit, need: Need) -> tuple[Records, Bools]:
+    """Return the training records for one need and the mask of each model's rows, bool ``[m, records]``.
 
     Models of the offline kind and substitutes are handed the population alone: not even by mistake do they see a
     candidate or a calibration record. Substitutes have all of it, as the target was asked about it; `answers` are their
     labels.
     """
-    count, population = case.references.count, case.given.population
-    if kind == Need.REFERENCES_SUBSTITUTES:
-        return case.views[0][case.layout.of_population], np.ones((count, len(population)), dtype=bool)
-    if kind == Need.REFERENCES_OUT:
+    count, population = audit.references.count, audit.inputs.population
+    if need == Need.REFERENCES_SUBSTITUTES:
+        return audit.views[0][audit.layout.population_rows], np.ones((count, len(population)), dtype=bool)
+    if need == Need.REFERENCES_OUT:
         halves = splits.offline(
-            len(population), max(count, 2), case.seed, labels=population.y, groups=_duplicate_groups(population)
+            len(population), max(count, 2), audit.seed, labels=population.y, groups=_duplicate_groups(population)
         ).trained_on
         return population, halves[:count]  # one model is trained on a half, too
-    everything = case.views[0]
+    records = audit.views[0]
     rows = splits.online(
-        len(everything), max(count, 2), case.seed, labels=everything.y, groups=_duplicate_groups(everything)
+        len(records), max(count, 2), audit.seed, labels=records.y, groups=_duplicate_groups(records)
     ).trained_on[:count]
-    return (everything, rows) if case.partial is None else case.partial.training(population, rows)
+    return (
+        (records, rows) if audit.partial_knowledge is None else audit.partial_knowledge.training_data(population, rows)
+    )
 
 
 def _duplicate_groups(records: Records) -> Ints:
@@ -78,102 +82,105 @@ def _duplicate_groups(records: Records) -> Ints:
     return number_groups(records.x, records.y)
 
 
-def substitute_labels(case: PreparedAudit, log: AuditLog) -> Ints:
-    """What the target calls each record of the population, ``[z]``: it has been asked, and is not asked again.
+def substitute_labels(audit: PreparedAudit, log: AuditLog) -> Ints:
+    """Return the target's predicted labels of the population, ``[z]``, from the answers already given.
 
     Raises:
         divulge.InputError: it calls all of them the same.
     """
-    assert log.told is not None
-    told = log.told[case.layout.of_population]
-    if (told == told[0]).all():
+    assert log.predicted_labels is not None
+    labels = log.predicted_labels[audit.layout.population_rows]
+    if (labels == labels[0]).all():
         raise InputError(
-            f"population: the target calls all {len(told):,} records class {told[0]}, so substitutes of it learn "
+            f"population: the target calls all {len(labels):,} records class {labels[0]}, so substitutes of it learn "
             "nothing; leave out the recipes that train some, or give records of which it calls some otherwise"
         )
-    return told
+    return labels
 
 
 def _train_models(
-    case: PreparedAudit, log: AuditLog, kind: Need, recipes: Sequence[Recipe], progress: Progress
+    audit: PreparedAudit, log: AuditLog, need: Need, recipes: Sequence[Recipe], progress: Progress
 ) -> dict[int, Models]:
-    named = dict.fromkeys(name for recipe in recipes for name in (recipe.signal_name, *recipe.beside))
-    names = tuple(name for name in named if name not in internals.SIGNALS)
-    inside = white_box_names(recipes)
-    asked = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
-    asked += sorted({at for recipe in recipes for at in case.further.get(recipe.name, ())})
-    views = [case.views[at] for at in asked]
-    records, rows = training_data(case, kind)
-    classes = case.classes
-    if kind == Need.REFERENCES_SUBSTITUTES:
-        told = substitute_labels(case, log)
+    requested = dict.fromkeys(name for recipe in recipes for name in (recipe.signal_name, *recipe.beside))
+    names = tuple(name for name in requested if name not in internals.SIGNALS)
+    white_box = white_box_names(recipes)
+    view_places = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
+    view_places += sorted({place for recipe in recipes for place in audit.version_views.get(recipe.name, ())})
+    views = [audit.views[place] for place in view_places]
+    records, rows = training_data(audit, need)
+    classes = audit.n_classes
+    if need == Need.REFERENCES_SUBSTITUTES:
+        told = substitute_labels(audit, log)
         records = records.with_labels(told)
         classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
     # Another's own references may know no more than outputs: they are asked for more only where it is read.
-    more = {"inside": partial(measure_reference, names=inside)} if inside else {}
+    extra = {"inside": partial(measure_reference, names=white_box)} if white_box else {}
     try:
-        trained: Trained = log.timed(
+        trained: Trained = log.run_timed(
             "reference models",
-            lambda: case.references.fit(
+            lambda: audit.references.fit(
                 records,
                 rows,
-                seed=case.seed,
+                seed=audit.seed,
                 classes=classes,
                 observe=tuple(views),
                 signal=lambda logits, labels: signals_from_logits(logits, labels, names),
-                pool=case.pool,
-                out=_signal_folder(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
+                pool=audit.pool,
+                out=_signal_folder(audit, need, sum(map(len, views)) * len(names) + len(views[0]) * len(white_box)),
                 progress=progress,
-                **more,
+                **extra,
             ),
         )
     except InputError as error:
-        if classes == case.classes:
+        if classes == audit.n_classes:
             raise
         raise InputError(
             f"{error}; substitutes of this target need {classes} outputs, as it calls a record of the population class "
-            f"{classes - 1}, which is not among the {case.classes} of the records"
+            f"{classes - 1}, which is not among the {audit.n_classes} of the records"
         ) from None
     log.engines.append(trained.engine)
-    log.warnings += [f"{kind}: {note}" for note in trained.warnings]
-    known = trained_on_mask(case, kind, trained.trained_on)
+    log.warnings += [f"{need}: {note}" for note in trained.warnings]
+    trained_on = trained_on_mask(audit, need, trained.trained_on)
     return {
-        at: Models(
-            {name: outputs[:, :, k] for k, name in enumerate((*names, *(() if at else inside)))}, known[:, : len(view)]
+        place: Models(
+            {name: outputs[:, :, k] for k, name in enumerate((*names, *(() if place else white_box)))},
+            trained_on[:, : len(view)],
         )
-        for at, view, outputs in zip(asked, views, trained.outputs, strict=True)
+        for place, view, outputs in zip(view_places, views, trained.outputs, strict=True)
     }
 
 
-def trained_on_mask(case: PreparedAudit, kind: Need, rows: Bools) -> Bools:
-    """Which of candidates, calibration and population each finished model was trained on."""
-    if kind != Need.REFERENCES_IN_AND_OUT:
-        return np.hstack([np.zeros((len(rows), case.layout.scored), dtype=bool), rows])
-    return rows if case.partial is None else case.partial.trained_on(rows)
+def trained_on_mask(audit: PreparedAudit, need: Need, rows: Bools) -> Bools:
+    """Return the mask of candidates, calibration and population that each model was trained on."""
+    if need != Need.REFERENCES_IN_AND_OUT:
+        return np.hstack([np.zeros((len(rows), audit.layout.scored), dtype=bool), rows])
+    return rows if audit.partial_knowledge is None else audit.partial_knowledge.trained_on_mask(rows)
 
 
-def _signal_folder(case: PreparedAudit, kind: Need, columns: int) -> Path | None:
-    """Where reference signals too many for memory are mapped from disk; attacks read them in blocks."""
-    large = case.references.count * columns * 4 > MAX_BYTES_IN_MEMORY
-    return case.scratch / kind.replace(" ", "-") if large and case.scratch is not None else None
+def _signal_folder(audit: PreparedAudit, need: Need, columns: int) -> Path | None:
+    """Return the folder for reference signals that exceed memory; None if they fit."""
+    exceeds_memory = audit.references.count * columns * 4 > MAX_BYTES_IN_MEMORY
+    return (
+        audit.scratch_folder / need.replace(" ", "-") if exceeds_memory and audit.scratch_folder is not None else None
+    )
 
 
-def progress_of_part(progress: Progress, at: int, parts: int) -> Progress:
-    """Progress of one of several sets of models, told as progress of all."""
+def progress_of_part(progress: Progress, part: int, n_parts: int) -> Progress:
+    """Report the progress of one of several sets of models as progress of all."""
 
     def watch(done: float, total: int, note: str) -> None:
-        progress(at * total + done, parts * total, note)
+        progress(part * total + done, n_parts * total, note)
 
     return watch
 
 
 def white_box_names(recipes: Sequence[Recipe]) -> tuple[str, ...]:
-    """The signals of a network's inside that the recipes read, each once."""
+    """Return the white-box signals that the recipes read, each once."""
     return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.inside))
 
 
 def measure_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:
-    """`internals.measure`, with errors that say whose they are.
+    """Compute white-box signals of a reference model; prefix its errors with "references:".
 
     Raises:
         divulge.InputError: as there.

@@ -1,4 +1,4 @@
-"""An audit's findings in a run directory and out of it, and on paper."""
+"""Finished audit: reading and writing its run directory, and its report."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Audit(Findings):
     """
 
     def summary(self) -> AuditSummary:
-        """Every number of the report, and what was done; what ``summary.json`` holds."""
+        """All numbers of the report and the run metadata; the content of ``summary.json``."""
         return summarise_audit(self)
 
     @property
     def verdict(self) -> Verdict:
-        """The answer: a leak found, none found (and what would have been seen), or too little data to say."""
+        """The answer: a leak found, none found (with the smallest detectable one), or too little data to say."""
         return decide_verdict(self)
 
     def report(
@@ -77,13 +77,15 @@ class Audit(Findings):
         return Path(path)
 
     def page(self, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None) -> Page:
-        """The report as data; see `report`."""
-        shown = self.inner() if beside is None else self._same(beside)
-        said = self.verdict
-        return audit_page(self, summarise_audit(self, said), said, shown, made or provenance.read(self.path))
+        """Build the report; see `report`."""
+        related = self.inner() if beside is None else self._same(beside)
+        audit_verdict = self.verdict
+        return audit_page(
+            self, summarise_audit(self, audit_verdict), audit_verdict, related, made or provenance.read(self.path)
+        )
 
     def inner(self) -> dict[str, Audit]:
-        """Finished audits in sub-directories of this one's, of the same candidates under other conditions."""
+        """Return finished audits of the same candidates in sub-directories of this one."""
         if self.path is None:
             return {}
         folders = [mark.parent for mark in sorted(self.path.glob("*/run.json"))]
@@ -117,18 +119,18 @@ class Audit(Findings):
             draft.write_table("covariates", comparability.covariates_to_frame(self.covariates))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
-        said = self.verdict
-        summary = summarise_audit(self, said)
+        audit_verdict = self.verdict
+        summary = summarise_audit(self, audit_verdict)
         results.write(draft, summary)
-        made = provenance.write(draft, files)
-        html.write(audit_page(self, summary, said, {}, made), draft.path / "report.html")
+        origin = provenance.write(draft, files)
+        html.write(audit_page(self, summary, audit_verdict, {}, origin), draft.path / "report.html")
 
     def __repr__(self) -> str:
         return f"Audit({', '.join(self.scores)}; {int(self.members.sum())} members of {len(self.members)} candidates)"
 
 
 def load(directory: str | Path) -> Audit:
-    """The audit kept in ``directory``, without running anything again.
+    """Load a finished audit from ``directory`` without running anything again.
 
     Raises:
         divulge.InputError: no finished audit there, or a damaged file.
@@ -138,7 +140,7 @@ def load(directory: str | Path) -> Audit:
 
 
 def rerender(directory: str | Path) -> Path:
-    """Write ``report.html`` in ``directory`` anew from the audit kept there, and return its place.
+    """Rewrite ``report.html`` of the audit in ``directory`` and return its path.
 
     Raises:
         divulge.InputError: as `load`; another process is writing there.
@@ -156,50 +158,50 @@ UNEXPLAINED_PREFIX = "unexplained:"
 
 
 def read_findings(dossier: RunDirectory, kind: type[Found]) -> Found:
-    """The findings of the kind ``kind`` as they were saved.
+    """Read the findings of a run directory; every value is validated.
 
     Raises:
         divulge.InputError: a missing or damaged file, a value of another kind, numbers that contradict each other.
     """
-    where = dossier.path
+    folder = dossier.path
     scores, calibration = dossier.read_table("scores"), dossier.read_table("calibration")
-    summary = results.read(where, AuditSummary)
-    _require_columns(scores, ("id", "member"), where / "scores.parquet")
+    summary = results.read(folder, AuditSummary)
+    _require_columns(scores, ("id", "member"), folder / "scores.parquet")
     recipes = [
         name
         for name in scores.columns
         if name not in RESERVED and not name.startswith((SIGNAL_PREFIX, UNEXPLAINED_PREFIX))
     ]
-    _require_columns(calibration, recipes, where / "calibration.parquet")
+    _require_columns(calibration, recipes, folder / "calibration.parquet")
     if not recipes or set(recipes) != set(summary.about.recipes):
-        raise InputError(f"{where}: scores.parquet and summary.json have different recipes")
-    members = check_mask(tables.to_array(scores["member"]), f"{where / 'scores.parquet'}: member", (None,))
+        raise InputError(f"{folder}: scores.parquet and summary.json have different recipes")
+    members = check_mask(tables.to_array(scores["member"]), f"{folder / 'scores.parquet'}: member", (None,))
     counts = summary.about.counts
     if (counts.members, counts.nonmembers) != (int(members.sum()), int((~members).sum())):
-        raise InputError(f"{where}: scores.parquet and summary.json have different candidates")
-    held = None
-    if summary.adjusted is not None or (where / "covariates.parquet").is_file():
+        raise InputError(f"{folder}: scores.parquet and summary.json have different candidates")
+    covariates = None
+    if summary.adjusted is not None or (folder / "covariates.parquet").is_file():
         frame = dossier.read_table("covariates")
-        held = comparability.read_covariates(frame, len(members), where / "covariates.parquet")
-    own = {name: _float_column(scores, name, where) for name in recipes}
-    groups, seed = _integer_column(scores, "duplicate_group", where), summary.about.settings.seed
+        covariates = comparability.read_covariates(frame, len(members), folder / "covariates.parquet")
+    recipe_scores = {name: _float_column(scores, name, folder) for name in recipes}
+    groups, seed = _integer_column(scores, "duplicate_group", folder), summary.about.settings.seed
     unexplained = {
-        name: _float_column(scores, f"{UNEXPLAINED_PREFIX}{name}", where)
+        name: _float_column(scores, f"{UNEXPLAINED_PREFIX}{name}", folder)
         for name in recipes
         if f"{UNEXPLAINED_PREFIX}{name}" in scores.columns
     }
-    adjusted = None
-    if held is not None:
-        adjusted = adjust(own, members, held, seed=seed, groups=groups, unexplained=unexplained)
+    adjustment = None
+    if covariates is not None:
+        adjustment = adjust(recipe_scores, members, covariates, seed=seed, groups=groups, unexplained=unexplained)
     return kind(
-        scores=own,
-        calibration={name: _float_column(calibration, name, where) for name in recipes},
+        scores=recipe_scores,
+        calibration={name: _float_column(calibration, name, folder) for name in recipes},
         ids=tables.to_array(scores["id"]),
         members=members,
-        labels=_label_column(scores, where),
-        calibration_labels=_label_column(calibration, where),
+        labels=_label_column(scores, folder),
+        calibration_labels=_label_column(calibration, folder),
         unseen_classes=summary.unseen_classes,
-        fpr=tuple(check_number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
+        fpr=tuple(check_number(level, f"{folder}: fpr", above=0, below=1) for level in summary.fpr),
         signals={
             name.removeprefix(SIGNAL_PREFIX): tables.to_array(scores[name])
             for name in scores.columns
@@ -209,10 +211,10 @@ def read_findings(dossier: RunDirectory, kind: type[Found]) -> Found:
         exhibits=_read_exhibits(dossier, summary.texts, len(members)),
         heat=_read_heat(dossier, summary),
         groups=tables.to_array(scores["group"]) if "group" in scores.columns else None,
-        covariates=held,
-        adjustment=adjusted,
-        path=where,
-        class_names=_check_class_names(summary, where),
+        covariates=covariates,
+        adjustment=adjustment,
+        path=folder,
+        class_names=_check_class_names(summary, folder),
         unexplained_scores=unexplained,
         duplicate_groups=groups,
     )
@@ -223,21 +225,21 @@ def _require_columns(frame: pl.DataFrame, names: Sequence[str], path: Path) -> N
         raise InputError(f"{path}: lacks the columns {', '.join(missing)}")
 
 
-def _float_column(frame: pl.DataFrame, name: str, where: Path) -> Floats:
-    return check_vector(tables.to_array(frame[name]), f"{where}: {name}")
+def _float_column(frame: pl.DataFrame, name: str, folder: Path) -> Floats:
+    return check_vector(tables.to_array(frame[name]), f"{folder}: {name}")
 
 
-def _label_column(frame: pl.DataFrame, where: Path) -> Ints | None:
-    return _integer_column(frame, "label", where)
+def _label_column(frame: pl.DataFrame, folder: Path) -> Ints | None:
+    return _integer_column(frame, "label", folder)
 
 
-def _integer_column(frame: pl.DataFrame, name: str, where: Path) -> Ints | None:
-    return check_labels(tables.to_array(frame[name]), f"{where}: {name}") if name in frame.columns else None
+def _integer_column(frame: pl.DataFrame, name: str, folder: Path) -> Ints | None:
+    return check_labels(tables.to_array(frame[name]), f"{folder}: {name}") if name in frame.columns else None
 
 
-def _check_class_names(summary: AuditSummary, where: Path) -> tuple[str, ...] | None:
+def _check_class_names(summary: AuditSummary, folder: Path) -> tuple[str, ...] | None:
     names = summary.class_names
-    return None if names is None else check_strings(names, f"{where}: class_names")
+    return None if names is None else check_strings(names, f"{folder}: class_names")
 
 
 def _read_exhibits(dossier: RunDirectory, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
@@ -245,13 +247,13 @@ def _read_exhibits(dossier: RunDirectory, texts: Mapping[str, str], candidates: 
     for row, values in dossier.read_arrays("exhibits").items():
         exhibits[row] = check_nonempty(np.atleast_1d(check_array(values, f"{dossier.path}: exhibit {row}")), row)
     rows = {str(row) for row in range(candidates)}
-    if stray := sorted(set(exhibits) - rows):
-        raise InputError(f"{dossier.path}: exhibits of unknown candidates ({', '.join(stray[:5])})")
+    if unknown_rows := sorted(set(exhibits) - rows):
+        raise InputError(f"{dossier.path}: exhibits of unknown candidates ({', '.join(unknown_rows[:5])})")
     return {int(row): value for row, value in exhibits.items()}
 
 
 def _read_heat(dossier: RunDirectory, summary: AuditSummary) -> dict[int, HeatStrip]:
-    """Values of tokens by row, each within the text that it belongs to."""
+    """Return token values by row, checked against the text that each belongs to."""
     for row, strip in summary.heat.items():
         if not strip.fits(summary.texts.get(row, "")):
             raise InputError(f"{dossier.path}: heat {row} does not belong to a text shown")
@@ -264,7 +266,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
-    """``frame`` for a CSV: text that a spreadsheet would run as a formula begins with an apostrophe.
+    """Prefix text that a spreadsheet would run as a formula with an apostrophe, for a CSV.
 
     Numbers stay what they are, also where a text is nothing but a number.
 
@@ -279,7 +281,7 @@ def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def records_table(audit: Findings) -> pl.DataFrame:
-    """Name, truth, class, group and every recipe's score of each candidate, and who is called a member at which FPR.
+    """Table with one row per candidate: id, membership, class, group, scores, and selections at each FPR.
 
     A level for which there are too few calibration records has no column.
     """
@@ -290,11 +292,17 @@ def records_table(audit: Findings) -> pl.DataFrame:
         columns["group"] = audit.groups
     for name in audit:
         columns[f"{name} score"] = audit.scores[name]
-        made = audit[name].selections(audit.fpr)
-        columns |= {f"{name} called at FPR {level:g}": one.selected for level, one in made.items() if one is not None}
+        selections = audit[name].selections(audit.fpr)
+        columns |= {
+            f"{name} called at FPR {level:g}": selection.selected
+            for level, selection in selections.items()
+            if selection is not None
+        }
     return tables.from_arrays(columns)
 
 
 def _escape_column(values: pl.Series) -> pl.Series:
-    runs = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values)
-    return pl.Series(values.name, [f"'{value}" if run else value for value, run in zip(values, runs, strict=True)])
+    is_formula = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values)
+    return pl.Series(
+        values.name, [f"'{value}" if escape else value for value, escape in zip(values, is_formula, strict=True)]
+    )

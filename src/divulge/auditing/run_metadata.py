@@ -1,4 +1,4 @@
-"""All that determines a run, in words that are the same in every process."""
+"""Metadata of a run: settings, recipes and record counts, identical in every process."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def describe_settings(
-    given: AuditInputs, options: AuditOptions, references: Any, target: str, partial: PartlyKnown | None
+    inputs: AuditInputs, options: AuditOptions, references: Any, target: str, partial: PartlyKnown | None
 ) -> Settings:
-    """All that determines the run: kept as its plan, and its digest names an interrupted run."""
+    """Return all settings that determine the run; their digest identifies an interrupted run."""
     return Settings(
         seed=options.seed,
-        recipes=tuple(recipe.name for recipe in given.recipes),
-        attacks={recipe.name: f"{recipe.signal_name}: {describe_attack(recipe)}" for recipe in given.recipes},
+        recipes=tuple(recipe.name for recipe in inputs.recipes),
+        attacks={recipe.name: f"{recipe.signal_name}: {describe_attack(recipe)}" for recipe in inputs.recipes},
         references="none" if references is None else describe_references(references),
-        unseen_classes=given.unseen_classes,
+        unseen_classes=inputs.unseen_classes,
         fpr=tuple(map(float, options.fpr)),
         calibration=float(options.calibration),
         duplicates=options.duplicates,
         outputs=options.outputs,
         device=options.device,
         data=Digests(
-            candidates=_digest_records(given.candidates, given.truth),
-            calibration=_digest_records(given.calibration),
-            population=_digest_records(given.population),
+            candidates=_digest_records(inputs.candidates, inputs.truth),
+            calibration=_digest_records(inputs.calibration),
+            population=_digest_records(inputs.population),
         ),
         target=target,
         partial=partial,
@@ -58,25 +58,26 @@ def describe_settings(
 
 
 def describe_attack(recipe: Recipe) -> str:
-    """The attack in words, and the versions of the records that it asks about."""
+    """Describe a recipe's attack and the versions of the records that it queries."""
     return _repr_without_address(recipe.attack) + (
         "" if recipe.versions is None else f" on {_repr_without_address(recipe.versions)}"
     )
 
 
 def describe_target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
-    """What was audited: the kind of target, and a digest of its weights where they can be read."""
-    kind = type(target.target if isinstance(target, Own) else target).__name__
+    """Describe the target by its type and a digest of its weights, if they can be read."""
+    target_type = type(target.target if isinstance(target, Own) else target).__name__
     if isinstance(target, GivesTokens):
-        return f"{kind}, {store.hash_values(sorted(target.key().items()))[:16]}"
+        return f"{target_type}, {store.hash_values(sorted(target.key().items()))[:16]}"
     if not isinstance(target, GivesWeights):
-        return kind
-    held = target.weights()
-    return f"{kind}, weights {store.hash_values(*(part for name in sorted(held) for part in (name, held[name])))[:16]}"
+        return target_type
+    weights = target.weights()
+    parts = (part for name in sorted(weights) for part in (name, weights[name]))
+    return f"{target_type}, weights {store.hash_values(*parts)[:16]}"
 
 
 def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:
-    """Arguments of an audit by name, each in words that are the same in every process."""
+    """Describe the arguments of an audit by name, identically in every process."""
     return [f"{name}={_describe_value(arguments[name])}" for name in sorted(arguments)]
 
 
@@ -93,17 +94,17 @@ _EXECUTION_SETTINGS = ("engine", "device", "workers")
 
 
 def training_settings(references: Any) -> dict[str, str]:
-    """What decides which reference models come out, setting by setting; what `compare` holds against another run."""
-    kind = {"kind": type(getattr(references, "config", references)).__name__}
-    return kind | {name: said for name, said in _reference_options(references) if name not in _EXECUTION_SETTINGS}
+    """Return the settings that determine the reference models, as compared between two runs."""
+    training = {"kind": type(getattr(references, "config", references)).__name__}
+    return training | {name: value for name, value in _reference_options(references) if name not in _EXECUTION_SETTINGS}
 
 
 def describe_references(references: Any) -> str:
-    """A repr that is the same in every process: functions by their name, not their address."""
+    """Return a repr that is identical in every process: functions by name, not by address."""
     if not is_dataclass(references):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
-    kind = type(getattr(references, "config", references)).__name__
-    return f"{kind}({', '.join(f'{name}={said}' for name, said in _reference_options(references))})"
+    training_type = type(getattr(references, "config", references)).__name__
+    return f"{training_type}({', '.join(f'{name}={value}' for name, value in _reference_options(references))})"
 
 
 def _reference_options(references: Any) -> list[tuple[str, str]]:
@@ -114,9 +115,12 @@ def _reference_options(references: Any) -> list[tuple[str, str]]:
         if isinstance(value, GivesTokens):
             pairs.append((option.name, f"{type(value).__name__} {store.hash_values(sorted(value.key().items()))[:16]}"))
             continue
-        named = hasattr(value, "__qualname__")
+        has_qualified_name = hasattr(value, "__qualname__")
         pairs.append(
-            (option.name, f"{value.__module__}.{value.__qualname__}" if named else _repr_without_address(value))
+            (
+                option.name,
+                f"{value.__module__}.{value.__qualname__}" if has_qualified_name else _repr_without_address(value),
+            )
         )
     return pairs
 
@@ -125,52 +129,52 @@ def _repr_without_address(value: object) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def _digest_records(records: Records, *more: object) -> str:
+def _digest_records(records: Records, *extra: object) -> str:
     values = records.x if records.table is None else b"".join(records.digests()).hex()
-    return store.hash_values(values, *(() if records.y is None else (records.y,)), *more)
+    return store.hash_values(values, *(() if records.y is None else (records.y,)), *extra)
 
 
 def recipe_metadata(
-    case: PreparedAudit, log: AuditLog, scored: Mapping[str, Scored], fpr: Sequence[float]
+    audit: PreparedAudit, log: AuditLog, scored: Mapping[str, Scored], fpr: Sequence[float]
 ) -> dict[str, Conducted]:
-    """Every recipe by its name: what it read, what it was given, what it asked."""
-    names = signal_names(case.given.recipes)
+    """Return the metadata of every recipe: signal, attack, reference models, queries."""
+    names = signal_names(audit.inputs.recipes)
     return {
         recipe.name: Conducted(
             signal=recipe.signal_name,
             reads=recipe.reads,
             attack=describe_attack(recipe),
             references=recipe.references,
-            training=training_settings(case.references) if recipe.needs_training else None,
+            training=training_settings(audit.references) if recipe.needs_training else None,
             summary=recipe.summary,
-            queries=log.queries.get(names[recipe.name], _count_queries(case, recipe)),
+            queries=log.queries.get(names[recipe.name], _count_queries(audit, recipe)),
             raw_thresholds=_raw_thresholds(scored[recipe.name], fpr),
-            completed_by=None if case.partial is None else case.partial.completer(recipe),
+            completed_by=None if audit.partial_knowledge is None else audit.partial_knowledge.completed_by(recipe),
             chosen=scored[recipe.name].chosen,
         )
-        for recipe in case.given.recipes
+        for recipe in audit.inputs.recipes
     }
 
 
-def count_records(case: PreparedAudit) -> Sizes:
-    """How many records of each kind, and classes."""
-    given = case.given
+def count_records(audit: PreparedAudit) -> Sizes:
+    """Count the records of each kind and the classes."""
+    inputs = audit.inputs
     return Sizes(
-        members=int(given.truth.sum()),
-        nonmembers=int((~given.truth).sum()),
-        population=given.layout.population,
-        calibration=given.layout.calibration,
-        classes=case.classes,
+        members=int(inputs.truth.sum()),
+        nonmembers=int((~inputs.truth).sum()),
+        population=inputs.layout.population,
+        calibration=inputs.layout.calibration,
+        classes=audit.n_classes,
     )
 
 
 def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
-    """Thresholds that the attack would set by itself, by level; none where it names none."""
+    """Return the thresholds that the attack itself sets, by level; empty if it sets none."""
     return {} if scored.nominal is None else {f"{level:g}": scored.nominal(level) for level in fpr}
 
 
-def _count_queries(case: PreparedAudit, recipe: Recipe) -> int:
-    """Records the target is queried on for this recipe."""
-    versions = 1 + len(case.further.get(recipe.name, ()))
-    asked = versions + internals.passes(recipe.inside)
-    return recipe.imputed.random * case.layout.scored or asked * case.layout.total
+def _count_queries(audit: PreparedAudit, recipe: Recipe) -> int:
+    """Count the records on which the target is queried for a recipe."""
+    versions = 1 + len(audit.version_views.get(recipe.name, ()))
+    n_passes = versions + internals.passes(recipe.inside)
+    return recipe.imputed.random * audit.layout.scored or n_passes * audit.layout.total

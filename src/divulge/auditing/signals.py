@@ -1,4 +1,4 @@
-"""Signals of candidates, calibration and population, under the target and under reference models."""
+"""Signals of the audit's records under the target and under reference models, and the scores of recipes."""
 
 from __future__ import annotations
 
@@ -35,96 +35,105 @@ else:
     modules = lazy.module("divulge.targets.modules")
 
 
-def compute_signals(case: PreparedAudit, log: AuditLog) -> list[Measurements]:
-    """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
-    named = [name for r in case.given.recipes if isinstance(r.signal, str) for name in (r.signal, *r.beside)]
-    names = tuple(dict.fromkeys(named))
-    outputs = tuple(name for name in names if name not in internals.SIGNALS)
+def compute_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
+    """Compute every signal the recipes need, for each view of the records."""
+    requested = [name for r in audit.inputs.recipes if isinstance(r.signal, str) for name in (r.signal, *r.beside)]
+    names = tuple(dict.fromkeys(requested))
+    output_signals = tuple(name for name in names if name not in internals.SIGNALS)
     targets = [
-        log.timed("target", partial(_target_signals, case, view, outputs if at else names, log))
-        for at, view in enumerate(case.views)
+        log.run_timed("target", partial(_target_signals, audit, view, output_signals if index else names, log))
+        for index, view in enumerate(audit.views)
     ]
-    if isinstance(case.target, GivesNotes):
-        log.warnings += [f"target: {note}" for note in case.target.notes(case.views[0])]
-    targets[0] |= measure_active_signals(case, log)
-    models = reference_models.train_reference_models(case, log)
-    seen = compute_features(case, log)
+    if isinstance(audit.target, GivesNotes):
+        log.warnings += [f"target: {note}" for note in audit.target.notes(audit.views[0])]
+    targets[0] |= measure_active_signals(audit, log)
+    reference_signals = reference_models.train_reference_models(audit, log)
+    features = compute_features(audit, log)
     return [
         Measurements(
             target=target,
-            layout=case.layout,
+            layout=audit.layout,
             labels=view.y,
-            features=None if seen is None else seen[: len(view)],
-            models={kind: views[at] for kind, views in models.items() if at in views},
+            features=None if features is None else features[: len(view)],
+            models={kind: views[index] for kind, views in reference_signals.items() if index in views},
         )
-        for at, (view, target) in enumerate(zip(case.views, targets, strict=True))
+        for index, (view, target) in enumerate(zip(audit.views, targets, strict=True))
     ]
 
 
-def compute_features(case: PreparedAudit, log: AuditLog) -> Floats | None:
-    """Features, where an attack or the assessment of unseen classes reads them; reduced as the population asks."""
-    if not (case.given.unseen_classes or any(Need.FEATURES in recipe.needs for recipe in case.given.recipes)):
+def compute_features(audit: PreparedAudit, log: AuditLog) -> Floats | None:
+    """Compute the features for attacks or the transfer assessment; None if neither reads them."""
+    if not (audit.inputs.unseen_classes or any(Need.FEATURES in recipe.needs for recipe in audit.inputs.recipes)):
         return None
-    own = np.zeros(case.layout.total, dtype=bool)
-    own[case.layout.of_population] = True
-    return log.timed("features", lambda: regression_features(case.views[0], own, case.seed))
+    is_population = np.zeros(audit.layout.total, dtype=bool)
+    is_population[audit.layout.population_rows] = True
+    return log.run_timed("features", lambda: regression_features(audit.views[0], is_population, audit.seed))
 
 
-def _target_signals(case: PreparedAudit, view: Records, names: Sequence[str], log: AuditLog) -> dict[str, Floats]:
-    """Signals of one view, by name; what the target calls the records of the first is noted."""
+def _target_signals(audit: PreparedAudit, view: Records, names: Sequence[str], log: AuditLog) -> dict[str, Floats]:
+    """Compute the target's signals of one view, and record its predicted labels of the first view."""
     if not names:
         return {}
-    assert isinstance(case.target, GivesLogits | GivesLabels)
-    inside = [name for name in names if name in internals.SIGNALS]
-    outside = [name for name in names if name not in internals.SIGNALS]
-    logits, told = query_target(case.target, view, outside)
-    log.told = told if log.told is None else log.told
-    signals = signals_from_answers(logits, told, view.y, outside, max(2, case.classes)).T
-    seen = internals.measure(case.target, view, inside).T if inside else ()
-    return dict(zip([*outside, *inside], [*signals, *seen], strict=True))
+    assert isinstance(audit.target, GivesLogits | GivesLabels)
+    white_box = [name for name in names if name in internals.SIGNALS]
+    output_signals = [name for name in names if name not in internals.SIGNALS]
+    logits, predicted_labels = query_target(audit.target, view, output_signals)
+    log.predicted_labels = predicted_labels if log.predicted_labels is None else log.predicted_labels
+    values = signals_from_answers(logits, predicted_labels, view.y, output_signals, max(2, audit.n_classes)).T
+    white_box_values = internals.measure(audit.target, view, white_box).T if white_box else ()
+    return dict(zip([*output_signals, *white_box], [*values, *white_box_values], strict=True))
 
 
 def signal_names(recipes: Sequence[Recipe]) -> dict[str, str]:
-    """What the signal of each recipe is called in the tables, by recipe.
+    """Return the name of each recipe's signal in the tables.
 
     Two signals may share a name though they are configured differently; the later one is told by its recipe.
     """
-    called: dict[int, str] = {}
+    names_by_id: dict[int, str] = {}
     for recipe in recipes:
-        if not isinstance(recipe.signal, str) and id(recipe.signal) not in called:
-            taken = recipe.signal_name in called.values()
-            called[id(recipe.signal)] = f"{recipe.signal_name} ({recipe.name})" if taken else recipe.signal_name
-    return {recipe.name: called.get(id(recipe.signal), recipe.signal_name) for recipe in recipes}
+        if not isinstance(recipe.signal, str) and id(recipe.signal) not in names_by_id:
+            is_taken = recipe.signal_name in names_by_id.values()
+            names_by_id[id(recipe.signal)] = f"{recipe.signal_name} ({recipe.name})" if is_taken else recipe.signal_name
+    return {recipe.name: names_by_id.get(id(recipe.signal), recipe.signal_name) for recipe in recipes}
 
 
 def active_signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal | PreparedSignal]:
-    """The signals that question the target themselves, each once, by what they are called in the tables."""
-    called = signal_names(recipes)
-    return {called[r.name]: r.signal for r in recipes if not isinstance(r.signal, str)}
+    """Return the signals that query the target themselves, each once, by name."""
+    names = signal_names(recipes)
+    return {names[r.name]: r.signal for r in recipes if not isinstance(r.signal, str)}
 
 
-def measure_active_signals(case: PreparedAudit, log: AuditLog) -> dict[str, Floats]:
-    """Signals that themselves question the target, by name."""
+def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Floats]:
+    """Compute the signals that query the target themselves, by name."""
     values: dict[str, Floats] = {}
-    for name, signal in active_signals(case.given.recipes).items():
+    for name, signal in active_signals(audit.inputs.recipes).items():
         if isinstance(signal, PartialSignal):
-            assert case.partial is not None
-            assert isinstance(case.target, GivesLogits)
-            known, own = case.partial.seen, case.given.population
-            work = partial(_measure_partial, signal, case.target, known, own, case.references, case.classes, case.seed)
+            assert audit.partial_knowledge is not None
+            assert isinstance(audit.target, GivesLogits)
+            visible, population = audit.partial_knowledge.visible, audit.inputs.population
+            work = partial(
+                _measure_partial,
+                signal,
+                audit.target,
+                visible,
+                population,
+                audit.references,
+                audit.n_classes,
+                audit.seed,
+            )
         elif isinstance(signal, PreparedSignal):
-            assert isinstance(case.target, GivesLogits | GivesTokens)
-            work = partial(_measure_prepared, signal, case.target, case.views[0], case.given.population, case.seed)
+            assert isinstance(audit.target, GivesLogits | GivesTokens)
+            work = partial(_measure_prepared, signal, audit.target, audit.views[0], audit.inputs.population, audit.seed)
         else:
-            work = partial(_measure_signal, signal, case.target, case.views[0])
-        values[name], log.queries[name] = log.timed(f"signal {name}", work)
+            work = partial(_measure_signal, signal, audit.target, audit.views[0])
+        values[name], log.queries[name] = log.run_timed(f"signal {name}", work)
     return values
 
 
 def _measure_signal(
     signal: Signal, target: GivesLogits | GivesLabels | GivesTokens, records: Records
 ) -> tuple[Floats, int]:
-    """One number per record, and the queries made."""
+    """Return one number per record, and the number of queries."""
     meter = Metered(target)
     return signal.measure(meter, records), meter.queries
 
@@ -132,26 +141,26 @@ def _measure_signal(
 def _measure_prepared(
     signal: PreparedSignal, target: GivesLogits | GivesTokens, records: Records, population: Records, seed: int
 ) -> tuple[Floats, int]:
-    """One number per document, with documents of the population at hand, and the queries made."""
-    ready = signal.prepare(list(population.x), seed)
-    return ready.measure(target, records), getattr(ready, "queries", 1) * len(records)
+    """Return one number per document from a signal prepared on the population, and the number of queries."""
+    prepared_signal = signal.prepare(list(population.x), seed)
+    return prepared_signal.measure(target, records), getattr(prepared_signal, "queries", 1) * len(records)
 
 
 def _measure_partial(
     signal: PartialSignal,
     target: GivesLogits,
-    seen: PartialRecords,
+    visible: PartialRecords,
     population: Records,
     references: Any,
     classes: int,
     seed: int,
 ) -> tuple[Floats, int]:
-    """One number a partly known record, and the queries made.
+    """Return one number per partly known record, and the number of queries.
 
     Args:
         signal: what is measured; it learns from the population first.
         target: the model under audit.
-        seen: what is known of the records.
+        visible: what is known of the records.
         population: the auditor's own records.
         references: how shadow models are trained, where the signal compares with some.
         classes: size of the label set.
@@ -159,14 +168,14 @@ def _measure_partial(
     """
     fitted = signal.fit(population, seed)
     count = getattr(signal, "shadows", 0)
-    compared = {"shadows": _train_shadow_models(references, population, count, classes, seed)} if count else {}
-    return fitted.measure(target, seen, **compared), fitted.queries * len(seen)
+    shadow_models = {"shadows": _train_shadow_models(references, population, count, classes, seed)} if count else {}
+    return fitted.measure(target, visible, **shadow_models), fitted.queries * len(visible)
 
 
 def _train_shadow_models(
     references: Any, population: Records, count: int, classes: int, seed: int
 ) -> list[GivesLogits]:
-    """Targets trained on random halves of the population.
+    """Train models on random halves of the population.
 
     Reference models leave their outputs behind; these can still be asked, for gradients too.
     """
@@ -178,8 +187,8 @@ def _train_shadow_models(
         groups=number_groups(population.x, population.y),
     ).trained_on
     return [
-        _train_shadow_model(references, population[half], classes, seeds.derive_seed(seed, "shadow", at))
-        for at, half in enumerate(halves[:count])
+        _train_shadow_model(references, population[half], classes, seeds.derive_seed(seed, "shadow", number))
+        for number, half in enumerate(halves[:count])
     ]
 
 
@@ -191,32 +200,34 @@ def _train_shadow_model(references: Any, records: Records, classes: int, seed: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionViews:
-    """Further versions of all records, each once, and where each recipe's are."""
+    """Further versions of all records, each once, and the positions of each recipe's versions."""
 
     views: tuple[Records, ...] = ()
     places: Mapping[str, range] = field(default_factory=dict)
 
 
-def make_version_views(recipes: Sequence[Recipe], records: Records, seed: int, first: int) -> VersionViews:
-    """What the recipes ask about; ``first`` is the place of the first of them.
+def make_version_views(recipes: Sequence[Recipe], records: Records, seed: int, first_place: int) -> VersionViews:
+    """Make the further versions that the recipes query; the first gets position ``first_place``.
 
     Raises:
         divulge.InputError: records that a recipe's versions cannot be made of, versions that do not fit the records,
             more than memory holds.
     """
-    made: list[tuple[Versions, range]] = []
+    known_versions: list[tuple[Versions, range]] = []
     views: list[Records] = []
     places = {}
     for recipe in recipes:
         if recipe.versions is None:
             continue
-        at = next((at for known, at in made if known == recipe.versions), None)
-        if at is None:
-            more = _make_versions(recipe.name, recipe.versions, records, seed)
-            at = range(first + len(views), first + len(views) + len(more))
-            made.append((recipe.versions, at))
-            views += more
-        places[recipe.name] = at
+        places_of_versions = next(
+            (places_of_versions for versions, places_of_versions in known_versions if versions == recipe.versions), None
+        )
+        if places_of_versions is None:
+            new_views = _make_versions(recipe.name, recipe.versions, records, seed)
+            places_of_versions = range(first_place + len(views), first_place + len(views) + len(new_views))
+            known_versions.append((recipe.versions, places_of_versions))
+            views += new_views
+        places[recipe.name] = places_of_versions
     return VersionViews(tuple(views), places)
 
 
@@ -228,75 +239,81 @@ def _make_versions(name: str, versions: Versions, records: Records, seed: int) -
         f"there are {count} further versions of {len(records):,} records; use fewer records or versions",
     )
     with errors.user_code_errors(f"recipes: {name}"):
-        more = tuple(versions.of(records, seed))
-    for one in more:
-        check_instance(one, f"recipes: {name}: a version", Records, "divulge.Records")
-        if one.x.shape != records.x.shape:
-            raise InputError(f"recipes: {name}: versions of shape {records.x.shape} are needed, got {one.x.shape}")
-    if len(more) != count:
-        raise InputError(f"recipes: {name}: {count} further versions are needed, got {len(more)}")
-    return tuple(one if one.table is not None else records.with_values(one.x) for one in more)
+        versions_made = tuple(versions.of(records, seed))
+    for version in versions_made:
+        check_instance(version, f"recipes: {name}: a version", Records, "divulge.Records")
+        if version.x.shape != records.x.shape:
+            raise InputError(f"recipes: {name}: versions of shape {records.x.shape} are needed, got {version.x.shape}")
+    if len(versions_made) != count:
+        raise InputError(f"recipes: {name}: {count} further versions are needed, got {len(versions_made)}")
+    return tuple(version if version.table is not None else records.with_values(version.x) for version in versions_made)
 
 
 _N_PROBED = 2  # records that show whether a network can be looked into
 
 
 def check_white_box(target: Any, references: Any, recipes: Sequence[Recipe], records: Records) -> None:
-    """Pass if whatever the recipes look into can be; an untrained network stands in for the reference models.
+    """Check that target and reference models give the white-box signals that the recipes need.
 
     Raises:
         divulge.InputError: the target is no torch module, or its outputs are not those of its last linear layer; the
             same of the network that reference models are made of. (What a function of the user's own returns is
             found out with the first reference model.)
     """
-    looking = [recipe for recipe in recipes if recipe.inside]
-    if not looking:
+    white_box_recipes = [recipe for recipe in recipes if recipe.inside]
+    if not white_box_recipes:
         return
-    names, some = reference_models.white_box_names(looking), records[:_N_PROBED]
-    internals.refuse(target, ", ".join(recipe.name for recipe in looking))
-    internals.measure(target, some, names)
-    trained = [recipe for recipe in looking if recipe.references != "none"]
-    if trained and isinstance(references, Train):
+    names, probe = reference_models.white_box_names(white_box_recipes), records[:_N_PROBED]
+    internals.refuse(target, ", ".join(recipe.name for recipe in white_box_recipes))
+    internals.measure(target, probe, names)
+    with_references = [recipe for recipe in white_box_recipes if recipe.references != "none"]
+    if with_references and isinstance(references, Train):
         reference_models.measure_reference(
-            modules.TorchTarget(references.untrained(), device="cpu"), some, reference_models.white_box_names(trained)
+            modules.TorchTarget(references.untrained(), device="cpu"),
+            probe,
+            reference_models.white_box_names(with_references),
         )
 
 
-def score_recipe(recipe: Recipe, signal: str, views: Sequence[Measurements], further: Sequence[int] = ()) -> Scored:
-    """The recipe's scores of candidates and calibration records, and what its attack has to say about them.
+def score_recipe(
+    recipe: Recipe, signal: str, views: Sequence[Measurements], version_places: Sequence[int] = ()
+) -> Scored:
+    """Return the recipe's scores of candidates and calibration records, with notes of its attack.
 
     Args:
         recipe: what is run.
         signal: what its signal is called in the measurements.
         views: measurements of the best completion, then of each draw; where each draw is attacked alone, scores are
             the mean. Then those of further versions.
-        further: which of them are of versions that the recipe asks about.
+        version_places: which of them are of versions that the recipe asks about.
 
     Raises:
         divulge.InputError: an attack that returns anything other than one finite score per record.
     """
     attack = adapt_attack(recipe.attack)
-    runs = [attack.run(evidence) for evidence in recipe_evidence(recipe, signal, views, further)]
-    scores = np.mean([_check_scores(recipe, one, views[0].layout.scored) for one in runs], axis=0)
-    notes = dict.fromkeys(note for one in runs for note in one.notes)
+    runs = [attack.run(evidence) for evidence in recipe_evidence(recipe, signal, views, version_places)]
+    scores = np.mean([_check_scores(recipe, run, views[0].layout.scored) for run in runs], axis=0)
+    notes = dict.fromkeys(note for run in runs for note in run.notes)
     return Scored(scores, tuple(notes), runs[0].nominal, chosen=runs[0].chosen)
 
 
 def recipe_evidence(
-    recipe: Recipe, signal: str, views: Sequence[Measurements], further: Sequence[int] = ()
+    recipe: Recipe, signal: str, views: Sequence[Measurements], version_places: Sequence[int] = ()
 ) -> list[Evidence]:
-    """What the recipe's attack looks at, once or several times: no more than it needs."""
+    """Collect the evidence for a recipe's attack: nothing beyond what it needs."""
     imputed = recipe.imputed
     if not imputed.random:
-        first = views[0].evidence(signal, recipe.needs)
+        evidence = views[0].evidence(signal, recipe.needs)
         if Need.QUERIES not in recipe.needs:
-            return [first]
-        versions = [views[at].evidence(signal, recipe.needs) for at in further]
-        beside = [views[0].evidence(name, recipe.needs) for name in recipe.beside]
-        return [replace(first, queries=(*versions, *beside))]
-    drawn = [view.evidence(signal, recipe.needs) for view in views[1 : 1 + imputed.random]]
+            return [evidence]
+        versions = [views[place].evidence(signal, recipe.needs) for place in version_places]
+        further_signals = [views[0].evidence(name, recipe.needs) for name in recipe.beside]
+        return [replace(evidence, queries=(*versions, *further_signals))]
+    completions = [view.evidence(signal, recipe.needs) for view in views[1 : 1 + imputed.random]]
     return (
-        drawn if imputed.average == "score" else [average_evidence(drawn, likelihood=imputed.average == "likelihood")]
+        completions
+        if imputed.average == "score"
+        else [average_evidence(completions, likelihood=imputed.average == "likelihood")]
     )
 
 

@@ -1,4 +1,4 @@
-"""Every number of the report."""
+"""Summary of an audit: every number of the report."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from divulge.types import Array, Estimate, Ints, Selection
 
 
-def summarise_audit(audit: Findings, said: Verdict | None = None) -> AuditSummary:
-    """The audit in numbers; see `divulge.auditing.Audit.summary`.
+def summarise_audit(audit: Findings, audit_verdict: Verdict | None = None) -> AuditSummary:
+    """Summarise an audit; see `divulge.auditing.Audit.summary`.
 
     Args:
         audit: what was found.
-        said: its verdict, where that is known already.
+        audit_verdict: its verdict, where that is known already.
     """
-    outcome, smallest = said or decide_verdict(audit), smallest_detectable_leak(audit, scopes(audit)[0])
+    decided, smallest_leak = audit_verdict or decide_verdict(audit), smallest_detectable_leak(audit, scopes(audit)[0])
     return AuditSummary(
-        verdict=VerdictSummary(outcome.answer, outcome.tone, outcome.text),
+        verdict=VerdictSummary(decided.answer, decided.tone, decided.text),
         fpr=audit.fpr,
         unseen_classes=audit.unseen_classes,
         recipes={name: _summarise_recipe(audit, audit[name]) for name in audit},
-        smallest_detectable=SmallestLeak(*(getattr(smallest, field.name) for field in fields(SmallestLeak))),
+        smallest_detectable=SmallestLeak(*(getattr(smallest_leak, field.name) for field in fields(SmallestLeak))),
         about=audit.about,
         texts={str(row): text for row, text in audit.exhibits.items() if isinstance(text, str)},
         heat={str(row): strip for row, strip in audit.heat.items()},
@@ -58,14 +58,14 @@ def summarise_audit(audit: Findings, said: Verdict | None = None) -> AuditSummar
 
 
 def _summarise_adjusted(audit: Findings) -> AdjustmentSummary | None:
-    """The comparison that the verdict judges; None where there is nothing to adjust for."""
+    """Summarise the adjusted comparison behind the verdict; None if nothing is adjusted."""
     tests, confidence = len(audit) * len(audit.fpr) * len(scopes(audit)), simultaneous_confidence(audit)
-    own = {name: summarise_outcome(audit.adjusted(name), audit.fpr, tests, confidence) for name in audit}
-    return comparability.summarise_adjustment(audit, own)
+    recipe_numbers = {name: summarise_outcome(audit.adjusted(name), audit.fpr, tests, confidence) for name in audit}
+    return comparability.summarise_adjustment(audit, recipe_numbers)
 
 
 def summarise_outcome(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: float) -> Numbers:
-    """AUC, advantage, ε, TPR and realised FPR at each level; None where the records do not suffice for one.
+    """Return AUC, advantage, ε, TPR and realised FPR at each level; None where records are too few.
 
     Args:
         outcome: a recipe's scores of some candidates.
@@ -90,92 +90,100 @@ def summarise_outcome(outcome: Outcome, fpr: tuple[float, ...], tests: int, conf
     )
 
 
-def summarise_decision(outcome: Outcome, made: Selection, fpr: float | None, tests: int) -> DecisionSummary:
-    """A decision on a finished audit and, where ``fpr`` was asked for, whether it was kept.
+def summarise_decision(outcome: Outcome, selection: Selection, fpr: float | None, tests: int) -> DecisionSummary:
+    """Summarise a decision on a finished audit; check the realised rate if ``fpr`` was requested.
 
     Args:
         outcome: a recipe's scores of the candidates.
-        made: the decision.
+        selection: the decision.
         fpr: the false-positive rate asked for; None where the decision bounds something else.
         tests: how many such questions are asked.
     """
-    one, counted = outcome.distinct, slice(None) if outcome.counted is None else outcome.counted
-    kept = None if fpr is None else realised_fpr(one.scores[~one.members], one.calibration, fpr, tests)
-    above = kept is not None and kept.rate.low > kept.nominal
-    over = [f"{outcome.recipe}: the realised FPR at nominal {fpr:g} is {kept.rate}, {kept.judged}"] if above else []
-    rates = evaluation.rates(made.selected[counted], one.members)
+    distinct, counted_rows = outcome.distinct, slice(None) if outcome.counted is None else outcome.counted
+    realised = (
+        None if fpr is None else realised_fpr(distinct.scores[~distinct.members], distinct.calibration, fpr, tests)
+    )
+    exceeds = realised is not None and realised.rate.low > realised.nominal
+    overrun = (
+        [f"{outcome.recipe}: the realised FPR at nominal {fpr:g} is {realised.rate}, {realised.judged}"]
+        if exceeds
+        else []
+    )
+    rates = evaluation.rates(selection.selected[counted_rows], distinct.members)
     return DecisionSummary(
-        selected=made.count,
-        threshold=made.threshold if made.count else None,
+        selected=selection.count,
+        threshold=selection.threshold if selection.count else None,
         tpr=rates.tpr,
         fpr=rates.fpr,
         precision=rates.precision,
         accuracy=rates.accuracy,
         members=rates.members,
         nonmembers=rates.nonmembers,
-        guarantee=str(made.guarantee),
-        warnings=(*made.warnings, *over),
+        guarantee=str(selection.guarantee),
+        warnings=(*selection.warnings, *overrun),
     )
 
 
 def _realised_rate(outcome: Outcome, level: float, tests: int) -> RealisedRate | None:
-    """The realised FPR, and how it compares with the nominal one."""
+    """Return the realised FPR compared with the nominal one; None if records are too few."""
     try:
-        rate = realised_fpr(outcome.scores[~outcome.members], outcome.calibration, level, tests)
+        realised = realised_fpr(outcome.scores[~outcome.members], outcome.calibration, level, tests)
     except InputError:
         return None
-    return RealisedRate(rate.rate, rate.p_value, rate.broken, rate.judged)
+    return RealisedRate(realised.rate, realised.p_value, realised.broken, realised.judged)
 
 
 def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     tests, level = len(audit) * len(audit.fpr) * len(scopes(audit)), max(audit.fpr)
-    counted = slice(None) if outcome.counted is None else outcome.counted
+    counted_rows = slice(None) if outcome.counted is None else outcome.counted
     confidence = simultaneous_confidence(audit)
-    whole = summarise_outcome(outcome, audit.fpr, tests, confidence)
-    raw = audit.about.recipes[outcome.recipe].raw_thresholds
+    all_candidates = summarise_outcome(outcome, audit.fpr, tests, confidence)
+    raw_thresholds = audit.about.recipes[outcome.recipe].raw_thresholds
     return RecipeSummary(
-        *(getattr(whole, field.name) for field in fields(Numbers)),
+        *(getattr(all_candidates, field.name) for field in fields(Numbers)),
         decisions={
-            f"{each:g}": _summarise_selection(outcome, each, made)
-            for each, made in outcome.selections(audit.fpr).items()
+            f"{fpr_level:g}": _summarise_selection(outcome, fpr_level, selection)
+            for fpr_level, selection in outcome.selections(audit.fpr).items()
         },
-        raw_fpr={each: _raw_fpr(outcome, threshold) for each, threshold in raw.items()},
+        raw_fpr={fpr_level: _raw_fpr(outcome, threshold) for fpr_level, threshold in raw_thresholds.items()},
         unseen=summarise_outcome(outcome.unseen, audit.fpr, tests, confidence) if audit.unseen_classes else None,
         classes={}
         if audit.labels is None
-        else _summarise_subgroups(outcome.distinct, _class_of_each(audit, audit.labels)[counted], level),
-        groups={} if audit.groups is None else _summarise_subgroups(outcome.distinct, audit.groups[counted], level),
+        else _summarise_subgroups(outcome.distinct, _class_of_each(audit, audit.labels)[counted_rows], level),
+        groups={}
+        if audit.groups is None
+        else _summarise_subgroups(outcome.distinct, audit.groups[counted_rows], level),
     )
 
 
 def _class_of_each(audit: Findings, labels: Ints) -> Array:
-    """The class of each candidate by its name, where it has one."""
+    """Return the class name of each candidate, or its number if classes have no names."""
     return labels if audit.class_names is None else np.array(audit.class_names)[labels]
 
 
-def _summarise_selection(outcome: Outcome, level: float, made: Selection | None) -> Called | None:
-    """Who is called a member at this level, and what is claimed; None with too few calibration records."""
-    if made is None:
+def _summarise_selection(outcome: Outcome, level: float, selection: Selection | None) -> Called | None:
+    """Summarise a selection and its guarantee; None with too few calibration records."""
+    if selection is None:
         return None
     interval = by_fpr.realised_interval(len(outcome.calibration), level)
-    return Called(made.count, str(made.guarantee), interval, tuple(made.warnings))
+    return Called(selection.count, str(selection.guarantee), interval, tuple(selection.warnings))
 
 
 def _summarise_subgroups(outcome: Outcome, names: Array, level: float) -> Mapping[str, Group]:
-    """Each group's AUC, and its TPR and FPR at the threshold of all; None where it has one kind of record only."""
+    """Return each group's AUC, and its TPR and FPR at the common threshold."""
     rows = evaluation.subgroups(outcome.scores, outcome.members, names, level)
     return {str(row.group): Group(row.members, row.nonmembers, row.auc, row.tpr, row.fpr) for row in rows}
 
 
 def _raw_fpr(outcome: Outcome, threshold: float) -> Estimate:
-    """FPR of the threshold the regressor would set by itself."""
-    one = outcome.distinct
-    outside = one.scores[~one.members]
-    return evaluation.intervals.proportion(int((outside > threshold).sum()), len(outside))
+    """Return the FPR of the threshold that the regressor itself sets."""
+    distinct = outcome.distinct
+    nonmember_scores = distinct.scores[~distinct.members]
+    return evaluation.intervals.proportion(int((nonmember_scores > threshold).sum()), len(nonmember_scores))
 
 
 def _none_if_too_few(work: Callable[[], Estimate]) -> Estimate | None:
-    """An estimate; None where there are too few records for it (never zero, never a guess)."""
+    """Return an estimate, or None if there are too few records for it."""
     try:
         return work()
     except InputError:

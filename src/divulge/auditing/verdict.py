@@ -1,4 +1,4 @@
-"""The first line of a report: a leak found, none found (and what would have been seen), or too little data to say."""
+"""Verdict of an audit: a leak found, none found, too little data to say, or a confounded split."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SEVERITY: Sequence[Answer] = ("leak found", "split is confounded", "too little 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an audit says of a model.
+    """Verdict on a model.
 
     Args:
         answer: "leak found": an interval excludes what a model that leaks nothing would have; all intervals hold
@@ -69,18 +69,18 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The whole of it, ready to print."""
+        """The whole verdict, ready to print."""
         return " ".join((self.plain, *self.more))
 
     @property
     def tone(self) -> Tone:
-        """The tone of a report that begins with it."""
+        """Tone of a report that begins with the verdict."""
         return TONES[self.answer]
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Candidates that are judged together.
+    """Candidates on which one verdict is reached.
 
     Args:
         name: "unseen classes" or "all".
@@ -106,7 +106,7 @@ class Scope:
 
 
 def scopes(audit: Findings) -> tuple[Scope, ...]:
-    """The unseen classes alone where there are some, and always all candidates; adjusted for covariates.
+    """Return the unseen classes (if any) and all candidates, with adjusted scores.
 
     Unseen classes of which balancing leaves members or non-members alone are shown without adjustment, and nobody is
     accused by them.
@@ -119,7 +119,7 @@ def scopes(audit: Findings) -> tuple[Scope, ...]:
 
 
 def unadjusted_scopes(audit: Findings) -> tuple[Scope, ...]:
-    """The same without adjustment."""
+    """Return the same scopes with unadjusted scores."""
     return _make_scopes(audit, tuple(audit[name].distinct for name in audit), adjusted=False)
 
 
@@ -132,21 +132,21 @@ def _make_scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bo
 
 
 def test_statistics(scope: Scope, levels: Sequence[float], confidence: float) -> list[TestedStatistic]:
-    """AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
-    claimed = []
+    """Return AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
+    tested = []
     for outcome in scope.outcomes:
         scores, truth, name = outcome.scores, outcome.members, outcome.recipe
-        claimed.append(TestedStatistic(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence), scope.adjusted))
+        tested.append(TestedStatistic(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence), scope.adjusted))
         for level in _supported_levels(scope, levels):
             rate = evaluation.tpr_at_fpr(scores, truth, level, confidence)
-            claimed.append(TestedStatistic(name, "TPR", level, rate, scope.adjusted))
+            tested.append(TestedStatistic(name, "TPR", level, rate, scope.adjusted))
         bound = evaluation.epsilon_lower_bound(scores, truth, confidence=confidence)
-        claimed.append(TestedStatistic(name, "ε", 0.0, bound, scope.adjusted))
-    return claimed
+        tested.append(TestedStatistic(name, "ε", 0.0, bound, scope.adjusted))
+    return tested
 
 
 def simultaneous_confidence(audit: Findings) -> float:
-    """The confidence of each interval that lets all intervals behind the verdict hold at once (Bonferroni).
+    """Return the confidence of each interval for which all intervals of the verdict hold (Bonferroni).
 
     Otherwise, among five recipes with three statistics each, one would exclude chance by luck in every other
     audit of a model that leaks nothing.
@@ -160,20 +160,20 @@ def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
 
 
 def smallest_detectable_leak(audit: Findings, scope: Scope) -> Detectable:
-    """The smallest leak the verdict would have reported; at the largest FPR at which any TPR would have been seen."""
+    """Return the smallest detectable leak, at the largest FPR at which any TPR is detectable."""
     levels, confidence = sorted(audit.fpr, reverse=True), simultaneous_confidence(audit)
-    smallest = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
-    return next((one for one in smallest if one.tpr is not None), smallest[0])
+    candidates = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
+    return next((leak for leak in candidates if leak.tpr is not None), candidates[0])
 
 
 def decide_verdict(audit: Findings) -> Verdict:
-    """What leaks, how sure we are, under which threat model."""
+    """Decide what leaks, with what confidence and under which threat model."""
     blind = audit.about.blind_baseline
     if blind is not None and blind.confounded:
-        area = blind.auc
+        auc = blind.auc
         return _confounded_verdict(
             "The split is confounded: a classifier that never saw the model tells members from non-members "
-            f"(AUC {shown(area)}, p = {blind.p_value:.2g}).",
+            f"(AUC {shown(auc)}, p = {blind.p_value:.2g}).",
             blind.differences,
         )
     if audit.about.told_apart:
@@ -184,98 +184,109 @@ def decide_verdict(audit: Findings) -> Verdict:
     adjustment = audit.adjustment
     if adjustment is not None and adjustment.confounded:
         return _confounded_verdict(comparability.describe_confounding(adjustment))
-    found = [_judge_scope(audit, *pair) for pair in zip(scopes(audit), unadjusted_scopes(audit), strict=True)]
-    first, *others = sorted(found, key=lambda one: _SEVERITY.index(one.answer))
+    verdicts = [_judge_scope(audit, *pair) for pair in zip(scopes(audit), unadjusted_scopes(audit), strict=True)]
+    worst, *remaining = sorted(verdicts, key=lambda other: _SEVERITY.index(other.answer))
     # What one scope clears never hides what another shows or leaves open. A leak on the unseen classes, and sets that
     # may not be compared, leave nothing to add.
-    if first.answer == "split is confounded" or (first is found[0] and first.answer == "leak found"):
-        return first
-    rest = [
+    if worst.answer == "split is confounded" or (worst is verdicts[0] and worst.answer == "leak found"):
+        return worst
+    additions = [
         sentence
-        for one in others
-        if one.answer != first.answer
-        for sentence in ((one.plain,) if one.answer == "split is confounded" else (one.plain, *one.more))
+        for other in remaining
+        if other.answer != worst.answer
+        for sentence in ((other.plain,) if other.answer == "split is confounded" else (other.plain, *other.more))
     ]
-    return replace(first, more=(*first.more, *rest))
+    return replace(worst, more=(*worst.more, *additions))
 
 
-def _confounded_verdict(plain: str, differences: Sequence[str] = ()) -> Verdict:
-    """The verdict, what tells the sets apart, and what to do next."""
-    apart = f"What tells them apart: {'; '.join(differences)}." if differences else ""
-    more = ("No number below can be attributed to the model.", apart, f"{NEXT_STEPS}.")
-    return Verdict("split is confounded", plain, tuple(filter(None, more)))
+def _confounded_verdict(sentence: str, differences: Sequence[str] = ()) -> Verdict:
+    """Return the verdict on a confounded split, with what separates the sets and what to do next."""
+    difference_sentence = f"What tells them apart: {'; '.join(differences)}." if differences else ""
+    details = ("No number below can be attributed to the model.", difference_sentence, f"{NEXT_STEPS}.")
+    return Verdict("split is confounded", sentence, tuple(filter(None, details)))
 
 
-def _judge_scope(audit: Findings, scope: Scope, raw: Scope) -> Verdict:
-    """The verdict on adjusted scores; evidence of another comparison accuses nobody, and lets nobody be cleared."""
+def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
+    """Reach the verdict on one scope from adjusted scores; contradictory evidence leaves it undecided."""
     confidence = simultaneous_confidence(audit)
     # Where balancing leaves none to compare, there is no adjusted score, and a raw one may show what it was made for.
     comparable = scope.adjusted or audit.adjustment is None
     leaks = [claim for claim in test_statistics(scope, audit.fpr, confidence) if claim.leak and comparable]
-    texts = audit.about.texts
-    if audit.adjustment is None and texts is not None:
-        leaks = [claim for claim in leaks if claim.recipe not in texts.owed_to_length(1 - confidence)]
-    confirmed, hidden = _check_unexplained(scope, audit.fpr, confidence, leaks)
-    if sure := [claim for claim in leaks if claim.recipe in confirmed]:
-        return _leak_verdict(audit, scope, max(sure, key=lambda claim: claim.strength))
-    raw_leaks = [] if leaks else [claim.recipe for claim in test_statistics(raw, audit.fpr, confidence) if claim.leak]
+    text_split = audit.about.texts
+    if audit.adjustment is None and text_split is not None:
+        leaks = [claim for claim in leaks if claim.recipe not in text_split.owed_to_length(1 - confidence)]
+    confirmed, hidden_recipes = _check_unexplained(scope, audit.fpr, confidence, leaks)
+    if confirmed_leaks := [claim for claim in leaks if claim.recipe in confirmed]:
+        return _leak_verdict(audit, scope, max(confirmed_leaks, key=lambda claim: claim.strength))
+    raw_leaks = (
+        [] if leaks else [claim.recipe for claim in test_statistics(unadjusted, audit.fpr, confidence) if claim.leak]
+    )
     if doubt := comparability.describe_contrary_evidence(audit, raw_leaks, confidence):
         return _confounded_verdict(f"The split may be confounded{scope.where}: {doubt}.")
-    if why := plausibility.describe_doubt(audit):
+    if implausible := plausibility.describe_doubt(audit):
         return Verdict(
             "too little data to say",
-            f"Too little data to say{scope.where}: {why}.",
+            f"Too little data to say{scope.where}: {implausible}.",
             (plausibility.doubt_advice(audit),),
         )
-    if leaks or hidden:
-        return _explained_verdict(audit, scope, dict.fromkeys(claim.recipe for claim in leaks), hidden)
-    smallest = smallest_detectable_leak(audit, scope)
-    if comparable and smallest.auc is not None and smallest.auc <= LARGEST_UNSEEN_AUC:
-        return _no_leak_verdict(audit, scope, smallest, smallest.auc)
-    return _too_little_verdict(scope, smallest) if comparable else _no_overlap_verdict(audit, scope)
+    if leaks or hidden_recipes:
+        return _explained_verdict(audit, scope, dict.fromkeys(claim.recipe for claim in leaks), hidden_recipes)
+    smallest_leak = smallest_detectable_leak(audit, scope)
+    if comparable and smallest_leak.auc is not None and smallest_leak.auc <= LARGEST_UNSEEN_AUC:
+        return _no_leak_verdict(audit, scope, smallest_leak, smallest_leak.auc)
+    return _too_little_verdict(scope, smallest_leak) if comparable else _no_overlap_verdict(audit, scope)
 
 
 def _check_unexplained(
-    scope: Scope, levels: Sequence[float], confidence: float, seen: Sequence[TestedStatistic]
+    scope: Scope, levels: Sequence[float], confidence: float, leaks: Sequence[TestedStatistic]
 ) -> tuple[set[str], tuple[str, ...]]:
-    """Recipes whose evidence is also in the scores less what the records explain, and those where it is there alone.
+    """Return recipes confirmed by the unexplained scores, and recipes with evidence in these alone.
 
     Recipes without such scores are confirmed as they are.
     """
-    rest = replace(
+    unexplained_scope = replace(
         scope,
-        outcomes=tuple(replace(one, scores=one.unexplained) for one in scope.outcomes if one.unexplained is not None),
+        outcomes=tuple(
+            replace(outcome, scores=outcome.unexplained)
+            for outcome in scope.outcomes
+            if outcome.unexplained is not None
+        ),
     )
-    judged = test_statistics(rest, levels, confidence) if rest.outcomes else []
-    ways = {(claim.recipe, claim.below) for claim in judged if claim.leak}
-    plain = {one.recipe for one in scope.outcomes if one.unexplained is None}
-    confirmed = {claim.recipe for claim in seen if claim.recipe in plain or (claim.recipe, claim.below) in ways}
-    found = {claim.recipe for claim in seen}
-    return confirmed, tuple(dict.fromkeys(name for name, _ in sorted(ways) if name not in found))
+    tested = test_statistics(unexplained_scope, levels, confidence) if unexplained_scope.outcomes else []
+    unexplained_leaks = {(claim.recipe, claim.below) for claim in tested if claim.leak}
+    without_unexplained = {outcome.recipe for outcome in scope.outcomes if outcome.unexplained is None}
+    confirmed = {
+        claim.recipe
+        for claim in leaks
+        if claim.recipe in without_unexplained or (claim.recipe, claim.below) in unexplained_leaks
+    }
+    leaking = {claim.recipe for claim in leaks}
+    return confirmed, tuple(dict.fromkeys(name for name, _ in sorted(unexplained_leaks) if name not in leaking))
 
 
 def find_hidden_leaks(audit: Findings, scope: Scope) -> tuple[str, ...]:
-    """Recipes that show a leak only in the scores less what the records explain."""
+    """Return recipes that show a leak only in the unexplained scores."""
     confidence = simultaneous_confidence(audit)
     leaks = [claim for claim in test_statistics(scope, audit.fpr, confidence) if claim.leak]
     return _check_unexplained(scope, audit.fpr, confidence, leaks)[1]
 
 
-def _explained_verdict(audit: Findings, scope: Scope, seen: Iterable[str], hidden: Sequence[str]) -> Verdict:
-    """Scores, and scores less what the records alone explain, do not say the same."""
-    names = list(seen)
-    what = (
+def _explained_verdict(audit: Findings, scope: Scope, leaking: Iterable[str], hidden_recipes: Sequence[str]) -> Verdict:
+    """Return the verdict if scores and unexplained scores disagree."""
+    names = list(leaking)
+    explanation = (
         f"by {in_words.listed(names)} members can be told from non-members, but no longer once what the records alone "
         "explain is taken out; a difference between the sets that is too small for the blind baseline to see would do "
         "the same."
         if names
-        else f"by {in_words.listed(hidden)} members can be told from non-members only once what the records alone "
+        else f"by {in_words.listed(hidden_recipes)} members can be told from non-members only once what the records "
+        "alone "
         "explain is taken out; a difference between the sets may hide a leak."
     )
     blind = audit.about.blind_baseline
     return Verdict(
         "too little data to say",
-        f"Too little data to say{scope.where}: {what}",
+        f"Too little data to say{scope.where}: {explanation}",
         (
             *([] if blind is None else [_describe_smallest_shift(blind)]),
             f"{NEXT_STEPS}; or name the columns in which the sets may differ as covariates, so that like is compared "
@@ -293,84 +304,95 @@ def _describe_smallest_shift(blind: BlindBaseline) -> str:
     )
 
 
-def _leak_verdict(audit: Findings, scope: Scope, worst: TestedStatistic) -> Verdict:
-    """What can be done, in words and as a picture; then by whom, and the figure it rests on."""
-    said = make_headline(worst, scope.where)
+def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic) -> Verdict:
+    """Return the verdict on a leak: what can be done, by whom, and the evidence."""
+    headline = make_headline(strongest, scope.where)
     evidence = (
-        f"The strongest evidence is {worst}. The intervals of all recipes hold simultaneously with "
+        f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
         f"{in_words.per_cent(CONFIDENCE)} confidence."
     )
     partial = audit.about.settings.partial
-    whole = partial is None or partial.share == 1
-    knows = "" if whole else f" They know {in_words.per_cent(partial.share)} of each record's values."
-    blind, confirmed = audit.about.blind_baseline, worst.recipe in audit.unexplained_scores
-    shift = "" if blind is None or not confirmed else (
+    knows_everything = partial is None or partial.share == 1
+    knowledge = "" if knows_everything else f" They know {in_words.per_cent(partial.share)} of each record's values."
+    blind, confirmed = audit.about.blind_baseline, strongest.recipe in audit.unexplained_scores
+    shift_sentence = "" if blind is None or not confirmed else (
         f"It is also in the scores less what the records alone explain. {_describe_smallest_shift(blind)}"
     )  # fmt: skip
-    adjusted = "" if audit.adjustment is None else comparability.describe_adjustment(audit.adjustment)
-    more = tuple(
-        filter(None, (_describe_adversary(audit.about.recipes[worst.recipe]) + knows, evidence, adjusted, shift))
+    adjustment_sentence = "" if audit.adjustment is None else comparability.describe_adjustment(audit.adjustment)
+    details = tuple(
+        filter(
+            None,
+            (
+                _describe_adversary(audit.about.recipes[strongest.recipe]) + knowledge,
+                evidence,
+                adjustment_sentence,
+                shift_sentence,
+            ),
+        )
     )
-    return Verdict("leak found", said.words, more, said.pictures, worst.recipe)
+    return Verdict("leak found", headline.words, details, headline.pictures, strongest.recipe)
 
 
-def _no_leak_verdict(audit: Findings, scope: Scope, smallest: Detectable, area: float) -> Verdict:
-    rate, unseen = "", ()
-    if smallest.tpr is not None:
-        rate = f" or a TPR of {smallest.tpr:.3f} at FPR {smallest.fpr:g}"
+def _no_leak_verdict(audit: Findings, scope: Scope, smallest_leak: Detectable, auc: float) -> Verdict:
+    rate, undetectable = "", ()
+    if smallest_leak.tpr is not None:
+        rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
     else:
-        least = evaluation.nonmembers_to_tell(smallest.fpr, smallest.confidence)
-        missing = f"{least:,} non-members" if scope.nonmembers < least else "more members"
-        level = in_words.per_cent(smallest.fpr)
-        unseen = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
+        required = evaluation.nonmembers_to_tell(smallest_leak.fpr, smallest_leak.confidence)
+        missing = f"{required:,} non-members" if scope.nonmembers < required else "more members"
+        level = in_words.per_cent(smallest_leak.fpr)
+        undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     return Verdict(
         "no leak found",
         f"No leak found{scope.where}: no attack that was run tells training records from others measurably better "
         "than guessing.",
         (
-            f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC "
-            f"of {area:.3f}{rate}, under the model of {smallest.method}.",
-            *unseen,
+            f"The smallest that would have been found with {in_words.per_cent(smallest_leak.power)} probability is an "
+            f"AUC of {auc:.3f}{rate}, under the model of {smallest_leak.method}.",
+            *undetectable,
             *(() if audit.adjustment is None else (comparability.describe_adjustment(audit.adjustment),)),
             f"A smaller leak, or one confined to a few records, may have been missed. {_describe_attacks(audit)}",
         ),
     )
 
 
-def _too_little_verdict(scope: Scope, smallest: Detectable) -> Verdict:
-    needed = evaluation.records_to_see(LARGEST_UNSEEN_AUC, smallest.confidence, smallest.power)
+def _too_little_verdict(scope: Scope, smallest_leak: Detectable) -> Verdict:
+    n_required = evaluation.records_to_see(LARGEST_UNSEEN_AUC, smallest_leak.confidence, smallest_leak.power)
     return Verdict(
         "too little data to say",
         f"Too little data to say{scope.where}: with {format_counts(scope.members, scope.nonmembers)}, even an AUC of "
         f"{LARGEST_UNSEEN_AUC:g}, halfway between guessing and certainty, could well be missed.",
-        (f"Finding one with {in_words.per_cent(smallest.power)} probability takes about {needed:,} of each kind.",),
+        (
+            f"Finding one with {in_words.per_cent(smallest_leak.power)} probability takes about {n_required:,} of each "
+            "kind.",
+        ),
     )
 
 
 def _no_overlap_verdict(audit: Findings, scope: Scope) -> Verdict:
-    """Balancing left members or non-members of the unseen classes alone."""
+    """Return the verdict if balancing left members or non-members of the unseen classes alone."""
     adjustment = audit.adjustment
-    apart = "" if adjustment is None else f" in {comparability.describe_covariates(adjustment)}"
+    in_covariates = "" if adjustment is None else f" in {comparability.describe_covariates(adjustment)}"
     return Verdict(
         "too little data to say",
-        f"Too little data to say{scope.where}: hardly any members and non-members of these are alike{apart}.",
+        f"Too little data to say{scope.where}: hardly any members and non-members of these are alike{in_covariates}.",
         (f"{comparability.REDRAW_ADVICE}.",),
     )
 
 
 def format_counts(members: int, nonmembers: int) -> str:
-    """Numbers of records in words.
+    """Format the numbers of members and non-members.
 
     Examples:
         >>> format_counts(1, 2500)
         '1 member and 2,500 non-members'
     """
-    words = [f"{n:,} {kind}{'' if n == 1 else 's'}" for n, kind in ((members, "member"), (nonmembers, "non-member"))]
-    return " and ".join(words)
+    parts = [f"{n:,} {noun}{'' if n == 1 else 's'}" for n, noun in ((members, "member"), (nonmembers, "non-member"))]
+    return " and ".join(parts)
 
 
 def _describe_attacks(audit: Findings) -> str:
-    """Against whom nothing was found."""
+    """List the attacks that found nothing."""
     needs = {recipe.references for recipe in audit.about.recipes.values()}
     stronger = (
         "" if needs & {"out", "in and out"} else ". One who trains reference models was not tried, and may find more"
@@ -391,7 +413,7 @@ def _describe_adversary(recipe: Conducted) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TestedStatistic:
-    """One statistic of one recipe beside what a model that leaks nothing would have: for a TPR, its FPR.
+    """A statistic of one recipe and its value without a leak: for a TPR, its FPR.
 
     ``adjusted`` where the scores are adjusted for covariates.
     """
@@ -404,7 +426,7 @@ class TestedStatistic:
 
     @property
     def below(self) -> bool:
-        """Whether the AUC lies below chance: then the score turned round finds members.
+        """Whether the AUC lies below chance, so that the reversed score finds members.
 
         A TPR there says nothing: where scores tie, its threshold takes in less than the FPR asked for.
         """
@@ -412,12 +434,12 @@ class TestedStatistic:
 
     @property
     def leak(self) -> bool:
-        """Whether the interval excludes what a model that leaks nothing has."""
+        """Whether the interval excludes the value without a leak."""
         return self.below or self.estimate.low > self.chance
 
     @property
     def strength(self) -> float:
-        """Distance of the interval from chance, in units of chance; 0 for ε, named where nothing else is found."""
+        """Distance of the interval from chance, in units of chance; 0 for ε."""
         gap = self.chance - self.estimate.high if self.below else self.estimate.low - self.chance
         return gap / self.chance if self.chance else 0.0
 
@@ -433,18 +455,18 @@ class TestedStatistic:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What can be done, in words and as grids of dots."""
+    """A claim as a sentence and as grids of dots."""
 
     words: str
     pictures: tuple[Dots, ...] = ()
 
 
-def make_headline(claim: TestedStatistic, where: str = "") -> Headline:
-    """A claim as whoever has never heard of it can repeat it.
+def make_headline(statistic: TestedStatistic, suffix: str = "") -> Headline:
+    """State a claim in a sentence that needs no statistics.
 
     Args:
-        claim: evidence of a leak.
-        where: among which candidates, as the end of a phrase.
+        statistic: evidence of a leak.
+        suffix: among which candidates, as the end of a phrase.
 
     Examples:
         >>> from divulge.types import Estimate
@@ -452,51 +474,51 @@ def make_headline(claim: TestedStatistic, where: str = "") -> Headline:
         >>> make_headline(TestedStatistic("lira", "TPR", 0.01, rate)).words
         'About 7 of 100 training records (4 to 12) can be recognised while wrongly accusing at most 1 of 100 others.'
     """
-    if claim.statistic == "TPR":
-        return _tpr_headline(claim, where)
-    if claim.statistic == "AUC":
-        return _auc_headline(claim, where)
+    if statistic.statistic == "TPR":
+        return _tpr_headline(statistic, suffix)
+    if statistic.statistic == "AUC":
+        return _auc_headline(statistic, suffix)
     return Headline(
-        f"Of some records it can be told{where} whether they were used for training, with more certainty than "
+        f"Of some records it can be told{suffix} whether they were used for training, with more certainty than "
         "guessing allows."
     )
 
 
-def _tpr_headline(claim: TestedStatistic, where: str) -> Headline:
-    shown, others = in_words.out_of(claim.estimate, claim.chance), in_words.of_others(claim.chance)
-    words = (
-        f"About {shown.counted('training records')} can be recognised{where} while wrongly accusing at most {others}."
+def _tpr_headline(statistic: TestedStatistic, suffix: str) -> Headline:
+    rate, accused = in_words.out_of(statistic.estimate, statistic.chance), in_words.of_others(statistic.chance)
+    sentence = (
+        f"About {rate.counted('training records')} can be recognised{suffix} while wrongly accusing at most {accused}."
     )
-    return Headline(words, dot_grids(shown, claim.chance))
+    return Headline(sentence, dot_grids(rate, statistic.chance))
 
 
-def dot_grids(shown: OutOf, fpr: float) -> tuple[Dots, ...]:
-    """Training records recognised beside others accused; none where either is of more than a thousand."""
+def dot_grids(rate: OutOf, fpr: float) -> tuple[Dots, ...]:
+    """Draw recognised members beside accused non-members; empty if either is of more than a thousand."""
     accused = in_words.one_in(fpr)
-    if accused is None or max(accused[1], shown.of) > MOST:
+    if accused is None or max(accused[1], rate.of) > MOST:
         return ()
-    if accused[1] < shown.of:  # grids of one size can be compared
-        accused = accused[0] * shown.of // accused[1], shown.of
-    others = Dots(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
-    return _dot_grid(f"{shown.counted('training records')} are recognised", shown), others
+    if accused[1] < rate.of:  # grids of one size can be compared
+        accused = accused[0] * rate.of // accused[1], rate.of
+    accused_dots = Dots(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
+    return _dot_grid(f"{rate.counted('training records')} are recognised", rate), accused_dots
 
 
-def _auc_headline(claim: TestedStatistic, where: str) -> Headline:
-    """An AUC is the chance to be right about a pair; below one half, that of the opposite answer."""
-    area = claim.estimate
-    if claim.below:
-        area = replace(area, value=1 - area.value, low=1 - area.high, high=1 - area.low)
-    shown = in_words.out_of(area, claim.chance)
-    begun = f"{where.strip()}, shown" if where else "shown"
-    words = (
-        f"{in_words.capital(begun)} a training record and another one, the attack tells which is which in about "
-        f"{shown.counted('cases')}; guessing is right in {shown.of // 2:,}."
+def _auc_headline(statistic: TestedStatistic, suffix: str) -> Headline:
+    """State an AUC as the chance to order a pair correctly; below one half, the reversed chance."""
+    auc = statistic.estimate
+    if statistic.below:
+        auc = replace(auc, value=1 - auc.value, low=1 - auc.high, high=1 - auc.low)
+    rate = in_words.out_of(auc, statistic.chance)
+    opening = f"{suffix.strip()}, shown" if suffix else "shown"
+    sentence = (
+        f"{in_words.capital(opening)} a training record and another one, the attack tells which is which in about "
+        f"{rate.counted('cases')}; guessing is right in {rate.of // 2:,}."
     )
-    if shown.of > MOST:
-        return Headline(words)
-    guessed = Dots(f"{shown.of // 2:,} of {shown.of:,} by guessing", shown.of // 2, shown.of, chance=True)
-    return Headline(words, (_dot_grid(f"{shown.counted('pairs')} are told right", shown), guessed))
+    if rate.of > MOST:
+        return Headline(sentence)
+    guessed = Dots(f"{rate.of // 2:,} of {rate.of:,} by guessing", rate.of // 2, rate.of, chance=True)
+    return Headline(sentence, (_dot_grid(f"{rate.counted('pairs')} are told right", rate), guessed))
 
 
-def _dot_grid(caption: str, shown: OutOf) -> Dots:
-    return Dots(caption, shown.value, shown.of, shown.low, shown.high)
+def _dot_grid(caption: str, rate: OutOf) -> Dots:
+    return Dots(caption, rate.value, rate.of, rate.low, rate.high)

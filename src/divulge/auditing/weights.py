@@ -1,4 +1,4 @@
-"""Which candidates a shallow ReLU network was trained on, and what its weights prove of that."""
+"""Membership inference from the weights of a shallow ReLU network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_FALSE_REPORTS = 0.05  # share of runs without a member in which a leak may 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminationRules:
-    """How members are told.
+    """Signal, margin and error levels of an examination.
 
     Args:
         margin: the margin of the training set, where it is known.
@@ -51,7 +51,7 @@ class ExaminationRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightsExamination:
-    """What the weights say of the candidates.
+    """Scores and decisions on candidates, from the weights alone.
 
     Args:
         ids: names of the candidates, ``[n]``.
@@ -86,7 +86,7 @@ class WeightsExamination:
 
     @property
     def verdict(self) -> str:
-        """What can be claimed, in a sentence that needs no statistics."""
+        """The claim in a sentence that needs no statistics."""
         n = len(self.outputs)
         if not self.decisions:
             return (
@@ -97,24 +97,24 @@ class WeightsExamination:
         return self._claim(n)
 
     def _claim(self, n: int) -> str:
-        sound = [one for one in self.decisions.values() if one.guarantee.standing == "holds"]
-        surest = next((one for one in sound if one.guarantee.kind == "FDR"), None)
+        valid = [decision for decision in self.decisions.values() if decision.guarantee.standing == "holds"]
+        fdr_decision = next((decision for decision in valid if decision.guarantee.kind == "FDR"), None)
         if not self.leaks:
-            why = "there is nothing to compare the candidates with"
+            reason = "there is nothing to compare the candidates with"
             if self.calibration is not None:
                 level = in_words.per_cent(_MAX_FALSE_REPORTS)
-                why = f"no candidate can be named at a false discovery rate of {level} or less"
-            return f"No leak is proven: {why}."
-        if surest is None or not surest.count:
+                reason = f"no candidate can be named at a false discovery rate of {level} or less"
+            return f"No leak is proven: {reason}."
+        if fdr_decision is None or not fdr_decision.count:
             return "Some candidates stand out from the records known not to be in the training set."
         return (
-            f"{surest.count:,} of {n:,} candidates are recognised as training records from the weights alone; on "
-            f"average at most {in_words.per_cent(surest.guarantee.level)} of such a selection is not, assuming "
-            f"{' and '.join(surest.guarantee.assumes)}."
+            f"{fdr_decision.count:,} of {n:,} candidates are recognised as training records from the weights alone; on "
+            f"average at most {in_words.per_cent(fdr_decision.guarantee.level)} of such a selection is not, assuming "
+            f"{' and '.join(fdr_decision.guarantee.assumes)}."
         )
 
     def called(self) -> Iterator[CalledRecord]:
-        """Every candidate that a rule calls a member, the highest score first."""
+        """Yield every candidate that a rule calls a member, highest score first."""
         rules = {name: chosen.selected for name, chosen in self.decisions.items()}
         chosen = np.any(list(rules.values()), axis=0) if rules else np.zeros(len(self.ids), bool)
         for i in np.flatnonzero(chosen)[np.argsort(-self.scores[chosen], kind="stable")]:
@@ -122,13 +122,13 @@ class WeightsExamination:
             yield CalledRecord(str(self.ids[i]), float(abs(self.outputs[i])), float(self.scores[i]), names)
 
     def write(self, path: Path) -> None:
-        """Write every candidate with its output, its score and what each rule says of it, as Parquet."""
+        """Write candidates with outputs, scores and selections as Parquet."""
         columns = {"id": self.ids, "output": self.outputs, "score": self.scores}
         columns |= {name: chosen.selected for name, chosen in self.decisions.items()}
         store.write_file(path, lambda out: tables.write_parquet(tables.from_arrays(columns), out))
 
     def summary(self) -> WeightsSummary:
-        """The same as a summary."""
+        """Return the examination as a summary."""
         return WeightsSummary(
             verdict=self.verdict,
             tone=self.tone,
@@ -161,7 +161,7 @@ def examine_weights(
     nonmembers: NamedRows | None = None,
     leaked: NamedRows | None = None,
 ) -> WeightsExamination:
-    """Which of the candidates the network was trained on.
+    """Decide which candidates the network was trained on.
 
     Args:
         net: one hidden ReLU layer, no output bias.
@@ -187,24 +187,24 @@ def examine_weights(
         x = np.concatenate([x, nonmembers.x])
         y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
     sign = None if y is None else signals.signs(y, len(x))
-    best = proofs.explain(net, x, sign)
-    scores = best.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
-    outputs, known = net(x), None
+    explanation = proofs.explain(net, x, sign)
+    scores = explanation.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
+    outputs, calibration = net(x), None
     if nonmembers is not None:
         decisions[f"FPR ≤ {rules.fpr:g}"] = fpr.decide(scores[n:], scores[:n], rules.fpr)
         decisions[f"FDR ≤ {rules.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=rules.fdr)
-        known = np.stack([outputs[n:], scores[n:]])
+        calibration = np.stack([outputs[n:], scores[n:]])
     return WeightsExamination(
         ids=candidates.ids,
         outputs=outputs[:n],
         scores=scores[:n],
-        calibration=known,
-        unexplained=best.residual,
+        calibration=calibration,
+        unexplained=explanation.residual,
         margin=margin,
         decisions=decisions,
         signal=rules.signal,
         truth=candidates.member,
-        leaks=known is not None and exceeds_chance(scores[:n], scores[n:], rules.fdr),
+        leaks=calibration is not None and exceeds_chance(scores[:n], scores[n:], rules.fdr),
         accuracy=_accuracy(net, candidates, nonmembers),
     )
 
@@ -216,15 +216,15 @@ def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | N
     if nonmembers is not None:
         sets["known non-members"] = (nonmembers, np.ones(len(nonmembers.x), bool))
     shares = {}
-    for name, (rows, which) in sets.items():
-        if rows.y is not None and which.any():
-            right = net(rows.x) * signals.signs(rows.y, len(rows.x)) > 0
-            shares[name] = proportion(int(right[which].sum()), int(which.sum()))
+    for name, (rows, mask) in sets.items():
+        if rows.y is not None and mask.any():
+            is_correct = net(rows.x) * signals.signs(rows.y, len(rows.x)) > 0
+            shares[name] = proportion(int(is_correct[mask].sum()), int(mask.sum()))
     return shares
 
 
 def _output_signal(net: ShallowReLU, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:
-    """Signals that the outputs alone tell."""
+    """Compute a signal of the network's outputs."""
     if signal == "margin-abs":
         return signals.margin_abs(net, x, y)
     if margin is None:
@@ -233,7 +233,7 @@ def _output_signal(net: ShallowReLU, x: Floats, y: Array | None, signal: str, ma
 
 
 def exceeds_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
-    """Whether some candidate is selected at a false discovery rate of ``level``, or of 5 % if that is less.
+    """Check whether any candidate is selected at an FDR of ``level``, at most 5 %.
 
     Among candidates none of which was trained on, every discovery is false: this happens in a share ``level`` of runs
     at most. A selection at a laxer level, and any number of members called at a bounded FPR, happen by chance.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.canaries.claim import Claim
+from divulge.canaries.proof import Claim
 from divulge.evaluation import roc
 from divulge.report import Dots, advice, charts, in_words, regulators
 from divulge.report.curves import Curve
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from divulge.results import CanarySummary
     from divulge.types import Bools, Floats
 
-_POINTS = 200
-_EVERYDAY = math.log(1000)  # ε from which odds are written as a power of ten
-_ASKED = "what decides"
+_CURVE_POINTS = 200
+_MAX_PLAIN_EPSILON = math.log(1000)  # ε from which odds are written as a power of ten
+_DECIDING = "what decides"
 _SPREAD = "The further the two groups lie apart, the surer each canary is told to have been included or not."
 _HEADINGS = {
     "violated": "The claim is violated",
@@ -31,33 +31,33 @@ _HEADINGS = {
 
 
 def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
-    """Claimed and proven ε, the trade-off curve with the claim's own, and what more canaries would show.
+    """Return claimed and proven ε, the trade-off curve with the claim's own, and what more canaries would show.
 
     Args:
-        summary: what was proven.
+        summary: of the audit.
         scores: of the canaries, ``[n]``.
         included: bool ``[n]``.
     """
-    bounds = {_ASKED: summary.bound, **summary.others}
-    sure = in_words.per_cent(summary.bound.confidence)
+    bounds = {_DECIDING: summary.bound, **summary.others}
+    confidence = in_words.per_cent(summary.bound.confidence)
     rows = [[name, in_words.least(bound.low), bound.method] for name, bound in bounds.items()]
     return Page(
         title="A claim of differential privacy",
         verdict=summary.verdict,
         tone=summary.tone,
-        pictures=_pictures(summary),
+        pictures=_dot_pictures(summary),
         sections=[
             *_advice(summary),
             Section(
                 "What is proven",
                 [
-                    Table(["bound", "ε ≥", "how"], rows, f"Each with {sure} confidence"),
+                    Table(["bound", "ε ≥", "how"], rows, f"Each with {confidence} confidence"),
                     Paragraph(in_words.sentence(summary.guarantee)),
                 ],
             ),
             Section("Errors of a test on one canary", [_curve(summary, scores, included)]),
             Section("Scores", [Chart(_histogram(scores, included), note=_SPREAD)]),
-            Section("What would show more", [Paragraph(text) for text in _more(summary)]),
+            Section("What would show more", [Paragraph(text) for text in _further_tests(summary)]),
             regulators.section(_answers(summary)),
             *(
                 [Section("Warnings", [Paragraph(in_words.sentence(note)) for note in summary.warnings])]
@@ -93,44 +93,46 @@ def _advice(summary: CanarySummary) -> list[Section]:
     return [Section(advice.TITLE, [Points(points)])]
 
 
-def _pictures(summary: CanarySummary) -> tuple[Dots, ...]:
-    """How sure ε lets somebody be who held it as likely as not that a record was used."""
+def _dot_pictures(summary: CanarySummary) -> tuple[Dots, ...]:
+    """Draw how sure ε lets somebody be who held it as likely as not that a record was used."""
     grids = []
     if summary.claimed is not None:
-        sure = math.ceil(_sure(summary.claimed) - 1e-9)
+        sure = math.ceil(_posterior_percent(summary.claimed) - 1e-9)
         grids.append(Dots(f"Claimed: from 50 of 100 sure that a record was used to {sure}, at most", sure, 100))
     if summary.bound.low > 0:
-        sure = math.floor(_sure(summary.bound.low) + 1e-9)
+        sure = math.floor(_posterior_percent(summary.bound.low) + 1e-9)
         grids.append(Dots(f"Proven: from 50 of 100 sure to {sure} or more, for some record", sure, 100))
     return tuple(grids)
 
 
-def _sure(epsilon: float) -> float:
-    """Per cent that odds of one to one become at ``epsilon``."""
+def _posterior_percent(epsilon: float) -> float:
+    """Return the per cent that odds of one to one become at ``epsilon``."""
     return 100 / (1 + math.exp(-epsilon))
 
 
 def _meaning(summary: CanarySummary) -> tuple[str, ...]:
-    """Who this was tested against, and what the two numbers say of a single record."""
+    """Return who this was tested against, and what the two numbers say of a single record."""
     tested = (
         f"The adversary of this test planted the canaries and scores them with the trained model ({summary.recipe}). A "
         "claim of differential privacy is made against everybody, so that one who breaks it is enough."
     )
-    told = (
+    meaning = (
         "A training that keeps ε multiplies the odds that any one record was used by at most exp(ε), whoever looks at "
         "the model and whatever they know."
     )
-    proven = f"Proven: it can be {_odds(summary.bound.low)} or more." if summary.bound.low > 0 else ""
+    proven = f"Proven: it can be {_format_odds(summary.bound.low)} or more." if summary.bound.low > 0 else ""
     if summary.claimed is None:
-        return tested, f"{told} {proven}".strip()
+        return tested, f"{meaning} {proven}".strip()
     # A δ of 1e-5 is one in 100,000, though 1 / 1e-5 is a little less as a float.
-    apart = f" (apart from a chance of at most 1 in {math.floor(1 / summary.delta + 1e-6):,})" if summary.delta else ""
-    return tested, f"{told} Claimed: by at most {_odds(summary.claimed)}{apart}. {proven}".strip()
+    exception = (
+        f" (apart from a chance of at most 1 in {math.floor(1 / summary.delta + 1e-6):,})" if summary.delta else ""
+    )
+    return tested, f"{meaning} Claimed: by at most {_format_odds(summary.claimed)}{exception}. {proven}".strip()
 
 
-def _odds(epsilon: float) -> str:
-    """exp(ε) to two digits, or as a power of ten."""
-    return f"{math.exp(epsilon):.2g}" if epsilon < _EVERYDAY else f"10^{epsilon / math.log(10):.0f}"
+def _format_odds(epsilon: float) -> str:
+    """Return exp(ε) to two digits, or as a power of ten."""
+    return f"{math.exp(epsilon):.2g}" if epsilon < _MAX_PLAIN_EPSILON else f"10^{epsilon / math.log(10):.0f}"
 
 
 def _answers(summary: CanarySummary) -> Answers:
@@ -145,8 +147,8 @@ def _answers(summary: CanarySummary) -> Answers:
 
 
 def facts(summary: CanarySummary) -> dict[str, str]:
-    """What was tested, and how."""
-    told = {
+    """Return what was tested, and how."""
+    lines = {
         "claim": "none" if summary.claimed is None else f"ε = {summary.claimed:g}, δ = {summary.delta:g}",
         "proven": f"ε ≥ {in_words.least(summary.bound.low)}",
         "canaries": f"{summary.canaries} {summary.kind_of_canary}, {summary.included} of them included",
@@ -156,22 +158,24 @@ def facts(summary: CanarySummary) -> dict[str, str]:
         "exposure": f"mean {summary.mean_exposure:.2f} bits, largest {summary.largest_exposure:.2f}",
     }
     if summary.accuracy and summary.accuracy_without:
-        told["accuracy"] = f"{_share(summary.accuracy)} with canaries, {_share(summary.accuracy_without)} without"
+        lines["accuracy"] = (
+            f"{_format_interval(summary.accuracy)} with canaries, {_format_interval(summary.accuracy_without)} without"
+        )
     if summary.training_accuracy:
-        told["accuracy on the training set"] = _share(summary.training_accuracy)
+        lines["accuracy on the training set"] = _format_interval(summary.training_accuracy)
     if summary.seed is not None:
-        told["seed"] = str(summary.seed)
-    return told
+        lines["seed"] = str(summary.seed)
+    return lines
 
 
-def _share(ends: tuple[float, float, float]) -> str:
+def _format_interval(ends: tuple[float, float, float]) -> str:
     return f"{ends[0]:.3f} [{ends[1]:.3f}, {ends[2]:.3f}]"
 
 
 def _curve(summary: CanarySummary, scores: Floats, included: Bools) -> Chart:
-    seen = roc(scores, included)
-    fpr = np.linspace(0.0, 1.0, _POINTS)
-    curves = {"canaries": Curve(seen.fpr, 1 - seen.tpr)}
+    observed = roc(scores, included)
+    fpr = np.linspace(0.0, 1.0, _CURVE_POINTS)
+    curves = {"canaries": Curve(observed.fpr, 1 - observed.tpr)}
     if summary.claimed is not None and summary.delta is not None:
         claim = Claim(summary.claimed, summary.delta)
         curves["least the claim allows"] = Curve(fpr, [claim.fnr(rate) for rate in fpr])
@@ -186,17 +190,17 @@ def _histogram(scores: Floats, included: Bools) -> charts.Spec:
     return charts.histogram(groups, quantity="score")
 
 
-def _more(summary: CanarySummary) -> list[str]:
-    text = [
+def _further_tests(summary: CanarySummary) -> list[str]:
+    texts = [
         "Canaries change the model: the more of them, the more a trained model differs from one without. "
         "divulge.canaries.play measures the accuracy of both."
     ]
     if summary.answer == "not testable":
-        text.insert(0, "More canaries (divulge canaries plan says how many), or a score with fewer ties.")
+        texts.insert(0, "More canaries (divulge canaries plan says how many), or a score with fewer ties.")
     elif summary.answer == "consistent":
-        text.insert(
+        texts.insert(
             0,
             "A consistent claim is not a true one: more canaries, canaries that a model remembers better, or a "
             "stated family (--family gaussian) prove larger ε where it is there.",
         )
-    return text
+    return texts

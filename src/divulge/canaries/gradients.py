@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from divulge import lazy, seeds
-from divulge.canaries.claim import Claim
-from divulge.canaries.game import CanaryAudit
-from divulge.canaries.proof import prove
+from divulge.canaries.canary_audit import CanaryAudit
+from divulge.canaries.proof import Claim, prove
 from divulge.errors import InputError
 from divulge.validation import check_choice, check_integer, check_number
 
@@ -86,7 +85,7 @@ class GradientCanaries:
         self.ratios: Floats = np.zeros(self.count)
         self.steps = 0
         self._draws = seeds.generator(self.seed, "canaries", "steps")
-        self._places: list[tuple[Ints, Ints]] | None = None
+        self._positions: list[tuple[Ints, Ints]] | None = None
 
     def plant(self, total: Sequence[torch.Tensor]) -> None:
         """Add the canaries that this step uses to the sum of clipped gradients, in place.
@@ -98,19 +97,19 @@ class GradientCanaries:
             divulge.InputError: fewer parameters than canaries.
         """
         used = self.included & (self._draws.random(self.count) < self.rate)
-        for gradient, (canaries, at) in zip(total, self._where(total), strict=True):
-            here = torch.as_tensor(at[used[canaries]], device=gradient.device)
-            gradient.view(-1)[here] += self.clip
+        for gradient, (canaries, positions) in zip(total, self._positions_in(total), strict=True):
+            planted = torch.as_tensor(positions[used[canaries]], device=gradient.device)
+            gradient.view(-1)[planted] += self.clip
 
     def observe(self, released: Sequence[torch.Tensor]) -> None:
         """Read the canaries' directions in what the step releases: the sum of gradients with its noise."""
-        for gradient, (canaries, at) in zip(released, self._where(released), strict=True):
-            here = torch.as_tensor(at, device=gradient.device)
-            seen = gradient.detach().reshape(-1)[here].double().cpu().numpy() / self.clip
-            self.total[canaries] += seen
-            self.squares[canaries] += seen**2
+        for gradient, (canaries, positions) in zip(released, self._positions_in(released), strict=True):
+            index = torch.as_tensor(positions, device=gradient.device)
+            projections = gradient.detach().reshape(-1)[index].double().cpu().numpy() / self.clip
+            self.total[canaries] += projections
+            self.squares[canaries] += projections**2
             if self.noise:
-                self.ratios[canaries] += _ratio(seen, self.rate, self.noise)
+                self.ratios[canaries] += _log_likelihood_ratio(projections, self.rate, self.noise)
         self.steps += 1
 
     def attach(self, optimizer: Any) -> None:
@@ -136,7 +135,7 @@ class GradientCanaries:
         optimizer.add_noise = with_canaries
 
     def scores(self, score: Score | str = "sum") -> Floats:
-        """What was seen of each canary, ``[n]``: its part in the released steps, as a sum, a likelihood or a spread.
+        """Return the score of each canary, ``[n]``: its part in the released steps, as a sum, a likelihood or a spread.
 
         Raises:
             divulge.InputError: another score; no step was observed; a likelihood without noise.
@@ -161,7 +160,7 @@ class GradientCanaries:
         sides: Sides | str = "both",
         confidence: float = 0.95,
     ) -> CanaryAudit:
-        """What the released gradients give away of the canaries, and what that proves.
+        """Return what the released gradients give away of the canaries, and what that proves.
 
         Args:
             score: "sum", the best one of full batches; "likelihood", the best one where steps use a record at a rate
@@ -175,13 +174,13 @@ class GradientCanaries:
         Raises:
             divulge.InputError: as for `scores`.
         """
-        seen = self.scores(score)
-        proof = prove(seen, self.included, claim=claim, family=family, sides=sides, confidence=confidence)
-        return CanaryAudit(seen, self.included, proof, f"{score} over {self.steps} steps", "gradient", 0)
+        scores = self.scores(score)
+        proof = prove(scores, self.included, claim=claim, family=family, sides=sides, confidence=confidence)
+        return CanaryAudit(scores, self.included, proof, f"{score} over {self.steps} steps", "gradient", 0)
 
-    def _where(self, tensors: Sequence[torch.Tensor]) -> list[tuple[Ints, Ints]]:
-        """For each tensor, the canaries that lie in it and their places."""
-        if self._places is None:
+    def _positions_in(self, tensors: Sequence[torch.Tensor]) -> list[tuple[Ints, Ints]]:
+        """Return for each tensor the canaries that lie in it and their positions."""
+        if self._positions is None:
             sizes = np.array([tensor.numel() for tensor in tensors])
             if sizes.sum() < self.count:
                 raise InputError(f"count: must be at most {sizes.sum()} (the parameters), got {self.count}")
@@ -191,11 +190,11 @@ class GradientCanaries:
             owner = np.searchsorted(ends, chosen, side="right")
             starts = ends - sizes
             rows = [np.flatnonzero(owner == i) for i in range(len(sizes))]
-            self._places = [(row, chosen[row] - starts[i]) for i, row in enumerate(rows)]
-        return self._places
+            self._positions = [(row, chosen[row] - starts[i]) for i, row in enumerate(rows)]
+        return self._positions
 
 
-def _ratio(seen: Floats, rate: float, noise: float) -> Floats:
-    """The log-likelihood ratio of one step: the record in the training set against one that is not."""
+def _log_likelihood_ratio(projections: Floats, rate: float, noise: float) -> Floats:
+    """Return the log-likelihood ratio of one step: the record in the training set against one that is not."""
     with np.errstate(divide="ignore"):
-        return np.logaddexp(np.log1p(-rate), np.log(rate) + (seen - 0.5) / noise**2)
+        return np.logaddexp(np.log1p(-rate), np.log(rate) + (projections - 0.5) / noise**2)

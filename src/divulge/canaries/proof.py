@@ -1,13 +1,13 @@
-"""Scores of canaries, and which were included, into what is proven of a claim. Arrays only."""
+"""A claim of differential privacy, and what scores of canaries prove of it. Arrays only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge.canaries.claim import Claim
 from divulge.errors import InputError
 from divulge.evaluation import (
     GaussianMechanism,
@@ -20,14 +20,22 @@ from divulge.evaluation.guess_bounds import COINS, GuessRule
 from divulge.report import in_words
 from divulge.results import BoundSettings
 from divulge.types import Guarantee
-from divulge.validation import check_choice, check_instance, check_integer, check_mask, check_vector, format_value
+from divulge.validation import (
+    check_choice,
+    check_instance,
+    check_integer,
+    check_mask,
+    check_number,
+    check_vector,
+    format_value,
+)
 
 if TYPE_CHECKING:
-    from divulge.canaries.planted import Design
+    from divulge.canaries.canary_records import Design
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Sides
     from divulge.results import CanarySummary
-    from divulge.types import Bools, Estimate, Floats, Tone
+    from divulge.types import Bools, Estimate, Tone
 
 Answer: TypeAlias = Literal["violated", "consistent", "not testable", "no claim"]
 TONES: dict[Answer, Tone] = {
@@ -38,6 +46,41 @@ TONES: dict[Answer, Tone] = {
 }
 _FIXED = "a random half of the canaries was included"
 _POWER = 0.8
+_MAX_EPSILON = 64.0  # a larger one promises nothing that could be tested
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The claim that a training was (ε, δ)-differentially private, for one record added or removed.
+
+    Args:
+        epsilon: ε, in [0, 64].
+        delta: δ, in [0, 1).
+
+    Raises:
+        divulge.InputError: numbers outside these bounds.
+
+    Examples:
+        >>> print(Claim(epsilon=8, delta=1e-5))
+        (8, 1e-05)-DP
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        check_number(self.epsilon, "claim.epsilon", above=0.0, below=_MAX_EPSILON, closed=True)
+        slack = check_number(self.delta, "claim.delta", above=0.0, below=1.0, closed=True)
+        if slack:
+            check_number(slack, "claim.delta", above=0.0, below=1.0)
+
+    def __str__(self) -> str:
+        return f"({self.epsilon:g}, {self.delta:g})-DP"
+
+    def fnr(self, fpr: float) -> float:
+        """Return the least false-negative rate that the claim allows at this false-positive rate."""
+        steep = 1 - self.delta - exp(self.epsilon) * fpr
+        return max(0.0, steep, exp(-self.epsilon) * (1 - self.delta - fpr))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,40 +121,33 @@ class Proof:
     @property
     def text(self) -> str:
         """The verdict in two or three sentences."""
-        sure = f"with {in_words.per_cent(self.bound.confidence)} confidence"
-        least = in_words.least(self.bound.low)
-        spent = f"The training spent ε ≥ {least} ({sure})."
-        proven = spent if self.bound.low > 0 else "No ε above 0 is proven."
-        if self.constant:
-            return f"{self._answered} All canaries have the same score, so nothing can be told of any of them."
-        parts = [self._answered, self._why, proven, self._sight]
-        return " ".join(part for part in parts if part)
-
-    @property
-    def _why(self) -> str:
-        """Why the claim cannot be tested, where it cannot."""
-        if self.answer != "not testable" or self.claim is None:
-            return ""
-        if self.most > self.claim.epsilon:
-            return "A Gaussian mechanism of any ε up to 64 would have been missed in more than 20 % of audits."
-        most = in_words.least(self.most)
-        return f"Had the guesses been as right as these scores allow, ε ≥ {most} would have been proven."
-
-    @property
-    def _sight(self) -> str:
-        """What would have been found."""
-        if self.would_see is None:
-            return ""
-        return f"A Gaussian mechanism of ε = {self.would_see:.1f} would have been found in 80 % of audits."
-
-    @property
-    def _answered(self) -> str:
-        return {
+        answer = {
             "violated": f"The claim of {self.claim} is violated.",
             "consistent": f"What the model gives away is consistent with the claim of {self.claim}.",
             "not testable": f"These canaries cannot test the claim of {self.claim}.",
             "no claim": "No claim was tested.",
         }[self.answer]
+        if self.constant:
+            return f"{answer} All canaries have the same score, so nothing can be told of any of them."
+        parts = [answer]
+        if self.answer == "not testable" and self.claim is not None:
+            if self.most > self.claim.epsilon:
+                parts.append(
+                    "A Gaussian mechanism of any ε up to 64 would have been missed in more than 20 % of audits."
+                )
+            else:
+                highest = in_words.least(self.most)
+                parts.append(
+                    f"Had the guesses been as right as these scores allow, ε ≥ {highest} would have been proven."
+                )
+        if self.bound.low > 0:
+            confidence = in_words.per_cent(self.bound.confidence)
+            parts.append(f"The training spent ε ≥ {in_words.least(self.bound.low)} (with {confidence} confidence).")
+        else:
+            parts.append("No ε above 0 is proven.")
+        if self.would_see is not None:
+            parts.append(f"A Gaussian mechanism of ε = {self.would_see:.1f} would have been found in 80 % of audits.")
+        return " ".join(parts)
 
 
 def prove(
@@ -126,7 +162,7 @@ def prove(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Proof:
-    """What the scores of canaries prove.
+    """Return what the scores of canaries prove.
 
     Args:
         scores: ``[n]``; larger means more like an included one.
@@ -155,7 +191,7 @@ def prove(
     """
     values = check_vector(scores, "scores")
     truth = check_mask(included, "included", (len(values),))
-    refuse_one_sided(truth, "included")
+    check_both_sides(truth, "included")
     if claim is not None:
         check_instance(claim, "claim", Claim)
     check_choice(design, "design", ("coins", "fixed"))
@@ -164,7 +200,6 @@ def prove(
         raise InputError("delta: the claim has one; give only one of them")
     slack = claim.delta if claim is not None else 0.0 if delta is None else delta
     rule = GuessRule.of(family, None, sides, slack)
-    assumed = rule.family
     if design == "fixed" and rule.sides != "both":
         raise InputError(f"sides: pairs of a fixed number are guessed on 'both', got {format_value(sides)}")
 
@@ -173,37 +208,49 @@ def prove(
             return epsilon_one_run(values, truth, slack, confidence, family=family, sides=rule.sides, seed=seed)
         return epsilon_fixed_count(values, truth, slack, confidence, family=family, seed=seed)
 
-    bound, most = bound_on(truth, assumed), bound_on(_best(values, truth), assumed).low
-    weaker = {"of any mechanism": None} | ({"if Gaussian": GaussianMechanism()} if slack else {})
-    others = {name: bound_on(truth, other) for name, other in weaker.items() if other != assumed}
+    ideal = np.zeros(len(truth), bool)  # as many included as there were, but those of the highest scores
+    ideal[np.argsort(-values, kind="stable")[: int(truth.sum())]] = True
+    bound, highest_bound = bound_on(truth, rule.family), bound_on(ideal, rule.family).low
+    families = {"of any mechanism": None} | ({"if Gaussian": GaussianMechanism()} if slack else {})
+    other_bounds = {name: bound_on(truth, assumed) for name, assumed in families.items() if assumed != rule.family}
     answer: Answer = "no claim"
-    seen = None
-    told = design == "coins" and slack > 0 and len(np.unique(values)) == len(values)
+    detectable_epsilon = None
     if claim is not None:
-        answer = "violated" if bound.low > claim.epsilon else "consistent" if most > claim.epsilon else "not testable"
-        if told and answer == "consistent":
+        testable = highest_bound > claim.epsilon
+        answer = "violated" if bound.low > claim.epsilon else "consistent" if testable else "not testable"
+        has_power_analysis = design == "coins" and slack > 0 and len(np.unique(values)) == len(values)
+        if has_power_analysis and answer == "consistent":
             power = smallest_violation(
                 len(values),
                 claim.epsilon,
                 slack,
                 power=_POWER,
                 confidence=confidence,
-                family=assumed,
+                family=rule.family,
                 sides=rule.sides,
             )
-            seen = None if power is None else power.epsilon
-            answer = "not testable" if seen is None else answer
-    drawn = COINS if design == "coins" else _FIXED
-    claims = Guarantee("risk of a bound above the true ε", 1 - confidence, (drawn, *rule.assumes))
-    constant, settings = bool(np.ptp(values) == 0), _settings(rule, design, seed)
-    return Proof(answer, bound, others, most, seen, claims, claim, constant, settings)
+            detectable_epsilon = None if power is None else power.epsilon
+            answer = "not testable" if power is None else answer
+    inclusion = COINS if design == "coins" else _FIXED
+    guarantee = Guarantee("risk of a bound above the true ε", 1 - confidence, (inclusion, *rule.assumes))
+    return Proof(
+        answer,
+        bound,
+        other_bounds,
+        highest_bound,
+        detectable_epsilon,
+        guarantee,
+        claim,
+        bool(np.ptp(values) == 0),
+        _settings(rule, design, seed),
+    )
 
 
 def prove_again(scores: object, included: object, summary: CanarySummary) -> Proof:
-    """Return what scores of canaries prove, by the settings that a finished run kept.
+    """Return what scores of canaries prove, by the settings of a finished run.
 
     Raises:
-        divulge.InputError: the run did not keep them, or they do not fit the scores.
+        divulge.InputError: the run has none, or they do not fit the scores.
     """
     settings = summary.settings
     if settings is None:
@@ -237,7 +284,7 @@ def _family(settings: BoundSettings) -> Families | None:
     return GaussianMechanism() if settings.family == "gaussian" else None
 
 
-def refuse_one_sided(included: Bools, name: str) -> None:
+def check_both_sides(included: Bools, name: str) -> None:
     """Raise where all canaries were included, or none: no score can be compared.
 
     Raises:
@@ -245,10 +292,3 @@ def refuse_one_sided(included: Bools, name: str) -> None:
     """
     if not included.any() or included.all():
         raise InputError(f"{name}: some must be in and some out, got {included.sum()} of {len(included)} in")
-
-
-def _best(values: Floats, truth: Bools) -> Bools:
-    """As many included as there were, but those of the highest scores."""
-    best = np.zeros(len(truth), bool)
-    best[np.argsort(-values, kind="stable")[: int(truth.sum())]] = True
-    return best

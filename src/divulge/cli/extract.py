@@ -98,7 +98,7 @@ def extract(
         printing.as_json(results.to_json_values(result.summary()))
         return
     printing.verdict(result.finding.tone, result.verdict)
-    printing.table("Given back, %", *extraction_page.rows(result.summary()))
+    printing.table("Given back, %", *extraction_page.rate_rows(result.summary()))
     printing.table("Members that are given back most easily", *extraction_page.foremost_rows(result.members))
     for note in result.warnings:
         printing.line(f"warning: {note}")

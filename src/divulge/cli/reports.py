@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from divulge import auditing, identification, results, run_directory, store, tables, validation
     from divulge.auditing import result as audit_result
-    from divulge.canaries import kept as canaries_kept
-    from divulge.extraction import kept as extraction_kept
+    from divulge.canaries import canary_audit
+    from divulge.extraction import result as extraction_result
     from divulge.identification import finished_run, from_tables
     from divulge.report import html, markdown, pdf
     from divulge.report.page import Page
     from divulge.results import provenance
 else:
     validation = lazy.module("divulge.validation")
-    canaries_kept = lazy.module("divulge.canaries.kept")
-    extraction_kept = lazy.module("divulge.extraction.kept")
+    canary_audit = lazy.module("divulge.canaries.canary_audit")
+    extraction_result = lazy.module("divulge.extraction.result")
     auditing = lazy.module("divulge.auditing")
     run_directory = lazy.module("divulge.run_directory")
     html = lazy.module("divulge.report.html")
@@ -97,8 +97,8 @@ def _written(run: Path, name: str, path: Path) -> Path:
 def _page(run: Path) -> Page:
     pages: dict[str, Callable[[Path], Page]] = {
         "identification": lambda run: from_tables.report_page(run),
-        "extraction": lambda run: extraction_kept.page(run),
-        "canary-audit": lambda run: canaries_kept.page(run),
+        "extraction": lambda run: extraction_result.report_page(run),
+        "canary-audit": lambda run: canary_audit.report_page(run),
     }
     return pages.get(run_directory.RunDirectory(run).kind(), lambda run: auditing.load(run).page())(run)
 
@@ -115,8 +115,8 @@ def _results(run: Path) -> dict[str, Any]:
     made = provenance.read(run)
     summaries: dict[str, Callable[[], Any]] = {
         "identification": lambda: finished_run.load_summary(run),
-        "extraction": lambda: extraction_kept.summary(run),
-        "canary-audit": lambda: canaries_kept.summary(run),
+        "extraction": lambda: extraction_result.load_summary(run),
+        "canary-audit": lambda: canary_audit.load_summary(run),
     }
     summary = summaries.get(run_directory.RunDirectory(run).kind(), lambda: auditing.load(run).summary())()
     return {
@@ -131,7 +131,9 @@ def _records(run: Path, path: Path, kind: str) -> None:
         raise InputError("--format: selection.parquet in the run directory has one row per document already")
     if ran == "canary-audit":
         raise InputError("--format: scores.npz in the run directory has the score of every canary already")
-    frame = extraction_kept.documents(run) if ran == "extraction" else audit_result.records_table(auditing.load(run))
+    frame = (
+        extraction_result.load_documents(run) if ran == "extraction" else audit_result.records_table(auditing.load(run))
+    )
     if kind == "csv":
         store.write_file(path, lambda out: tables.write_csv(audit_result.escape_formulas(frame), out))
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.extraction.chances import draws_needed
+from divulge.extraction.completions import draws_needed
 from divulge.report import Dots, advice, charts, in_words, regulators
 from divulge.report.curves import Curve
 from divulge.report.page import Chart, Exhibit, Fold, Gallery, Page, Paragraph, Section, Table
@@ -15,7 +15,7 @@ from divulge.report.regulators import Answers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.extraction.completed import Completed, Measured
+    from divulge.extraction.completions import Completed, Measured
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
     from divulge.types import Estimate, Ints
@@ -26,201 +26,214 @@ _HEADINGS = {
     "undecided": "Too little data to say",
     "confounded": "Nothing can be said of the model",
 }
-_BESIDE = "What the model gives back without having seen it"
-SHOWN = 12
-_SEEN = 6  # documents that are not folded
-_LONGEST = 2000  # characters of a text
-_MOST_DRAWS = 1e12  # at the right border of the chart
-_COUNTED = 1e6  # draws from which on their number is a power of ten
+_NONMEMBERS_FOLD = "What the model gives back without having seen it"
+_MAX_DOCUMENTS = 12
+_MAX_OPEN = 6  # documents that are not folded
+_MAX_CHARACTERS = 2000  # characters of a text
+_MAX_DRAWS = 1e12  # at the right border of the chart
+_MAX_PLAIN_DRAWS = 1e6  # draws from which on their number is a power of ten
 
 
-def page(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> Page:
-    """Rates of members and non-members, how many draws it takes, and the documents given back most easily."""
+def page(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> Page:
+    """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
     return Page(
         title="Extraction of training documents",
-        verdict=told.verdict,
-        tone=told.tone,
-        more=(_adversary(told),),
-        pictures=_pictures(told),
+        verdict=summary.verdict,
+        tone=summary.tone,
+        more=(_adversary(summary),),
+        pictures=_dot_pictures(summary),
         sections=[
-            *([Section(advice.TITLE, advice.against_extraction())] if told.answer == "extracted" else []),
-            Section("How many are given back", [_rates(told), Paragraph(_meaning(told))]),
-            Section("How often a model must be asked", [_curve(told, members, nonmembers)]),
-            Section("Members that are given back most easily", _foremost(members)),
-            Section("Non-members that are given back most easily", [Fold(_BESIDE, _foremost(nonmembers))]),
-            regulators.section(_answers(told)),
+            *([Section(advice.TITLE, advice.against_extraction())] if summary.answer == "extracted" else []),
+            Section("How many are given back", [_rate_table(summary), Paragraph(_meaning(summary))]),
+            Section("How often a model must be asked", [_curve(summary, members, nonmembers)]),
+            Section("Members that are given back most easily", _foremost_blocks(members)),
+            Section(
+                "Non-members that are given back most easily", [Fold(_NONMEMBERS_FOLD, _foremost_blocks(nonmembers))]
+            ),
+            regulators.section(_answers(summary)),
             *(
-                [Section("Warnings", [Paragraph(in_words.sentence(note)) for note in told.warnings])]
-                if told.warnings
+                [Section("Warnings", [Paragraph(in_words.sentence(note)) for note in summary.warnings])]
+                if summary.warnings
                 else []
             ),
         ],
-        facts={**facts(told), "loss per token of the suffixes": _losses(told, members, nonmembers)},
-        heading=_HEADINGS[told.answer],
+        facts={**facts(summary), "loss per token of the suffixes": _losses(summary, members, nonmembers)},
+        heading=_HEADINGS[summary.answer],
     )
 
 
-def _losses(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> str:
-    """How well the model knows each set, as a classifier's accuracy says it elsewhere."""
+def _losses(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> str:
+    """Return how well the model knows each set, as a classifier's accuracy says it elsewhere."""
     sides = {"members": members, "non-members": nonmembers}
-    return ", ".join(f"{name} {-side.target.log_p.mean() / told.suffix:.2f}" for name, side in sides.items())
+    return ", ".join(f"{name} {-side.target.log_p.mean() / summary.suffix:.2f}" for name, side in sides.items())
 
 
-def _prompt(told: ExtractionSummary) -> str:
-    if isinstance(told.prefix, float):
-        return f"{in_words.per_cent(told.prefix)} of the document"
-    return in_words.several(told.prefix, "token")
+def _describe_prompt(summary: ExtractionSummary) -> str:
+    if isinstance(summary.prefix, float):
+        return f"{in_words.per_cent(summary.prefix)} of the document"
+    return in_words.several(summary.prefix, "token")
 
 
-def _adversary(told: ExtractionSummary) -> str:
-    """Who can do this; draws are computed, so nobody has to make them."""
-    where = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}[told.place]
+def _adversary(summary: ExtractionSummary) -> str:
+    """Describe who can do this; draws are computed, so nobody has to make them."""
+    position = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}[summary.place]
     return (
-        f"The adversary needs part of a document already ({where} {_prompt(told)}) and asks the model to go on. What "
-        "is likely within so many draws was computed from the model's probabilities; the adversary would draw, and "
-        "need not see them."
+        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
+        "to go on. What is likely within so many draws was computed from the model's probabilities; the adversary "
+        "would draw, and need not see them."
     )
 
 
-def _pictures(told: ExtractionSummary) -> tuple[Dots, ...]:
-    """Members beside non-members, by the way that the verdict quotes; nothing where the verdict claims nothing."""
-    if told.answer not in ("extracted", "not shown"):
+def _dot_pictures(summary: ExtractionSummary) -> tuple[Dots, ...]:
+    """Draw members beside non-members, by the way that the verdict quotes; nothing where the verdict claims nothing."""
+    if summary.answer not in ("extracted", "not shown"):
         return ()
-    rate = max(told.rates, key=lambda one: one.difference.low) if told.answer == "extracted" else told.rates[0]
+    rate = (
+        max(summary.rates, key=lambda rate: rate.difference.low) if summary.answer == "extracted" else summary.rates[0]
+    )
     sides = (("members", rate.members), ("non-members", rate.nonmembers))
-    shown = [(name, in_words.out_of(share)) for name, share in sides]
+    counts = [(name, in_words.out_of(share)) for name, share in sides]
     return tuple(
-        Dots(f"{one.counted(name)} are given back ({rate.way})", one.value, one.of, one.low, one.high)
-        for name, one in shown
+        Dots(f"{count.counted(name)} are given back ({rate.way})", count.value, count.of, count.low, count.high)
+        for name, count in counts
     )
 
 
-def _answers(told: ExtractionSummary) -> Answers:
-    ways = ", ".join(rate.way for rate in told.rates)
+def _answers(summary: ExtractionSummary) -> Answers:
+    ways = ", ".join(rate.way for rate in summary.rates)
     return Answers(
         means=f"asking for the continuation of documents that are known already ({ways}).",
-        extraction=told.verdict,
+        extraction=summary.verdict,
         queries="Of documents whose beginning the asker has: the same. Of others: not evaluable from this run.",
         unit="One document.",
     )
 
 
-def facts(told: ExtractionSummary) -> dict[str, str]:
-    """What was asked, and how."""
-    prompt = _prompt(told)
+def facts(summary: ExtractionSummary) -> dict[str, str]:
+    """Return what was measured, and how."""
+    prompt = _describe_prompt(summary)
     return {
-        "model": told.model,
-        "members": f"{told.members:,}",
-        "non-members": f"{told.nonmembers:,}",
-        "prompt": f"{prompt}, at the {told.place}" if told.place != "random" else f"{prompt}, at a random place",
-        "asked for": f"the next {in_words.several(told.suffix, 'token')}",
-        "sampling": told.decoding,
-        "reference model": "what it gives back, too, is not counted" if told.with_reference else "none",
-        "told apart without the model": _blind(told),
-        "seed": str(told.seed),
+        "model": summary.model,
+        "members": f"{summary.members:,}",
+        "non-members": f"{summary.nonmembers:,}",
+        "prompt": f"{prompt}, at the {summary.place}" if summary.place != "random" else f"{prompt}, at a random place",
+        "asked for": f"the next {in_words.several(summary.suffix, 'token')}",
+        "sampling": summary.decoding,
+        "reference model": "what it gives back, too, is not counted" if summary.with_reference else "none",
+        "told apart without the model": _describe_blind(summary),
+        "seed": str(summary.seed),
     }
 
 
-def _blind(told: ExtractionSummary) -> str:
-    tested = "too few documents for a blind baseline" if told.blind is None else f"blind baseline: p = {told.blind:.2g}"
-    return f"{'yes' if told.confounded else 'not seen'} ({tested})"
+def _describe_blind(summary: ExtractionSummary) -> str:
+    tested = (
+        "too few documents for a blind baseline"
+        if summary.blind is None
+        else f"blind baseline: p = {summary.blind:.2g}"
+    )
+    return f"{'yes' if summary.confounded else 'not seen'} ({tested})"
 
 
-def rows(told: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of rates."""
-    referred = ["by the reference, too"] if told.with_reference else []
-    columns = ["way", "members", "non-members", "difference", *referred]
+def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the table of rates."""
+    reference_columns = ["by the reference, too"] if summary.with_reference else []
+    columns = ["way", "members", "non-members", "difference", *reference_columns]
     table = []
-    for rate in told.rates:
-        cells = [rate.way, _share(rate.members), _share(rate.nonmembers), _share(rate.difference)]
-        both = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
-        table.append([*cells, both] if told.with_reference else cells)
+    for rate in summary.rates:
+        cells = [rate.way, _format_share(rate.members), _format_share(rate.nonmembers), _format_share(rate.difference)]
+        by_reference = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
+        table.append([*cells, by_reference] if summary.with_reference else cells)
     return columns, table
 
 
-def _rates(told: ExtractionSummary) -> Table:
-    columns, table = rows(told)
-    rate = told.rates[0]
-    each, together = map(in_words.per_cent, (rate.difference.confidence, told.confidence))
-    note = f"Shares in per cent. Each difference holds with {each} confidence, all together with {together}"
+def _rate_table(summary: ExtractionSummary) -> Table:
+    columns, table = rate_rows(summary)
+    rate = summary.rates[0]
+    each_level, joint_level = map(in_words.per_cent, (rate.difference.confidence, summary.confidence))
+    note = f"Shares in per cent. Each difference holds with {each_level} confidence, all together with {joint_level}"
     return Table(columns, table, note=f"{note} ({rate.difference.method}).")
 
 
-def _share(share: Estimate) -> str:
+def _format_share(share: Estimate) -> str:
     return f"{100 * share.value:z.1f} [{100 * share.low:z.1f}, {100 * share.high:z.1f}]"
 
 
-def _meaning(told: ExtractionSummary) -> str:
+def _meaning(summary: ExtractionSummary) -> str:
     text = (
         "Non-members are documents of the same kind that were not trained on. What is given back of them is "
         "what any such model can complete: forms, lists, phrases. Members count only as far as they are given back "
         "more often. The intervals take documents as independent draws. "
     )
-    if not told.with_reference:
+    if not summary.with_reference:
         return f"{text}No single document is shown to be memorised; a reference model tells which any model completes."
     return f"{text}Documents that the reference model gives back as well are not counted."
 
 
-def _curve(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> Chart:
+def _curve(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> Chart:
     sides = {"members": members.target, "non-members": nonmembers.target}
     if members.reference is not None:
         sides["members, by the reference"] = members.reference
-    curves = {name: _reached(side) for name, side in sides.items()}
+    curves = {name: _reached_curve(side) for name, side in sides.items()}
     chart = charts.lines(curves, x="draws", y="share of documents with an even chance to be seen", log_x=True)
-    return Chart(chart, note=f"Drawn with {told.decoding}. At one draw: documents of probability ½ or more.")
+    return Chart(chart, note=f"Drawn with {summary.decoding}. At one draw: documents of probability ½ or more.")
 
 
-def _reached(side: Completed) -> Curve:
-    draws = np.geomspace(1, _MOST_DRAWS, 121)
+def _reached_curve(side: Completed) -> Curve:
+    draws = np.geomspace(1, _MAX_DRAWS, 121)
     return Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
 
 
 def foremost(measured: Measured) -> Ints:
-    """The documents that are given back most easily: verbatim ones first, then by their probability."""
-    one = measured.target
-    return np.lexsort((np.arange(len(measured)), -one.overlap, -one.log_p, ~one.verbatim))[:SHOWN]
+    """Return the documents that are given back most easily: verbatim ones first, then by their probability."""
+    target = measured.target
+    return np.lexsort((np.arange(len(measured)), -target.overlap, -target.log_p, ~target.verbatim))[:_MAX_DOCUMENTS]
 
 
-def _foremost(measured: Measured) -> Sequence[Block]:
-    some = foremost(measured)
+def _foremost_blocks(measured: Measured) -> Sequence[Block]:
     table = Table(*foremost_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.")
     if measured.prompts is None or measured.suffixes is None or measured.target.texts is None:
         return [table]
     exhibits = [
         Exhibit(
-            f"{measured.ids[at]}{': given back verbatim' if measured.target.verbatim[at] else ''}",
-            text=_shown(measured.prompts[at], measured.suffixes[at], measured.target.texts[at]),
+            f"{measured.ids[i]}{': given back verbatim' if measured.target.verbatim[i] else ''}",
+            text=_format_texts(measured.prompts[i], measured.suffixes[i], measured.target.texts[i]),
         )
-        for at in some
+        for i in foremost(measured)
     ]
     note = "Each document: the prompt, what follows it, what the model says greedily."
-    more = [Fold(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
-    return [table, Gallery(exhibits[:_SEEN], note=note), *more]
+    folded = (
+        [Fold(f"{len(exhibits) - _MAX_OPEN} more", [Gallery(exhibits[_MAX_OPEN:])])]
+        if len(exhibits) > _MAX_OPEN
+        else []
+    )
+    return [table, Gallery(exhibits[:_MAX_OPEN], note=note), *folded]
 
 
 def foremost_rows(measured: Measured) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of the documents that are given back most easily."""
+    """Return columns and rows of the table of the documents that are given back most easily."""
     columns = ["id", "log10 p", "draws for an even chance", "verbatim", "longest match", "overlap"]
-    referred = measured.reference
-    columns += [] if referred is None else ["log10 p, reference", "verbatim, reference"]
+    reference = measured.reference
+    columns += [] if reference is None else ["log10 p, reference", "verbatim, reference"]
     table = []
-    for at in foremost(measured):
-        cells = [str(measured.ids[at]), *_cells(measured.target, at)]
-        table.append(cells if referred is None else [*cells, *(_cells(referred, at)[place] for place in (0, 2))])
+    for i in foremost(measured):
+        cells = [str(measured.ids[i]), *_cells(measured.target, i)]
+        table.append(cells if reference is None else [*cells, *(_cells(reference, i)[column] for column in (0, 2))])
     return columns, table
 
 
-def _cells(side: Completed, at: int) -> list[str]:
-    needed = float(draws_needed(side.log_p[at : at + 1])[0])
+def _cells(side: Completed, i: int) -> list[str]:
+    needed = float(draws_needed(side.log_p[i : i + 1])[0])
     return [
-        f"{side.log_p[at] / np.log(10):z.2f}" if np.isfinite(side.log_p[at]) else "never drawn",
-        f"{needed:,.0f}" if needed < _COUNTED else ("never" if np.isneginf(side.log_p[at]) else f"{needed:.0e}"),
-        "yes" if side.verbatim[at] else "no",
-        str(side.longest[at]),
-        f"{side.overlap[at]:.2f}",
+        f"{side.log_p[i] / np.log(10):z.2f}" if np.isfinite(side.log_p[i]) else "never drawn",
+        f"{needed:,.0f}" if needed < _MAX_PLAIN_DRAWS else ("never" if np.isneginf(side.log_p[i]) else f"{needed:.0e}"),
+        "yes" if side.verbatim[i] else "no",
+        str(side.longest[i]),
+        f"{side.overlap[i]:.2f}",
     ]
 
 
-def _shown(prompt: str, suffix: str, said: str) -> str:
-    parts = (("prompt", prompt), ("document", suffix), ("model", said))
-    return "\n".join(f"[{name}] {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}" for name, text in parts)
+def _format_texts(prompt: str, suffix: str, generated: str) -> str:
+    parts = (("prompt", prompt), ("document", suffix), ("model", generated))
+    return "\n".join(
+        f"[{name}] {text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + '…'}" for name, text in parts
+    )

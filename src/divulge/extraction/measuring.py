@@ -1,4 +1,4 @@
-"""Documents into what a language model gives back of them."""
+"""Measure what a language model gives back of documents."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from divulge import store
 from divulge.auditing import comparability
 from divulge.errors import InputError
 from divulge.evaluation import blind
-from divulge.extraction.asking import FINISHED, Asked
-from divulge.extraction.completed import Measured
-from divulge.extraction.passages import Cut, Passage, passages
-from divulge.extraction.result import KIND, Extraction
+from divulge.extraction.completions import CACHE, Completer
+from divulge.extraction.passages import Cut, Passage, cut_passages
+from divulge.extraction.result import RUN_TYPE, Extraction
 from divulge.report import in_words
 from divulge.run_directory import RunDirectory
 from divulge.targets import Decoding, GivesContinuations
@@ -32,14 +31,15 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from divulge.extraction.completions import Measured
     from divulge.extraction.passages import Passages
 
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _DECODING = "a divulge.targets.Decoding"
-_LEAST_BLIND = 2 * blind.FOLDS
+_MIN_BLIND = 2 * blind.FOLDS
 
 
 def measure(
@@ -82,7 +82,7 @@ def measure(
         confidence: that all differences lie in their intervals.
         texts: False to keep documents out of the result, the run directory and the report.
         seed: of random places and of the blind baseline.
-        out: run directory to write; what is finished is kept there, and the same call goes on after an interruption.
+        out: run directory to write; what is finished stays there, and the same call goes on after an interruption.
         overwrite: replace a finished run in ``out``.
         progress: called with the number of documents finished and of all.
 
@@ -94,58 +94,61 @@ def measure(
         Carlini et al. 2023, Quantifying Memorization; Hayes et al. 2024, Measuring memorization through
         probabilistic discoverable extraction.
     """
-    model = _writes(target, "target")
-    other = None if reference is None else _writes(reference, "reference")
+    model = _check_model(target, "target")
+    reference_model = None if reference is None else _check_model(reference, "reference")
     cut = Cut(prefix, suffix, place)
-    counts = _counts(draws)
-    chosen = Decoding() if decoding is None else check_instance(decoding, "decoding", Decoding, _DECODING)
-    close = check_number(near, "near", above=0, below=1, closed=True)
-    level = check_number(confidence, "confidence", above=0, below=1)
-    start = check_integer(seed, "seed", least=0)
-    kept, replaced = check_bool(texts, "texts"), check_bool(overwrite, "overwrite")
-    tell = (lambda done, total: None) if progress is None else require_callable(progress, "progress")
-    sets = [_documents(given, name) for given, name in ((members, "members"), (nonmembers, "nonmembers"))]
-    _refuse_shared(*sets)
-    _refuse_other_tokens(model, other, *sets)
-    room = min(int(one.length or 0) - len(one.start) for one in (model, other) if one is not None)
-    made = [
-        passages(model, list(given.x), cut, room, start, name)
-        for given, name in zip(sets, ("members", "nonmembers"), strict=True)
+    draw_counts = _check_draws(draws)
+    decoding = Decoding() if decoding is None else check_instance(decoding, "decoding", Decoding, _DECODING)
+    near = check_number(near, "near", above=0, below=1, closed=True)
+    confidence = check_number(confidence, "confidence", above=0, below=1)
+    seed = check_integer(seed, "seed", least=0)
+    texts, overwrite = check_bool(texts, "texts"), check_bool(overwrite, "overwrite")
+    report_progress = (lambda done, total: None) if progress is None else require_callable(progress, "progress")
+    names = ("members", "nonmembers")
+    documents = [_check_documents(value, name) for value, name in zip((members, nonmembers), names, strict=True)]
+    _check_disjoint(*documents)
+    _check_same_tokenizer(model, reference_model, *documents)
+    models = [model] if reference_model is None else [model, reference_model]
+    room = min(int(each.length or 0) - len(each.start) for each in models)
+    cuts = [
+        cut_passages(model, list(records.x), cut, room, seed, name)
+        for records, name in zip(documents, names, strict=True)
     ]
-    used, warnings = _apart(made)
-    settings = (cut, chosen, counts, close, level, kept, start)
-    key = store.hash_values(model.key(), None if other is None else other.key(), *(one.x for one in sets), *settings)
-    with contextlib.ExitStack() as held:
+    passages, warnings = _distinct_passages(cuts)
+    settings = (cut, decoding, draw_counts, near, confidence, texts, seed)
+    reference_key = None if reference_model is None else reference_model.key()
+    key = store.hash_values(model.key(), reference_key, *(records.x for records in documents), *settings)
+    with contextlib.ExitStack() as stack:
         draft = None
         if out is not None:
             folder = RunDirectory(check_path(out, "out"))
-            draft = held.enter_context(folder.writing(KIND, key, overwrite=replaced, keep=(FINISHED,)))
-        finished = None if draft is None else draft.path / FINISHED
-        asked = Asked(model, other, chosen, kept, tell, sum(map(len, used)), finished)
-        parts = zip(sets, made, used, strict=True)
-        inside, outside = (asked.measured(given, part, some) for given, part, some in parts)
-        words = [[model.decode(passage.tokens) for passage in part] for part in used]
-        signs = comparability.find_split_signs(*words, quoted=kept, seed=start)
+            draft = stack.enter_context(folder.writing(RUN_TYPE, key, overwrite=overwrite, keep=(CACHE,)))
+        cache = None if draft is None else draft.path / CACHE
+        total = sum(map(len, passages))
+        completer = Completer(model, reference_model, decoding, texts, report_progress, total, cache)
+        measured = [completer.complete(*each) for each in zip(documents, cuts, passages, strict=True)]
+        passage_texts = [[model.decode(passage.tokens) for passage in each] for each in passages]
+        signs = comparability.find_split_signs(*passage_texts, quoted=texts, seed=seed)
         result = Extraction(
-            members=inside,
-            nonmembers=outside,
+            members=measured[0],
+            nonmembers=measured[1],
             cut=cut,
-            decoding=chosen,
-            draws=counts,
-            near=close,
-            confidence=level,
-            blind=_blind(*words, start),
+            decoding=decoding,
+            draws=draw_counts,
+            near=near,
+            confidence=confidence,
+            blind=_run_blind_baseline(*passage_texts, seed),
             signs=signs,
             model=str(model.key().get("model", type(target).__name__)),
-            seed=start,
-            warnings=(*comparability.describe_split_signs(signs), *_left_out(inside, outside), *warnings),
+            seed=seed,
+            warnings=(*comparability.describe_split_signs(signs), *_describe_left_out(*measured), *warnings),
         )
         if draft is not None:
-            result.into(draft)
+            result.write_to(draft)
     return result
 
 
-def _writes(target: Any, name: str) -> GivesContinuations:
+def _check_model(target: Any, name: str) -> GivesContinuations:
     if isinstance(target, type) or not isinstance(target, GivesContinuations):
         raise InputError(
             f"{name}: a language model that runs here is needed (divulge.targets.CausalLM), as its continuations are "
@@ -154,74 +157,74 @@ def _writes(target: Any, name: str) -> GivesContinuations:
     return target
 
 
-def _documents(given: Any, name: str) -> Records:
-    if isinstance(given, Records):
-        if given.x.dtype != object:
-            raise InputError(f"{name}: documents are needed, one text per record, got shape {given.x.shape}")
-        return given
-    texts = list(check_strings(given, name))
+def _check_documents(value: Any, name: str) -> Records:
+    if isinstance(value, Records):
+        if value.x.dtype != object:
+            raise InputError(f"{name}: documents are needed, one text per record, got shape {value.x.shape}")
+        return value
+    texts = list(check_strings(value, name))
     for row, text in enumerate(texts):
-        if _HALF.search(text):
+        if _SURROGATE.search(text):
             raise InputError(f"{name}: document {row} holds half of a surrogate pair, which is no text")
     return Records(texts)
 
 
-def _counts(draws: Sequence[int]) -> tuple[int, ...]:
+def _check_draws(draws: Sequence[int]) -> tuple[int, ...]:
     counts = [check_integer(count, "draws", least=1, most=10**15) for count in as_list(draws, "draws")]
     if not counts:
         raise InputError("draws: at least 1 number of draws is needed, got none")
     return tuple(sorted(set(counts)))
 
 
-def _refuse_shared(members: Records, nonmembers: Records) -> None:
-    both = blind.duplicates(members.x, nonmembers.x)
-    if len(both):
+def _check_disjoint(members: Records, nonmembers: Records) -> None:
+    shared = blind.duplicates(members.x, nonmembers.x)
+    if len(shared):
         raise InputError(
-            f"nonmembers: {len(both)} documents are members as well (first: non-member {both.nonmembers[0]}, member "
-            f"{both.members[0]}); a document that was trained on is no baseline"
+            f"nonmembers: {len(shared)} documents are members as well (first: non-member {shared.nonmembers[0]}, "
+            f"member {shared.members[0]}); a document that was trained on is no baseline"
         )
 
 
-def _refuse_other_tokens(target: GivesContinuations, reference: GivesContinuations | None, *sets: Records) -> None:
-    if reference is not None and any(target.encode(list(one.x)) != reference.encode(list(one.x)) for one in sets):
+def _check_same_tokenizer(target: GivesContinuations, reference: GivesContinuations | None, *sets: Records) -> None:
+    if reference is not None and any(
+        target.encode(list(records.x)) != reference.encode(list(records.x)) for records in sets
+    ):
         raise InputError("reference: a model with the target's tokenizer is needed, this one cuts other tokens")
 
 
-def _apart(made: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
-    """Each passage once, and none that stands in both sets; the second is what must be said of it."""
-    inside, outside = ({passage.tokens for passage in part.cut} for part in made)
-    shared = inside & outside
-    used = [_once(part.cut, shared) for part in made]
-    if not all(used):
+def _distinct_passages(cuts: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
+    """Return each passage once, and none that stands in both sets; and a warning of those."""
+    member_tokens, nonmember_tokens = ({passage.tokens for passage in each.cut} for each in cuts)
+    shared = member_tokens & nonmember_tokens
+    distinct = []
+    for each in cuts:
+        first: dict[tuple[int, ...], Passage] = {}
+        for passage in each.cut:
+            if passage.tokens not in shared:
+                first.setdefault(passage.tokens, passage)
+        distinct.append(list(first.values()))
+    if not all(distinct):
         raise InputError("nonmembers: every passage of one set stands in the other; nothing is left to compare")
     several = in_words.several(len(shared), "passage")
-    said = f"in documents of both sets, and left out of both: {several}" if shared else ""
-    return used, [said] if said else []
+    return distinct, [f"in documents of both sets, and left out of both: {several}"] if shared else []
 
 
-def _once(cut: Sequence[Passage], shared: Collection[tuple[int, ...]]) -> list[Passage]:
-    first: dict[tuple[int, ...], Passage] = {}
-    for passage in cut:
-        if passage.tokens not in shared:
-            first.setdefault(passage.tokens, passage)
-    return list(first.values())
-
-
-def _left_out(*sets: Measured) -> list[str]:
-    """What the user must know of documents that were not used, or not as a whole."""
+def _describe_left_out(*sets: Measured) -> list[str]:
+    """Return what the user must know of documents that were not used, or not as a whole."""
     notes = []
-    for name, one in zip(("member", "non-member"), sets, strict=True):
-        if one.short:
-            notes.append(f"too short, and left out: {in_words.several(one.short, name)}")
-        if one.repeated:
-            notes.append(f"left out, as the passage stands elsewhere as well: {in_words.several(one.repeated, name)}")
-        if one.shortened:
-            prompts = f"{in_words.several(one.shortened, 'prompt')} of {name}s"
+    for name, measured in zip(("member", "non-member"), sets, strict=True):
+        if measured.short:
+            notes.append(f"too short, and left out: {in_words.several(measured.short, name)}")
+        if measured.repeated:
+            repeated = in_words.several(measured.repeated, name)
+            notes.append(f"left out, as the passage stands elsewhere as well: {repeated}")
+        if measured.shortened:
+            prompts = f"{in_words.several(measured.shortened, 'prompt')} of {name}s"
             notes.append(f"without their beginning, as the model takes no more tokens: {prompts}")
     return notes
 
 
-def _blind(members: Sequence[str], nonmembers: Sequence[str], seed: int) -> blind.Blind | None:
-    if min(len(members), len(nonmembers)) < _LEAST_BLIND:
+def _run_blind_baseline(members: Sequence[str], nonmembers: Sequence[str], seed: int) -> blind.Blind | None:
+    if min(len(members), len(nonmembers)) < _MIN_BLIND:
         return None
     return blind.baseline(np.array(members, object), np.array(nonmembers, object), seed)

@@ -51,13 +51,13 @@ class Cut:
             raise InputError(f"place: a share of the document starts at its start, got {self.place!r}")
 
     def prompt(self, tokens: int) -> int:
-        """Tokens of the prompt of a document with so many tokens."""
+        """Return the tokens of the prompt of a document with so many tokens."""
         if isinstance(self.prefix, float | np.floating):
             return max(int(self.prefix * tokens + 1e-9), 1)
         return self.prefix
 
     def first(self, tokens: int, text: str, seed: int) -> int:
-        """The token at which the prompt begins; a random one depends on the document and the seed alone."""
+        """Return the token at which the prompt begins; a random one depends on the document and the seed alone."""
         spare = tokens - self.prompt(tokens) - self.suffix
         if self.place == "random":
             return int(seeds.generator(seed, "place", text).integers(spare + 1))
@@ -99,7 +99,9 @@ class Passages:
     shortened: int
 
 
-def passages(target: GivesContinuations, texts: Sequence[str], cut: Cut, room: int, seed: int, name: str) -> Passages:
+def cut_passages(
+    target: GivesContinuations, texts: Sequence[str], cut: Cut, room: int, seed: int, name: str
+) -> Passages:
     """Cut documents; the prompt loses its beginning where the model cannot take all of it.
 
     Args:
@@ -115,17 +117,19 @@ def passages(target: GivesContinuations, texts: Sequence[str], cut: Cut, room: i
     """
     if cut.suffix >= room:
         raise InputError(f"suffix: must be below {room}, the tokens that the model takes, got {cut.suffix}")
-    made, short, shortened = [], 0, 0
+    found, short, shortened = [], 0, 0
     for row, (text, tokens) in enumerate(zip(texts, target.encode(texts), strict=True)):
         prompt = cut.prompt(len(tokens))
         if len(tokens) < prompt + cut.suffix:
             short += 1
             continue
-        first = cut.first(len(tokens), text, seed)
-        middle, kept = first + prompt, min(prompt, room - cut.suffix)
-        shortened += kept < prompt
-        made.append(Passage(row, tokens[middle - kept : middle], tokens[middle : middle + cut.suffix]))
-    if not made:
-        asked = f"{cut.prefix} + {cut.suffix}" if cut.prompt(1) == cut.prefix else f"enough for {cut.suffix} + a prompt"
-        raise InputError(f"{name}: none of {len(texts)} documents has the tokens that are needed ({asked})")
-    return Passages(tuple(made), short, shortened)
+        middle = cut.first(len(tokens), text, seed) + prompt
+        n_prefix = min(prompt, room - cut.suffix)
+        shortened += n_prefix < prompt
+        found.append(Passage(row, tokens[middle - n_prefix : middle], tokens[middle : middle + cut.suffix]))
+    if not found:
+        needed = (
+            f"{cut.prefix} + {cut.suffix}" if cut.prompt(1) == cut.prefix else f"enough for {cut.suffix} + a prompt"
+        )
+        raise InputError(f"{name}: none of {len(texts)} documents has the tokens that are needed ({needed})")
+    return Passages(tuple(found), short, shortened)

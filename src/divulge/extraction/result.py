@@ -1,23 +1,24 @@
-"""What a language model gave back of documents, set against what it gives of documents it never saw."""
+"""The result of an extraction: what a model gives back of members, against what it gives back of non-members."""
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
 
-from divulge import store
+from divulge import results, store
+from divulge.errors import InputError
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
-from divulge.extraction.completed import Measured, RateOf
-from divulge.extraction.finding import Finding, finding_of
+from divulge.extraction.completions import Measured
 from divulge.report import html, origin
-from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance, write
+from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance
 from divulge.run_directory import RunDirectory
-from divulge.validation import check_path
+from divulge.validation import check_path, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +29,51 @@ if TYPE_CHECKING:
     from divulge.report import Page
     from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
-    from divulge.types import Array, Bools
+    from divulge.types import Array, Bools, Estimate, Tone
 
-KIND = "extraction"
+RUN_TYPE = "extraction"
 _FALSE_ALARM = 0.01  # of the blind baseline
+Answer: TypeAlias = Literal["extracted", "not shown", "undecided", "confounded"]
+
+
+@dataclass(frozen=True, slots=True)
+class RateOf:
+    """How many documents are given back by one way to ask for them.
+
+    Args:
+        way: which.
+        members: share of the members; with a reference model only what that one does not give back as well.
+        nonmembers: the same of the non-members.
+        difference: the first less the second.
+        of_reference: members and non-members that the reference model gives back, too; None without one.
+    """
+
+    way: str
+    members: Estimate
+    nonmembers: Estimate
+    difference: Estimate
+    of_reference: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An answer.
+
+    Args:
+        answer: "extracted" where members are given back more often than non-members beyond the interval;
+            "confounded" where they are, but the sets can be told apart without the model; "undecided" where no
+            result could have shown it; "not shown" otherwise.
+        text: it in sentences.
+        tone: of the report.
+        shown_by: the ways by which it is shown.
+        smallest: members given back verbatim that would have shown it; None where no number would.
+    """
+
+    answer: Answer
+    text: str
+    tone: Tone
+    shown_by: tuple[str, ...]
+    smallest: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +111,21 @@ class Extraction:
     @property
     def confounded(self) -> str:
         """How the sets can be told apart without the model, in words; empty where no difference is seen."""
-        return confounding(None if self.blind is None else self.blind.p_value, self.signs)
+        return describe_confounding(None if self.blind is None else self.blind.p_value, self.signs)
 
     def given(self, measured: Measured) -> Mapping[str, Bools]:
-        """Which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
-        return given(measured, self.draws, self.near)
+        """Return which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
+        return hits_beyond_reference(measured, self.draws, self.near)
 
     @cached_property
     def rates(self) -> tuple[RateOf, ...]:
         """Shares and their differences; the intervals hold together with the stated confidence."""
-        return rates_of(self.members, self.nonmembers, self.draws, self.near, self.confidence)
+        return compare_rates(self.members, self.nonmembers, self.draws, self.near, self.confidence)
 
     @cached_property
     def finding(self) -> Finding:
         """The answer, in a word and in sentences."""
-        return finding_of(self.rates, len(self.members), len(self.nonmembers), self.confounded)
+        return find_extraction(self.rates, len(self.members), len(self.nonmembers), self.confounded)
 
     @property
     def verdict(self) -> str:
@@ -94,11 +136,11 @@ class Extraction:
     def extracted(self) -> Array:
         """Ids of the members that are given back by a way that shows extraction; none without that verdict."""
         hits = self.given(self.members)
-        shown = [hits[way] for way in self.finding.shown_by if self.finding.answer == "extracted"]
-        return self.members.ids[np.any(shown, axis=0)] if shown else self.members.ids[:0]
+        significant = [hits[way] for way in self.finding.shown_by if self.finding.answer == "extracted"]
+        return self.members.ids[np.any(significant, axis=0)] if significant else self.members.ids[:0]
 
     def summary(self) -> ExtractionSummary:
-        """All of it but the documents, typed, for JSON and for the report."""
+        """Return all of it but the documents, typed, for JSON and for the report."""
         blind = self.blind
         return ExtractionSummary(
             verdict=self.finding.text,
@@ -114,7 +156,7 @@ class Extraction:
             draws=self.draws,
             near=self.near,
             confidence=self.confidence,
-            rates=tuple(_plain(rate) for rate in self.rates),
+            rates=tuple(_to_result(rate) for rate in self.rates),
             smallest=self.finding.smallest,
             extracted=len(self.extracted),
             with_reference=self.members.reference is not None,
@@ -137,15 +179,18 @@ class Extraction:
             divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
         """
         parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
-        key = store.hash_values(KIND, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near)
-        with RunDirectory(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
-            self.into(draft)
+        settings = str(self.cut), str(self.decoding), self.draws, self.near
+        key = store.hash_values(RUN_TYPE, *parts[0], *parts[1], *settings)
+            RUN_TYPE, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near
+        )
+        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
+            self.write_to(draft)
 
-    def into(self, draft: RunDraft) -> None:
+    def write_to(self, draft: RunDraft) -> None:
         """Write all of it into the draft of a run."""
-        sets = [self.members.table("member"), self.nonmembers.table("non-member")]
+        sets = [self.members.to_table("member"), self.nonmembers.to_table("non-member")]
         draft.write_table("documents", pl.concat(sets))
-        write(draft, self.summary())
+        results.write(draft, self.summary())
         html.write(origin.added(self._page(), provenance.write(draft)), draft.path / "report.html")
 
     def _page(self) -> Page:
@@ -155,72 +200,169 @@ class Extraction:
         return self.verdict
 
 
-def given(measured: Measured, draws: tuple[int, ...], near: float) -> Mapping[str, Bools]:
+def hits_beyond_reference(measured: Measured, draws: tuple[int, ...], near: float) -> Mapping[str, Bools]:
     """Return which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
-    own = measured.target.given(draws, near)
+    by_target = measured.target.given(draws, near)
     if measured.reference is None:
-        return own
-    others = measured.reference.given(draws, near)
-    return {way: hits & ~others[way] for way, hits in own.items()}
+        return by_target
+    by_reference = measured.reference.given(draws, near)
+    return {way: hits & ~by_reference[way] for way, hits in by_target.items()}
 
 
-def rates_of(
+def compare_rates(
     members: Measured, nonmembers: Measured, draws: tuple[int, ...], near: float, confidence: float
 ) -> tuple[RateOf, ...]:
     """Return shares given back and their differences; see `Extraction.rates`."""
-    inside, outside = given(members, draws, near), given(nonmembers, draws, near)
-    level = 1 - (1 - confidence) / len(inside)
+    member_hits = hits_beyond_reference(members, draws, near)
+    nonmember_hits = hits_beyond_reference(nonmembers, draws, near)
+    references = [side.reference.given(draws, near) for side in (members, nonmembers) if side.reference is not None]
+    level = 1 - (1 - confidence) / len(member_hits)
     rates = []
-    for way in inside:
-        (k, m), (j, n) = ((int(hits[way].sum()), len(hits[way])) for hits in (inside, outside))
-        both = (members.reference, nonmembers.reference)
-        taken = [int(one.given(draws, near)[way].sum()) for one in both if one is not None]
+    for way in member_hits:
+        (k, m), (j, n) = ((int(hits[way].sum()), len(hits[way])) for hits in (member_hits, nonmember_hits))
+        by_reference = [int(hits[way].sum()) for hits in references]
         rates.append(
             RateOf(
                 way,
                 proportion(k, m, level),
                 proportion(j, n, level),
                 rate_difference(k, m, j, n, level),
-                (taken[0], taken[1]) if taken else None,
+                (by_reference[0], by_reference[1]) if by_reference else None,
             )
         )
     return tuple(rates)
 
 
-def confounding(p_value: float | None, signs: Sequence[str]) -> str:
+def describe_confounding(p_value: float | None, signs: Sequence[str]) -> str:
     """Return how two sets can be told apart without the model, in words; empty where no difference is seen.
 
     Args:
         p_value: of the blind baseline; None where there was none.
         signs: words, years and lengths by which they differ.
     """
-    told = p_value is not None and p_value <= _FALSE_ALARM
-    return "; ".join([*([f"a classifier tells them apart (p = {p_value:.2g})"] if told else []), *signs])
+    if p_value is not None and p_value <= _FALSE_ALARM:
+        signs = [f"a classifier tells them apart (p = {p_value:.2g})", *signs]
+    return "; ".join(signs)
 
 
-def summarise_again(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> ExtractionSummary:
+def recompute_summary(stored: ExtractionSummary, members: Measured, nonmembers: Measured) -> ExtractionSummary:
     """Return the summary of a finished run, with everything that documents decide computed from them again."""
-    rates = rates_of(members, nonmembers, told.draws, told.near, told.confidence)
-    confounded = confounding(told.blind, told.signs)
-    finding = finding_of(rates, len(members), len(nonmembers), confounded)
-    hits = given(members, told.draws, told.near)
-    shown = [hits[way] for way in finding.shown_by if finding.answer == "extracted"]
+    rates = compare_rates(members, nonmembers, stored.draws, stored.near, stored.confidence)
+    confounded = describe_confounding(stored.blind, stored.signs)
+    finding = find_extraction(rates, len(members), len(nonmembers), confounded)
+    hits = hits_beyond_reference(members, stored.draws, stored.near)
+    significant = [hits[way] for way in finding.shown_by if finding.answer == "extracted"]
     return replace(
-        told,
+        stored,
         verdict=finding.text,
         tone=finding.tone,
         answer=finding.answer,
         members=len(members),
         nonmembers=len(nonmembers),
-        rates=tuple(map(_plain, rates)),
+        rates=tuple(map(_to_result, rates)),
         smallest=finding.smallest,
-        extracted=int(np.any(shown, axis=0).sum()) if shown else 0,
+        extracted=int(np.any(significant, axis=0).sum()) if significant else 0,
         with_reference=members.reference is not None,
         confounded=bool(confounded),
     )
 
 
-def _plain(rate: RateOf) -> ExtractionRate:
+def _to_result(rate: RateOf) -> ExtractionRate:
     return ExtractionRate(
         rate.way, rate.members, rate.nonmembers, rate.difference, *(rate.of_reference or (None, None))
     )
+
+
+def find_extraction(rates: Sequence[RateOf], members: int, nonmembers: int, confounded: str) -> Finding:
+    """Return the answer that the rates of so many members and non-members give.
+
+    Where a model never saw the members and both sets come from one distribution, "extracted" is said with
+    probability (1 - confidence) / 2 at most: each of the ways errs with its part of that.
+
+    Args:
+        rates: of each way to ask, the verbatim one first; their differences hold together.
+        members: number of members.
+        nonmembers: number of non-members.
+        confounded: how the sets can be told apart without the model; empty where no difference is seen.
+    """
+    significant = [rate for rate in rates if rate.difference.low > 0]
+    smallest = _smallest_count(rates[0], members, nonmembers)
+    ways = tuple(rate.way for rate in significant)
+    if not significant:
+        return _no_extraction(rates[0], members, nonmembers, smallest)
+    best = max(significant, key=lambda rate: rate.difference.low)
+    text = f"{_describe_rate(best)}, a difference of at least {100 * best.difference.low:.1f} points."
+    if confounded:
+        text = (
+            "Members are given back more often than non-members, but the two sets can be told apart without the model, "
+            f"so this need not come from training: {confounded}. {text}"
+        )
+        return Finding("confounded", text, "doubt", ways, smallest)
+    return Finding("extracted", f"Training documents can be extracted: {text}", "leak", ways, smallest)
+
+
+def _no_extraction(verbatim: RateOf, members: int, nonmembers: int, smallest: int | None) -> Finding:
+    if smallest is None:
+        text = (
+            f"Too little data to say: had the model given back all of {members} members verbatim, "
+            f"{nonmembers} non-members would be too few to show that training is the cause."
+        )
+        return Finding("undecided", text, "undecided", (), None)
+    text = (
+        f"Extraction is not shown: by no way are members given back more often than non-members beyond chance. "
+        f"{_describe_rate(verbatim)}. It would have taken {smallest} of {members} members to show it."
+    )
+    return Finding("not shown", text, "clear", (), smallest)
+
+
+def _describe_rate(rate: RateOf) -> str:
+    beyond = " and not by the reference" if rate.of_reference is not None else ""
+    shares = f"{100 * rate.members.value:.1f} % of members and {100 * rate.nonmembers.value:.1f} % of non-members"
+    return f"{shares} are given back ({rate.way}{beyond})"
+
+
+def _smallest_count(rate: RateOf, members: int, nonmembers: int) -> int | None:
+    """Return the fewest members that would have shown it, beside the non-members that were given back."""
+    n_given = round(rate.nonmembers.value * nonmembers)
+
+    def is_significant(count: int) -> bool:
+        return rate_difference(count, members, n_given, nonmembers, rate.difference.confidence).low > 0
+
+    if not is_significant(members):
+        return None
+    return bisect.bisect_left(range(members + 1), True, key=is_significant)
+
+
+def report_page(folder: Path) -> Page:
+    """Return the report of a finished run as data.
+
+    Raises:
+        divulge.InputError: not such a directory, an unfinished or damaged run.
+    """
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
+
+
+def load_summary(folder: Path) -> ExtractionSummary:
+    """Return the summary, with everything that documents decide computed again; errors as for `report_page`."""
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _read_documents(folder)[0])
+
+
+def load_documents(folder: Path) -> pl.DataFrame:
+    """Return one row per document; errors as for `report_page`."""
+    return RunDirectory(folder).read(RUN_TYPE, lambda: RunDirectory(folder).read_table("documents"))
+
+
+def _open_page(folder: Path) -> Page:
+    return origin.added(extraction_page.page(*_read_documents(folder)), provenance.read(folder))
+
+
+def _read_documents(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:
+    table = RunDirectory(folder).read_table("documents")
+    try:
+        members, nonmembers = (
+            Measured.from_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
+        )
+        summary = recompute_summary(results.read(folder, ExtractionSummary), members, nonmembers)
+    except (KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{folder / 'documents.parquet'}: damaged ({format_exception(error)})") from None
+    return summary, members, nonmembers

@@ -28,7 +28,7 @@ _STANDARD_NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one query can leak.
+    """Upper bounds on what one query can leak.
 
     Args:
         labels_per_query: upper bound, whatever the query.
@@ -58,7 +58,7 @@ class Capacity:
 
 
 def capacity(spec: OracleSpec) -> Capacity:
-    """Upper bound on what one answer of this oracle says about the labels.
+    """Return an upper bound on what one answer of this oracle reveals about the labels.
 
     Bounded noise: two answers tell labellings apart only when they lie further apart than twice the error τe,
     and the mean loss of any prediction varies by at most R: ``log2(1 + R/(2 τe))`` bits. Gaussian noise: the
@@ -100,7 +100,7 @@ def capacity(spec: OracleSpec) -> Capacity:
 
 
 def _range_capacity(spec: OracleSpec) -> Capacity:
-    """What the range of a score, its decimals and its noise alone leave room for."""
+    """Return the capacity that the range of a score, its decimals and its noise alone leave."""
     width = answer_range(spec)
     bits, binds = answer_bits(spec), "rounding" if spec.decimals is not None else "float arithmetic"
     if spec.decimals is not None and isinstance(spec.metric, Evaluated | KnownRange) and math.isfinite(width):
@@ -120,7 +120,7 @@ def _range_capacity(spec: OracleSpec) -> Capacity:
 
 
 def distinct_answers(low: float, high: float, decimals: int) -> int:
-    """Number of different scores between ``low`` and ``high`` that a rounding to so many decimals can show.
+    """Return the number of different scores from ``low`` to ``high`` that can appear at so many decimals.
 
     Examples:
         >>> distinct_answers(0, 1, 5), distinct_answers(-1, 1, 2), distinct_answers(0, 0.004, 2)
@@ -136,7 +136,7 @@ def distinct_answers(low: float, high: float, decimals: int) -> int:
 
 
 def information_bound(n: int, *, low: float, high: float, decimals: int | None, classes: int = 2) -> Capacity:
-    """The most labels per query that a score of this range and these decimals can tell, whatever the metric.
+    """Return the most labels per query that a score of this range and these decimals reveals, whatever the metric.
 
     Answers that are one of m numbers tell ``log2 m`` bits at most, and a label of K classes holds ``log2 K``. So
     Q queries, adaptive or not, determine no more than ``Q·log2 m / log2 K`` labels. Without decimals a score counts as
@@ -150,7 +150,7 @@ def information_bound(n: int, *, low: float, high: float, decimals: int | None, 
 
 
 def _loss_range(spec: OracleSpec) -> tuple[float, float]:
-    """R, and what a sum over rows is divided by to become an answer."""
+    """Return the loss range R, and the divisor that turns a sum over rows into an answer."""
     if spec.name in ("accuracy", "f1"):
         return 1.0, float(spec.most_scored)
     if spec.name == "auc":
@@ -173,7 +173,7 @@ def _bounded_noise_bits(spec: OracleSpec, span: float, units: float, fixed: floa
 
 
 def _smallest_float_error(spec: OracleSpec, span: float) -> float:
-    """Smallest error the oracle's own floats add: half a unit in the last place of an answer of n idle rows."""
+    """Return the smallest error of the oracle's floats: half a unit in the last place of an answer of n idle rows."""
     if not math.isfinite(span):
         return 0.0
     idle = float(spec.loss().table(spec.loss().predict(np.zeros(1), np.arange(spec.classes)))[0, 0])
@@ -183,7 +183,7 @@ def _smallest_float_error(spec: OracleSpec, span: float) -> float:
 
 
 def max_accuracy(spec: OracleSpec, queries: int) -> float:
-    """Mean accuracy that no attacker with this many queries exceeds; 1 where no bound is known.
+    """Return the mean accuracy that no attacker with this many queries exceeds; 1 where no bound is known.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -209,7 +209,7 @@ def chance_accuracy(spec: OracleSpec) -> float:
 
 
 def total_variation(spec: OracleSpec, distance: float, queries: int) -> float:
-    """Total variation between all answers under two labels of a row whose answers lie at most ``distance`` apart.
+    """Return the total variation between all answers under two labels of a row, at most ``distance`` apart each.
 
     Gaussian noise: 2Φ(√Q·one/(2σ)) - 1 (Dong, Roth, Su, "Gaussian differential privacy", 2022). Laplace noise: at
     most √(1 - ρ^2Q), with ρ = exp(-t)(1 + t), t = one/(2b), the affinity of two answers.
@@ -221,7 +221,7 @@ def total_variation(spec: OracleSpec, distance: float, queries: int) -> float:
 
 
 def max_label_effect(spec: OracleSpec) -> float:
-    """How far one label moves an answer at most (for F1 and AUC: unless `imbalance_probability`).
+    """Return the largest change of an answer by one label (for F1 and AUC: unless `imbalance_probability`).
 
     F1 and AUC are ratios over the ones (and zeros) among the other labels, which number a quarter of the rows at
     least but in rare cases.
@@ -242,7 +242,7 @@ def max_label_effect(spec: OracleSpec) -> float:
 
 
 def imbalance_probability(spec: OracleSpec) -> float:
-    """Chance that labels are less balanced than `max_label_effect` takes them to be (Hoeffding)."""
+    """Return the probability that labels are less balanced than `max_label_effect` assumes (Hoeffding)."""
     sides = {"f1": 1, "auc": 2}.get(spec.name, 0)
     return sides * math.exp(-(spec.most_scored - 1) / 8)
 
@@ -261,7 +261,7 @@ def max_loss_difference(spec: OracleSpec) -> float:
 
 
 def answer_range(spec: OracleSpec) -> float:
-    """How far the answers to one query lie apart at most, over all labels."""
+    """Return the largest distance of two answers to the same query, over all labels."""
     metric = spec.metric
     if isinstance(metric, Evaluated | KnownRange):
         return metric.high - metric.low
@@ -285,7 +285,7 @@ def required_bits(spec: OracleSpec, accuracy: float) -> float:
 
 
 def counting_bound(spec: OracleSpec, queries: int) -> float:
-    """The accuracy for which all answers together tell just enough bits."""
+    """Return the accuracy for which all answers together carry just enough bits."""
     available_bits = queries * answer_bits(spec)
     low, high = chance_accuracy(spec), 1.0
     if required_bits(spec, high) <= available_bits:

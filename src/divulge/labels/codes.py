@@ -46,7 +46,7 @@ _TABLE_BITS = 18  # subset sums of a Conway-Guy set of this size fit a look-up t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """Weights of n rows over all queries.
+    """Weights of n rows over all queries, and the decoder of their sums.
 
     Args:
         n: rows.
@@ -69,13 +69,13 @@ class Code:
 
     @property
     def method(self) -> str:
-        """What `divulge.labels.design` calls such a code."""
+        """Name of the `divulge.labels.design` method that gives such a code."""
         if any(level.low < len(level.weights) for block in self.shapes for level in block.levels):
             return "dense"
         return "weighing" if any(block.count > 1 for block in self.shapes) else "positional"
 
     def locate(self, query: int) -> tuple[int, int, int]:
-        """Of a query: the index of its shape, its number within the block, and the block's first row."""
+        """Return the index of the block shape of a query, its number within the block, and the block's first row."""
         row = 0
         for index, (block, repeats) in enumerate(zip(self.shapes, self.repeats, strict=True)):
             if query < repeats * block.count:
@@ -85,12 +85,12 @@ class Code:
         raise InputError(f"query: the code has {self.count} queries, there is no number {query + self.count}")
 
     def alphabet(self) -> Ints:
-        """Every weight that occurs, with 0, in ascending order."""
+        """Return every weight that occurs, with 0, in ascending order."""
         parts = [spread.ravel() for block in self.shapes for spread in block.spread]
         return np.unique(np.concatenate([*parts, np.zeros(1, dtype=np.int64)]))
 
     def totals(self, alphabet: Ints, values: Array) -> Array:
-        """Sum over all n rows of a function of the weight, in each query ``[count]``; ``values`` over `alphabet`."""
+        """Sum a function of the weight, ``values`` over `alphabet`, over all n rows in each query ``[count]``."""
         idle = values[np.searchsorted(alphabet, 0)]
         parts = []
         row = 0
@@ -108,13 +108,13 @@ class Code:
         return np.concatenate(parts)
 
     def weights(self, query: int) -> tuple[int, Ints]:
-        """The first row that takes part in a query, and the weights from there on (0 elsewhere)."""
+        """Return the first row that takes part in a query, and the weights from there on (0 elsewhere)."""
         index, within, first_row = self.locate(query)
         block = self.shapes[index]
         return first_row, block.weights(within, min(block.capacity, self.n - first_row))
 
     def decode(self, sums: Ints) -> tuple[Ints, Bools]:
-        """Digits ``[n]`` from the integer sum of each query, and bool ``[n]``: the row's block was sound."""
+        """Return digits ``[n]`` from the integer sum of each query, and bool ``[n]``: the row's block is sound."""
         labels, sound = [], []
         start = 0
         for block, repeats in zip(self.shapes, self.repeats, strict=True):
@@ -154,7 +154,7 @@ class Code:
 
 
 def block_capacity(count: int, base: int, bound: int, dense: bool) -> int:
-    """Rows that a block of ``count`` queries reads.
+    """Return the number of rows that a block of ``count`` queries reads.
 
     Examples:
         >>> block_capacity(128, 2, 81, dense=False), block_capacity(128, 2, 81, dense=True)
@@ -179,13 +179,15 @@ def _rows_read(count: int, sizes: list[int]) -> int:
 
 
 def smallest_blocks(n: int, base: int, bound: int, dense: bool, max_bits: int) -> tuple[int, int, int]:
-    """Whole blocks, their size, and the size of a last smaller block, that read n rows with the fewest queries.
+    """Return how many full blocks, of which size, and the size of a last block read n rows with the fewest queries.
 
     Examples:
         >>> smallest_blocks(2201, 2, 81, False, 11)
         (0, 2048, 207)
     """
-    largest = 1 << max(k for k in range(max_bits + 1) if k == 0 or _fits_int64(k, base, bound))
+    # Every intermediate value of the decoder must stay inside int64.
+    free_bits = _SAFE_BITS - bound.bit_length() - (base - 1).bit_length() - 2
+    largest = 1 << max(k for k in range(max_bits + 1) if k == 0 or 2 * k <= free_bits)
     sizes = _set_sizes(base, bound, dense, largest.bit_length())
     rows_per_block = _rows_read(largest, sizes)
     n_full, remaining_rows = divmod(n, rows_per_block)
@@ -198,19 +200,14 @@ def smallest_blocks(n: int, base: int, bound: int, dense: bool, max_bits: int) -
     return (n_full + 1, largest, 0) if high == largest else (n_full, largest, high)
 
 
-def _fits_int64(k: int, base: int, bound: int) -> bool:
-    # Every intermediate value of the decoder must stay inside int64.
-    return bound.bit_length() + 2 * k + (base - 1).bit_length() + 2 <= _SAFE_BITS
-
-
 def count_queries(n: int, base: int, bound: int, dense: bool, max_bits: int) -> int:
-    """Fewest queries that read n rows."""
+    """Return the fewest queries that read n rows."""
     n_full, size, last_size = smallest_blocks(n, base, bound, dense, max_bits)
     return n_full * size + last_size
 
 
 def build_code(n: int, base: int, bound: int, *, dense: bool, max_bits: int) -> Code:
-    """The code for n rows with digits below ``base``, weights up to ``bound`` and at most ``2^most`` queries per block.
+    """Build the code for n rows with digits below ``base`` and weights up to ``bound``.
 
     Examples:
         >>> code = build_code(2201, 2, 81, dense=False, max_bits=11)
@@ -232,7 +229,7 @@ def build_code(n: int, base: int, bound: int, *, dense: bool, max_bits: int) -> 
 
 
 def relax_bound(n: int, base: int, bound: int, *, dense: bool, max_bits: int) -> int:
-    """Smallest weight bound that needs no more queries than ``bound``: the same plan with the widest margin.
+    """Return the smallest weight bound that needs no more queries than ``bound``: the widest margin at the same cost.
 
     Examples:
         >>> relax_bound(60, 2, 100, dense=False, max_bits=0)
@@ -249,7 +246,7 @@ def relax_bound(n: int, base: int, bound: int, *, dense: bool, max_bits: int) ->
 
 
 def detecting_code(n: int) -> Code:
-    """Lindström's detecting matrix for n rows (query 0 of each block is empty, and never asked)."""
+    """Build Lindström's detecting matrix for n rows (query 0 of each block is empty and never asked)."""
     # A block of queries 0..Q-1 (number 0 is never asked) reads as many rows as its numbers have bits set.
     reads = np.cumsum(np.bitwise_count(np.arange(_DETECTING_BLOCK_SIZE)))
     n_full, remaining_rows = divmod(n, int(reads[-1]))
@@ -264,7 +261,7 @@ def detecting_code(n: int) -> Code:
 
 
 def detecting_queries(code: Code) -> Ints:
-    """Numbers, within a detecting code, of the queries that are asked: all but the empty one of each block."""
+    """Return the queries of a detecting code that are asked: all but the empty one of each block."""
     parts = []
     start = 0
     for block, repeats in zip(code.shapes, code.repeats, strict=True):
@@ -305,7 +302,7 @@ class Alphabet:
 
 
 def make_alphabet(spec: OracleSpec, loss: Loss, weights: Ints, unit: float, digits: Ints, grid: float) -> Alphabet:
-    """Predictions whose classes lie ``unit·weight·digit`` apart.
+    """Build predictions whose class losses lie ``unit·weight·digit`` apart.
 
     With a ``grid`` every loss is moved to a multiple of it (rows then sum to one within a few grid steps, far
     inside what a check of the rows allows), so that sums of them carry no rounding error.
@@ -329,13 +326,13 @@ def make_alphabet(spec: OracleSpec, loss: Loss, weights: Ints, unit: float, digi
 
 
 def ulps(values: Floats, dtype: str) -> Floats:
-    """Units in the last place of ``values`` in the oracle's floats: what its logarithm may be off by."""
+    """Return the units in the last place of ``values`` in the oracle's floats: the possible error of its logarithm."""
     float_type = np.dtype(dtype).type
     return np.spacing(np.abs(values).astype(float_type)).astype(np.float64)
 
 
 def _snap_to_grid(loss: Loss, gaps: Floats, digits: Ints, grid: float) -> tuple[Array, Floats]:
-    """Rows whose float losses are multiples of the grid, and the smallest loss of each row."""
+    """Return rows whose float losses are multiples of the grid, and the smallest loss of each row."""
     steps = np.multiply.outer(gaps, digits.astype(float))
     steps = steps - steps.min(axis=1, keepdims=True)
     start = np.round(-np.log(class_probabilities(gaps, digits).max(axis=1)) / grid)
@@ -353,7 +350,7 @@ def _snap_to_grid(loss: Loss, gaps: Floats, digits: Ints, grid: float) -> tuple[
 
 
 def _nearest_probabilities(losses: Floats) -> tuple[Array, Floats]:
-    """Probabilities whose exact logarithm is nearest to ``losses``, and the worst miss of a row in last places."""
+    """Return probabilities whose exact loss is nearest to ``losses``, and the worst error of each row in ulps."""
     best = np.minimum(np.exp(-losses), 1.0)
     miss = _loss_error_in_ulps(best, losses)
     for direction in (0.0, 1.0):
@@ -371,7 +368,7 @@ def _loss_error_in_ulps(probability: Array, losses: Floats) -> Floats:
 
 
 def _loss_deviation(spec: OracleSpec, loss: Loss, rows: Array, losses: Floats, grid: bool) -> Floats:
-    """Bound on the distance of the oracle's float losses of ``rows`` from ``losses``."""
+    """Bound the distance of the oracle's float losses of ``rows`` from ``losses``."""
     table = loss.table(rows)
     ulp = ulps(losses, spec.float_dtype)
     if grid and spec.name == "mse":
@@ -389,7 +386,7 @@ def _loss_deviation(spec: OracleSpec, loss: Loss, rows: Array, losses: Floats, g
 
 
 def _exact_deviation(spec: OracleSpec, rows: Array, losses: Floats) -> Floats:
-    """Rigorous bound on the distance of the true losses of the exact dyadic rows from ``losses``."""
+    """Bound rigorously the distance of the true losses of the exact dyadic rows from ``losses``."""
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
     inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
     return float_errors.log_error(inside, losses)
@@ -397,7 +394,7 @@ def _exact_deviation(spec: OracleSpec, rows: Array, losses: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A block of queries: the sets per level, the spread weights, and where each query finds its cell.
+    """A block of queries: the sets per level, the spread weights, and the cell of each query.
 
     Args:
         count: number of queries.
@@ -424,7 +421,7 @@ class Block:
         return np.concatenate(parts)[:columns]
 
     def totals(self, values: tuple[Array, ...], columns: int) -> Array:
-        """Sum over the first ``columns`` rows of a function of the weight, in each query; ``values`` as ``spread``."""
+        """Sum a function of the weight (``values`` as ``spread``) over the first ``columns`` rows, in each query."""
         total = np.zeros(self.count, dtype=values[0].dtype)
         for value, cells in zip(values, self.cells, strict=True):
             n_full, n_partial = divmod(min(columns, len(cells) * value.shape[1]), value.shape[1])
@@ -435,7 +432,7 @@ class Block:
         return total
 
     def decode(self, sums: Ints) -> tuple[Ints, Bools]:
-        """Digits ``[b, capacity]`` from the integer sums ``[b, count]`` of b such blocks, and which blocks were sound.
+        """Return digits ``[b, capacity]`` from the integer sums ``[b, count]`` of b such blocks, and which are sound.
 
         A block is unsound when its sums are no sums that any labels can make.
         """
@@ -447,13 +444,10 @@ class Block:
             sound &= valid.all(axis=1)
             digits.append(level.reshape(len(sums), -1))
             if s:
-                self._subtract(remaining, level, s)
+                cell_totals = level @ self.spread[s].T
+                for index, cells in enumerate(self.cells[s]):
+                    remaining -= cell_totals[:, index, cells]
         return digits[0] if len(digits) == 1 else np.concatenate(digits[::-1], axis=1), sound
-
-    def _subtract(self, sums: Ints, level: Ints, s: int) -> None:
-        cell_totals = level @ self.spread[s].T
-        for index, cells in enumerate(self.cells[s]):
-            sums -= cell_totals[:, index, cells]
 
 
 def subset_sums(values: Ints) -> Ints:
@@ -476,7 +470,7 @@ def subset_sums(values: Ints) -> Ints:
 
 
 def weighing_block(count: int, base: int, bound: int, dense: bool) -> Block:
-    """The block of ``count`` queries with weights up to ``bound``."""
+    """Build the block of ``count`` queries with weights up to ``bound``."""
     queries = np.arange(count)
     sizes = np.bitwise_count(queries)
     max_size = int(sizes.max())
@@ -488,7 +482,7 @@ def weighing_block(count: int, base: int, bound: int, dense: bool) -> Block:
 
 
 def detecting_block(count: int) -> Block:
-    """Lindström's detecting matrix: weights 0 and -1 only, and nothing at all in query 0 (which need not be asked).
+    """Build Lindström's detecting matrix: weights 0 and -1 only, and query 0 empty.
 
     Examples:
         >>> detecting_block(512).capacity
@@ -506,7 +500,7 @@ def detecting_block(count: int) -> Block:
 
 
 def _cell_indices(bits: int) -> Ints:
-    """For every set S and query x below ``2^bits``: the bits of x that are in S, pushed together."""
+    """Return, for every set S and query x below ``2^bits``, the bits of x that are in S, compressed to an index."""
     cells: Any = np.zeros((1, 1), dtype=np.int16)
     for bit in range(bits):
         size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
@@ -523,7 +517,7 @@ def _spread_weights(level: SumDistinctSet, s: int) -> Ints:
 
 
 def conway_guy(size: int) -> tuple[int, ...]:
-    """``size`` integers all of whose subset sums differ, in ascending order.
+    """Return ``size`` integers all of whose subset sums differ, in ascending order.
 
     Examples:
         >>> conway_guy(5)
@@ -541,7 +535,7 @@ def conway_guy(size: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumDistinctSet:
-    """Integers whose sums ``Σ weights[j]·digit[j]``, digits below ``base``, all differ; with the way back.
+    """Integers whose sums ``Σ weights[j]·digit[j]``, digits below ``base``, all differ, and their decoder.
 
     ``low`` weights are powers of the base, the others are ``2^low`` times a Conway-Guy set.
     """
@@ -551,7 +545,7 @@ class SumDistinctSet:
     low: int
 
     def read(self, sums: Ints) -> tuple[Ints, Bools]:
-        """Digits ``[..., m]`` of each sum, and whether the sum was one that digits can make."""
+        """Return the digits ``[..., m]`` of each sum, and whether digits can make the sum."""
         if self.low == len(self.weights):
             powers = np.asarray(self.weights, dtype=np.int64)
             valid = (sums >= 0) & (sums <= (self.base - 1) * int(powers.sum()))
@@ -572,7 +566,7 @@ class SumDistinctSet:
 
 @functools.lru_cache(maxsize=8)
 def _subset_table(weights: tuple[int, ...], low: int) -> Ints:
-    """Which of the Conway-Guy members, each times 2^-low, add up to each sum, as bits; -1 where none do."""
+    """Return, for each sum, the Conway-Guy members (times 2^-low) that add up to it, as bits; -1 where none do."""
     sums = np.zeros(1, dtype=np.int64)
     for weight in weights:
         sums = np.concatenate([sums, sums + (weight >> low)])
@@ -582,7 +576,7 @@ def _subset_table(weights: tuple[int, ...], low: int) -> Ints:
 
 
 def max_set_size(base: int, bound: int, dense: bool) -> int:
-    """How many members a set of sum-distinct integers up to ``bound`` gets.
+    """Return the size of the largest supported set of sum-distinct integers up to ``bound``.
 
     Examples:
         >>> max_set_size(2, 81, dense=False), max_set_size(2, 162, dense=True), max_set_size(3, 600, dense=False)
@@ -611,7 +605,7 @@ def _conway_guy_size(bound: int) -> int:
 
 
 def sum_distinct_set(base: int, bound: int, dense: bool) -> SumDistinctSet:
-    """The largest set that `max_set_size` counts."""
+    """Return the largest set, whose size `max_set_size` gives."""
     size = max_set_size(base, bound, dense)
     if not (dense and base == 2):
         return SumDistinctSet(base, tuple(base**j for j in range(size)), size)

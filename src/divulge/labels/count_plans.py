@@ -31,7 +31,7 @@ FLOAT_ERROR = 1e-12
 
 
 def plan_counts(spec: OracleSpec) -> QueryPlan:
-    """The plan for accuracy, F1 or AUC.
+    """Return the plan for accuracy, F1 or AUC.
 
     Raises:
         divulge.InputError: noise or rounding hides single counts, or the noise is stochastic.
@@ -66,17 +66,14 @@ class CountPlan:
         predictions = np.zeros(self.spec.n)
         if index == 0:
             return predictions + 1
-        first_row, weights = self.code.weights(int(self._slots()[index - 1]))
+        first_row, weights = self.code.weights(int(detecting_queries(self.code)[index - 1]))
         predictions[first_row : first_row + len(weights)] = -weights
         return predictions
 
-    def _slots(self) -> Ints:
-        return detecting_queries(self.code)
-
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         n = self.spec.n
-        slots = self._slots()
+        slots = detecting_queries(self.code)
         sizes = np.array([-self.code.weights(int(slot))[1].sum() for slot in slots], dtype=float)
         scores = np.clip(np.where(np.isnan(answers), 0.0, answers), 0.0, 1.0)
         if self.spec.name == "accuracy":
@@ -98,7 +95,8 @@ class CountPlan:
         flags = np.zeros((2, self.code.count), dtype=bool)
         flags[0, slots] = missing | (1 - distance <= fixed + 2 * noise)
         flags[1, slots] = missing | (distance > fixed + noise) | (1 - distance <= fixed + noise)
-        ones_are_certain = not math.isnan(answers[0]) and self._are_ones_certain(float(answers[0]))
+        # A count that is one off would need more than twice the declared noise.
+        ones_are_certain = not math.isnan(answers[0]) and self._possible_ones(float(answers[0]), 2).sum() == 1
         certain = sound & ~self.code.rows_in_flagged_blocks(flags[0]) & ones_are_certain
         proven = sound & ~self.code.rows_in_flagged_blocks(flags[1]) & (not math.isnan(answers[0]))
         residual = np.concatenate([[0.0], np.where(missing, np.nan, distance / np.maximum(slope, 0.5))])
@@ -107,8 +105,8 @@ class CountPlan:
         )
 
     def _refuted_answers(self, answers: Floats, labels: Ints, distance: Floats, allowed: Floats, sound: Bools) -> Bools:
-        """Answers that are no count, or no counts of the same labels."""
-        missing, slots = np.isnan(answers), self._slots()
+        """Flag answers that are no count, or no counts of the same labels."""
+        missing, slots = np.isnan(answers), detecting_queries(self.code)
         refuted = np.zeros(self.count, dtype=bool)
         if missing[0]:
             return refuted
@@ -123,12 +121,8 @@ class CountPlan:
             refuted[0] = not self._possible_ones(float(answers[0]), 1)[int(labels.sum())]
         return refuted
 
-    def _are_ones_certain(self, answer: float) -> bool:
-        # A count that is one off would need more than twice the declared noise.
-        return int(self._possible_ones(answer, 2).sum()) == 1
-
     def _possible_ones(self, answer: float, times: int) -> Bools:
-        """Which numbers of ones the answer to query 0 admits at so many times the declared noise."""
+        """Flag the numbers of ones that the answer to query 0 admits at so many times the declared noise."""
         n = self.spec.n
         ones = np.arange(n + 1)
         exact = ones / n if self.spec.name == "accuracy" else 2 * ones / (n + ones)
@@ -173,7 +167,7 @@ class AucPlan:
         return predictions / level
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far, in order: each query's reading rests on those before it."""
+        """Read labels from the answers so far, in order: each query's reading rests on those before it."""
         n = self.spec.n
         labels = np.zeros(n, dtype=np.int64)
         is_certain = np.zeros(n, dtype=bool)
@@ -275,7 +269,7 @@ class TopRankPlan:
         return lists
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         n, last_class = self.spec.n, self.spec.classes - 1
         slots = detecting_queries(self.code)
         labels = np.full(n, last_class, dtype=np.int64)
@@ -313,7 +307,7 @@ class TopRankPlan:
 
 
 def plan_top_ranks(spec: OracleSpec) -> QueryPlan:
-    """The plan for MAP@k.
+    """Return the plan for MAP@k.
 
     Raises:
         divulge.InputError: noise or rounding hides single rows, or the noise has no bound.

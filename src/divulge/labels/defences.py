@@ -48,7 +48,7 @@ ShownScores: TypeAlias = "Callable[[OracleSpec, Ints, list[Floats], np.random.Ge
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One way to hold the attacker; nothing else is needed.
+    """One complete remedy: with it alone, the attacker stays below the accuracy.
 
     Args:
         spec: the oracle as it would be.
@@ -74,7 +74,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Defence:
-    """What holds an attacker with this many queries to this accuracy: single settings, and whole remedies.
+    """Settings and remedies, each of which alone keeps an attacker with this many queries below this accuracy.
 
     Args:
         queries: what the attacker may ask.
@@ -106,7 +106,7 @@ class Defence:
 
 
 def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed: int = 0) -> Defence:
-    """What holds an attacker with ``queries`` queries to ``accuracy``.
+    """Recommend what keeps an attacker with ``queries`` queries below ``accuracy``.
 
     With Gaussian noise σ every label swings an answer by at most s (R/n for a mean of losses that differ by R); told
     all other labels, an attacker has Q samples that lie s/σ standard deviations apart, and is right about one of two
@@ -149,17 +149,15 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed
         _query_cap(spec, accuracy),
         math.log(accuracy * (spec.classes - 1) / (1 - accuracy)),
         _FORMULAS,
-        tuple(_add_ranking_cost(spec, remedy, seed) for remedy in _list_remedies(spec, queries, accuracy)),
+        tuple(
+            replace(remedy, cost=rank_correlation(spec, defended_scores(remedy.spec, flip=remedy.flip), seed=seed))
+            for remedy in _list_remedies(spec, queries, accuracy)
+        ),
     )
 
 
-def _add_ranking_cost(spec: OracleSpec, remedy: Remedy, seed: int) -> Remedy:
-    shown_scores = defended_scores(remedy.spec, flip=remedy.flip)
-    return replace(remedy, cost=rank_correlation(spec, shown_scores, seed=seed))
-
-
 def _normal_quantile(spec: OracleSpec, accuracy: float) -> float:
-    """Half the deviations that the answers under two labels may lie apart; 0 when rare labels alone say too much."""
+    """Return half the standard deviations allowed between the answers under two labels; 0 when none are."""
     guess = bounds.chance_accuracy(spec)
     variation = (accuracy - bounds.imbalance_probability(spec) - guess) / (1 - guess)
     return NormalDist().inv_cdf((1 + variation) / 2) if variation > 0 else 0.0
@@ -229,13 +227,13 @@ def _list_remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Rem
 
 
 def _round_up(value: float) -> float:
-    """Rounded up to three digits, so that what is printed suffices as well."""
+    """Round up to three significant digits, so that the printed value suffices as well."""
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
     return float(f"{math.ceil(value / step) * step:.3g}")
 
 
 def _bound_label_effect(spec: OracleSpec) -> tuple[OracleSpec, str]:
-    """The oracle with a bound on what one label can do, and the words that lead there."""
+    """Return an oracle that bounds the effect of one label, and the advice that leads there."""
     if spec.name == "log_loss":
         clip = max(spec.epsilon, _RECOMMENDED_CLIP)
         advice = "" if clip == spec.epsilon else f"clip predictions into [{clip:g}, {1 - clip:g}] and "
@@ -284,7 +282,7 @@ def menu(
     step: float | None = None,
     seed: int = 0,
 ) -> tuple[MenuItem, ...]:
-    """What the usual defences protect in a season, and what they cost.
+    """Measure what the usual defences protect in a season, and what they cost the ranking.
 
     Args:
         spec: the oracle as it is now, with all rows scored.
@@ -354,7 +352,7 @@ def menu(
 
 
 def _readable_labels(spec: OracleSpec, queries: int) -> int:
-    """Labels that so many answers can hold, by counting the answers there are (and by the noise's channel)."""
+    """Return the number of labels that so many answers can hold, by counting answers (and by the noise channel)."""
     bits = bounds.answer_bits(spec)
     if spec.noise:
         bits = min(bits, capacity(replace(spec, decimals=None)).bits_per_query)
@@ -362,7 +360,7 @@ def _readable_labels(spec: OracleSpec, queries: int) -> int:
 
 
 def _readable_through_ladder(spec: OracleSpec, step: float, queries: int) -> int:
-    """Labels that a Ladder's answers can hold: they never get worse and lie on a grid, so there are few sequences."""
+    """Return the labels that a Ladder's answers can hold: they only improve, on a grid, so sequences are few."""
     width = bounds.answer_range(spec)
     if not math.isfinite(width):
         return spec.n
@@ -372,7 +370,7 @@ def _readable_through_ladder(spec: OracleSpec, step: float, queries: int) -> int
 
 
 def _count_read_labels(spec: OracleSpec, queries: int, seed: int) -> int | None:
-    """Labels that our plan reads with so many queries of a simulated oracle."""
+    """Count the labels that our plan reads with so many queries of a simulated oracle."""
     plans = []
     for method in ("auto", "positional"):
         try:
@@ -398,13 +396,13 @@ def _count_read_labels(spec: OracleSpec, queries: int, seed: int) -> int | None:
 
 
 def _count_right_labels(plan: QueryPlan, oracle: LocalOracle, truth: Ints, queries: int) -> int:
-    """Labels of scored rows that are read right after so many answers, beyond what is read wrong."""
+    """Count labels of scored rows read right after so many answers, beyond chance where they are guesses."""
     answers = np.full(plan.count, np.nan)
     for index in range(min(queries, plan.count)):
-        question = plan.query_after(index, answers)
-        if question is None:
+        query = plan.query_after(index, answers)
+        if query is None:
             break
-        answers[index] = oracle(question)
+        answers[index] = oracle(query)
     reading = plan.inner.read(answers)
     is_read = reading.proven if plan.spec.noise_kind == "bounded" else np.ones(len(truth), dtype=bool)
     right = int((is_read & (reading.labels == truth) & (truth >= 0)).sum())
@@ -416,7 +414,7 @@ def _count_right_labels(plan: QueryPlan, oracle: LocalOracle, truth: Ints, queri
 
 
 def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed: int) -> int | None:
-    """Labels read one at a time: a row's prediction turned round shows a better score only if that was right."""
+    """Count labels read one at a time: flipping a row's prediction improves the score only if it was wrong."""
     if spec.classes != 2 or spec.noise or spec.n > _MAX_MEASURED_ROWS or not (spec.adds_up or spec.name == "accuracy"):
         return None
     if not math.isfinite(bounds.answer_range(spec)):
@@ -438,7 +436,7 @@ def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed
 
 
 def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:
-    """Predictions as sure as can be of label 1 where the preference is 1, of label 0 elsewhere."""
+    """Return the most confident predictions of label 1 where the preference is 1, and of label 0 elsewhere."""
     if spec.name == "accuracy":
         return preferences
     loss = spec.loss()
@@ -448,7 +446,7 @@ def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:
 def rank_correlation(
     spec: OracleSpec, show_scores: ShownScores, *, teams: int = TEAMS, seed: int = 0
 ) -> Estimate | None:
-    """Kendall's τ-b between the ranking by exact scores on all rows and the ranking that is shown.
+    """Return Kendall's τ-b between the ranking by exact scores on all rows and the ranking that is shown.
 
     In each simulated competition the labels are drawn evenly. The evidence that a team has of a label is normal with
     unit variance, half of it shared by all teams, and a mean of 0.2 to 1.5, the team's skill.
@@ -473,11 +471,11 @@ def rank_correlation(
         rng = seeds.generator(seed, "labels", "ranking", number)
         y = rng.integers(0, spec.classes, spec.n)
         evidence = draw_evidence(y, spec.classes, teams, rng)
-        exact = np.array([_quality(spec, y, team) for team in evidence])
+        scores = np.array([team_score(spec, y, team) for team in evidence])
+        exact = scores if is_larger_better(spec) else -scores
         correlation = float(stats.kendalltau(exact, show_scores(spec, y, evidence, rng)).statistic)
-        correlations.append(
-            0.0 if math.isnan(correlation) else correlation
-        )  # a ranking in which all are tied orders nobody
+        # A ranking in which all teams are tied orders nobody.
+        correlations.append(0.0 if math.isnan(correlation) else correlation)
     mean, spread = float(np.mean(correlations)), float(np.std(correlations, ddof=1)) / math.sqrt(competitions)
     half = spread * float(stats.t.ppf((1 + _CONFIDENCE) / 2, competitions - 1))
     method = f"Student's t over {competitions} simulated competitions of {teams} teams"
@@ -485,7 +483,7 @@ def rank_correlation(
 
 
 def draw_evidence(y: Ints, classes: int, teams: int, rng: np.random.Generator) -> list[Floats]:
-    """What every team knows of the labels: log-probabilities of the classes, ``[n, K]`` each."""
+    """Draw each team's evidence of the labels: log-probabilities of the classes, ``[n, K]`` each."""
     shared = rng.normal(size=(len(y), classes))
     evidence = []
     for skill in np.linspace(0.2, 1.5, teams):
@@ -496,7 +494,7 @@ def draw_evidence(y: Ints, classes: int, teams: int, rng: np.random.Generator) -
 
 
 def team_submission(spec: OracleSpec, evidence: Floats) -> Array:
-    """What a team submits to this oracle."""
+    """Return the predictions that a team submits to this oracle."""
     probabilities = np.exp(evidence)
     metric = spec.metric
     if isinstance(metric, Evaluated):
@@ -519,7 +517,7 @@ def team_submission(spec: OracleSpec, evidence: Floats) -> Array:
 
 
 def team_score(spec: OracleSpec, y: Ints, evidence: Floats) -> float:
-    """The score of a team, without noise and rounding; 0 where it overflows or is not defined for these labels."""
+    """Return a team's score without noise and rounding; 0 where it overflows or is undefined for these labels."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             value = compute_score(spec, y, team_submission(spec, evidence))
@@ -529,12 +527,12 @@ def team_score(spec: OracleSpec, y: Ints, evidence: Floats) -> float:
 
 
 def is_larger_better(spec: OracleSpec) -> bool:
-    """Whether better predictions score higher; a function is taken to be a score, not a loss."""
+    """Return True if better predictions score higher; a function is taken to be a score, not a loss."""
     return spec.name in (*COUNT_METRICS, *RATIO_METRICS) or isinstance(spec.metric, Evaluated)
 
 
 def noisy_score(spec: OracleSpec, exact: float, rng: np.random.Generator) -> float:
-    """A score with the noise and the rounding of the oracle."""
+    """Return a score with the noise and the rounding of the oracle."""
     draws = {
         "bounded": lambda: rng.uniform(-spec.noise, spec.noise),
         "gaussian": lambda: rng.normal(0, spec.noise),
@@ -545,7 +543,7 @@ def noisy_score(spec: OracleSpec, exact: float, rng: np.random.Generator) -> flo
 
 
 def defended_scores(defended: OracleSpec, flip: float = 0.0, share: float = 1.0, step: float = 0.0) -> ShownScores:
-    """How an oracle with a defence shows the teams' first submissions.
+    """Return a function that gives the scores a defended oracle shows for the teams' first submissions.
 
     Args:
         defended: the oracle as it would be.
@@ -563,8 +561,3 @@ def defended_scores(defended: OracleSpec, flip: float = 0.0, share: float = 1.0,
         return values if is_larger_better(defended) else -values
 
     return show_scores
-
-
-def _quality(spec: OracleSpec, y: Ints, evidence: Floats) -> float:
-    value = team_score(spec, y, evidence)
-    return value if is_larger_better(spec) else -value

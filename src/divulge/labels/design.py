@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import (
-    codes,
-    count_plans,
-    linear_plans,
-    paper_codes,
-    ratio_plans,
-    search,
-    split,
-    stochastic,
-)
+from divulge.labels import codes, count_plans, linear_plans, paper_codes, ratio_plans, search, split, stochastic
 from divulge.labels.linear_plans import LinearPlan
 from divulge.labels.metrics import Evaluated, KnownRange
 from divulge.labels.plans import QueryPlan
@@ -50,7 +41,7 @@ def design(
     block: int | None = None,
     queries: int | None = None,
 ) -> QueryPlan:
-    """The plan with the fewest queries that recovers every label.
+    """Design the plan with the fewest queries that recovers every label.
 
     Args:
         spec: what is known of the oracle.
@@ -104,7 +95,7 @@ def design(
 
 
 def _plan_nonadditive(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
-    """The plan for a metric that is no sum over rows and has a code of its own, or that is only evaluated."""
+    """Plan for a metric that is no sum over rows and has its own code, or is known by evaluation only."""
     if method != "auto":
         raise InputError(f"method: {spec.name} has one code of its own; use auto, got {method}")
     if spec.scored != "all":
@@ -119,7 +110,7 @@ def _plan_nonadditive(spec: OracleSpec, method: str, options: _Options) -> Query
 
 
 def _check_size(spec: OracleSpec) -> None:
-    """Refuse what could not be designed in reasonable time, or not be submitted."""
+    """Refuse sizes that could not be designed in reasonable time, or not be submitted."""
     for name, value, limit in (("n", spec.n, _MAX_ROWS), ("classes", spec.classes, _MAX_CLASSES)):
         if value > limit:
             raise InputError(f"{name}: a design takes at most {limit:,}, got {value:,}")
@@ -128,17 +119,14 @@ def _check_size(spec: OracleSpec) -> None:
 
 
 def _plan_stochastic(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
-    """Integer codes whose half step is many standard deviations; random signs where that leaves no step."""
-    if queries is None and _one_step_fits(stochastic.bounded_equivalent(spec)):
-        plan = plan_linear(stochastic.bounded_equivalent(spec), method, options)
+    """Plan with integer codes whose half step is many standard deviations; with signs where no step fits."""
+    bounded = stochastic.bounded_equivalent(spec)
+    if queries is None and bounded.loss().span > 2 * bounded.rows_per_answer * bounded.tolerance * (1 + 1e-6):
+        plan = plan_linear(bounded, method, options)
         if isinstance(plan.inner, LinearPlan):
             inner = LinearPlan(spec, plan.inner.digit_plans, plan.inner.radix)
             return QueryPlan(spec, plan.method, inner, linear_plans.certify_digit_plans(spec, inner.digit_plans))
     return stochastic.plan_signs(spec, queries)
-
-
-def _one_step_fits(spec: OracleSpec) -> bool:
-    return spec.loss().span > 2 * spec.rows_per_answer * spec.tolerance * (1 + 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +137,7 @@ class _Options:
 
 
 def plan_linear(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
-    """The shortest integer code for a loss that is a sum over rows."""
+    """Return the shortest integer code for a loss that is a sum over rows."""
     loss = spec.loss()
     if loss.largest_gap(np.arange(spec.classes)) <= 0:
         raise InputError(
@@ -184,7 +172,7 @@ def plan_linear(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
 
 
 def _radix_splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
-    """Ways to ask for a class digit by digit: K itself and, when ``dense``, radices with product K or just above.
+    """List ways to ask for a class digit by digit: K itself and, when ``dense``, radices with product K or just above.
 
     Examples:
         >>> _radix_splits(6, True)
@@ -199,7 +187,7 @@ def _radix_splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
 
 
 def _minimal_radices(classes: int, start: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Two or more radices whose product reaches ``classes``, and would not with any of them one step smaller."""
+    """Yield two or more radices whose product reaches ``classes``, but not with any of them one step smaller."""
     product = math.prod(start)
     if product >= classes:
         if len(start) > 1 and all(product // radix * _NEXT_SMALLER_RADIX[radix] < classes for radix in start):
@@ -210,7 +198,7 @@ def _minimal_radices(classes: int, start: tuple[int, ...]) -> Iterator[tuple[int
 
 
 def _estimate_queries(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, max_bits: int) -> float:
-    """About how many queries a split needs, from the noise alone."""
+    """Estimate how many queries a split into digits needs, from the noise alone."""
     unit = 2 * spec.rows_per_answer * spec.tolerance + 1e-15 * spec.n
     total = 0.0
     place_value = 1
@@ -244,9 +232,9 @@ def _plan_digit(
         return linear_plans.plan_on_logits(spec, loss, digits)
     # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
     sizes = sorted({0, min(2, max_bits), max_bits})
-    if _is_float64_mse(spec):
-        question = linear_plans.plan_squares(spec, loss, digits, sizes=sizes, guard=options.guard)
-        return _shortest([question, _plan_unbounded(spec, loss, digits, dense, max_bits, options)])
+    if spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _MAX_GRID_ROWS:
+        digit_plan = linear_plans.plan_squares(spec, loss, digits, sizes=sizes, guard=options.guard)
+        return _shortest([digit_plan, _plan_unbounded(spec, loss, digits, dense, max_bits, options)])
     if not math.isfinite(loss.span):
         return _plan_unbounded(spec, loss, digits, dense, max_bits, options)
     if _is_noiseless(spec):
@@ -272,7 +260,7 @@ def _shortest_over(
     options: _Options,
     spans: tuple[float | None, ...] = (None,),
 ) -> DigitPlan | None:
-    """The shortest question over some kinds of code (dense or not, address bits of a block) and spans."""
+    """Return the shortest digit plan over code types (dense or not, address bits of a block) and spans."""
     make = functools.partial(
         linear_plans.plan_digit, spec, loss, digits, guard=options.guard, rigorous=options.rigorous
     )
@@ -283,7 +271,7 @@ def _shortest_over(
 def _plan_single_column(
     spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
 ) -> DigitPlan | None:
-    """Near 1 the grid of 1 - p is coarse: less confident predictions may carry more; small blocks tell how much."""
+    """Plan for one column of log loss, whose grid of 1 - p is coarse near 1, by trying less confident spans."""
     trials = []
     for share in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5):
         span = share * loss.two_sided
@@ -307,14 +295,10 @@ def _is_noiseless(spec: OracleSpec) -> bool:
     return plain and probability_rows and spec.n <= _MAX_GRID_ROWS
 
 
-def _is_float64_mse(spec: OracleSpec) -> bool:
-    return spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _MAX_GRID_ROWS
-
-
 def _plan_unbounded(
     spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
 ) -> DigitPlan | None:
-    """Predictions as large as pays: a larger span has more steps until its own float error eats them."""
+    """Plan for an unbounded loss: a larger span has more steps until its own float error eats them."""
     best = None
     # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
     largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.has_bounded_base else 2)

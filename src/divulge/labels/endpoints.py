@@ -42,7 +42,7 @@ _MAX_NUMBER_LENGTH = 1000  # characters of a number
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """How an endpoint wants predictions: a CSV with an identifier and one column per prediction.
+    """The CSV format of an endpoint: an identifier and one column per prediction.
 
     Args:
         ids: one identifier per row; 0, 1, 2, … when empty.
@@ -67,7 +67,7 @@ class Submission:
             raise InputError(f"separator: one character is needed, got {format_value(self.separator)}")
 
     def text(self, predictions: Any) -> str:
-        """The submission as text; numbers are written so that they read back as the very same floats.
+        """Return the submission as text; numbers read back as the very same floats.
 
         Raises:
             divulge.InputError: another number of rows or columns than the template has.
@@ -91,7 +91,7 @@ class Submission:
 
     @classmethod
     def like(cls, path: Path) -> Submission:
-        """The template of an example file: its header and its identifiers (first column).
+        """Read the template of an example file: its header and its identifiers (first column).
 
         Raises:
             divulge.InputError: no such file, or no row below the header.
@@ -107,7 +107,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HttpOracle:
-    """Posts each submission to ``url`` and reads the score from the answer.
+    """An oracle that posts each submission to ``url`` and reads the score from the response.
 
     Args:
         url: where submissions are posted (body: the CSV).
@@ -153,7 +153,7 @@ class HttpOracle:
             check_number(getattr(self, name), name, above=0)
 
     def __call__(self, predictions: Array) -> float:
-        """The score of one submission."""
+        """Return the score of one submission."""
         body = self.submission.text(predictions)
         address = web.redact_url(self.url)
         status, problem = 0, "nothing was sent"
@@ -178,7 +178,7 @@ class HttpOracle:
         raise InputError(f"oracle: {address} failed {self.retries + 1} times, last: {problem}")
 
     def _retry_delay(self, answer: web.HttpAnswer, address: str) -> float:
-        """Seconds to wait for a busy server; one that names none, or too many, takes no more submissions."""
+        """Return the seconds to wait for a busy server; raise if it names none, or more than ``patience``."""
         wait = answer.wait()
         if wait is None or wait > self.patience:
             raise QuotaReachedError(f"{address}: no more submissions for now (429)")
@@ -205,7 +205,7 @@ class HttpOracle:
 
 
 def _parse_number(value: object) -> float:
-    """The number that was sent, as JSON or as text.
+    """Return the number in a JSON value or a text.
 
     Raises:
         ValueError, OverflowError: none, or one that no float is.
@@ -277,7 +277,7 @@ class Journal:
 
 
 def write_submissions(plan: QueryPlan, folder: Path, submission: Submission) -> list[Path]:
-    """One CSV per query in ``folder``, to be scored by hand, the control query last; returns their paths in order."""
+    """Write one CSV per query into ``folder``, the control query last; return their paths in order."""
     width = len(str(plan.count))
     paths = [folder / f"query_{index:0{width}d}.csv" for index in range(plan.count + 1)]
     for path, query in zip(paths, (*plan.queries, plan.control), strict=True):
@@ -286,7 +286,7 @@ def write_submissions(plan: QueryPlan, folder: Path, submission: Submission) -> 
 
 
 def read_scores(path: Path, plan: QueryPlan) -> Floats:
-    """Scores typed in by hand: one per line, in the order of the queries, the control query's last.
+    """Read scores typed in by hand: one per line, in the order of the queries, the control query's last.
 
     Raises:
         divulge.InputError: a line that is no number, or another number of lines than there are submissions.

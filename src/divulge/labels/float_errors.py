@@ -81,7 +81,7 @@ def unit_roundoff(dtype: str) -> float:
 
 
 def summation_error(n: int, total: Any, order: str, dtype: str) -> Any:
-    """Bound on the error, as a sum, of an oracle that adds up n losses of at most ``total`` and divides by n.
+    """Bound the error, as a sum, of an oracle that adds up n losses of at most ``total`` and divides by n.
 
     Two further roundings stand for the division and for forming the answer.
     """
@@ -91,13 +91,13 @@ def summation_error(n: int, total: Any, order: str, dtype: str) -> Any:
 
 
 def mean_rounding(n: int, total: Any, dtype: str) -> Any:
-    """Error, as a sum, of the mean's own rounding: n half units in the last place of ``total / n``."""
+    """Return the error, as a sum, of the mean's own rounding: n half units in the last place of ``total / n``."""
     float_type = np.dtype(dtype).type
     return 0.5 * n * np.spacing(np.asarray(total / n, dtype=float_type)).astype(np.float64)
 
 
 def grid_error(low: Floats, high: Floats, deviation: Floats, grid: float, order: str, dtype: str) -> Floats:
-    """Bound on |float sum - sum of the grid values|, for each query.
+    """Bound |float sum - sum of the grid values| for each query.
 
     Args:
         low: smallest grid value each row can have, ``[q, n]``.
@@ -146,7 +146,7 @@ def grid_error(low: Floats, high: Floats, deviation: Floats, grid: float, order:
 
 
 def _add_nodes(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
-    """One addition of the oracle: what its result can be, and how far it can then lie from the grid."""
+    """Return the possible results of one addition, and how far each can then lie from the grid."""
     low, high, deviation, quantum = a[0] + b[0], a[1] + b[1], a[2] + b[2], np.minimum(a[3], b[3])
     step = _spacing(high + deviation, dtype)
     # Nothing is rounded when all that is added has a place in the last digits of the result.

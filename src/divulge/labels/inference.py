@@ -43,15 +43,83 @@ _COMMON_SCALES = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelInference:
+    """The labels that an attack recovered, and how far to trust each.
+
+    Args:
+        labels: ``[n]``; a guess where nothing is known; -1 for rows that a hidden split does not score.
+        certain: bool ``[n]``; True where no other label explains the answers even if the noise were **twice**
+            the declared bound. A wrong label is never marked certain within that range. For stochastic noise,
+            where nothing is ever proven: where the chance of error is below one in a million. Like ``proven``
+            False everywhere once the answers contradict what was declared.
+        proven: bool ``[n]``; True where the label follows if the oracle is what was declared, and no
+            answer contradicts that. A plan that spends all the range it has proves more labels than it can be
+            certain of; ask `design` for ``guard`` to close the gap.
+        queries: how many answers were used.
+        residual: ``[queries]``, distance of each answer from the one the labels imply, in the oracle's unit.
+        answers: ``[count]``, what the oracle said, NaN where it was not asked.
+        contradiction: why the answers cannot come from the oracle that was declared; None where nothing speaks
+            against it.
+        checked: the control query was answered as the labels imply.
+    """
+
+    labels: Ints
+    certain: Bools
+    proven: Bools
+    queries: int
+    residual: Floats
+    answers: Floats
+    contradiction: Contradiction | None = None
+    checked: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """True if all queries of the plan were answered, or all that a search needed."""
+        return self.queries == len(self.answers) or bool(self.proven.all())
+
+    def __repr__(self) -> str:
+        n = len(self.labels)
+        if self.contradiction is not None:
+            return f"LabelInference({self.contradiction})"
+        return (
+            f"LabelInference({n} labels from {self.queries} queries, "
+            f"{int(self.certain.sum())} certain, {int(self.proven.sum())} proven)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Why the answers cannot come from the oracle that was declared.
+
+    Args:
+        found: what contradicts it.
+        looks: what the answers look like instead; empty where no usual slip explains them.
+        queries: numbers of the answers concerned; empty for the control query.
+
+    Examples:
+        >>> print(Contradiction("3 of 9 answers fit no labels", "rounded to 4 decimals"))
+        the answers contradict the specification: 3 of 9 answers fit no labels; they look rounded to 4 decimals
+    """
+
+    found: str
+    looks: str = ""
+    queries: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        looks = f"they look {self.looks}" if self.looks else "check metric, clip, decimals, noise and number of rows"
+        return f"the answers contradict the specification: {self.found}; {looks}"
+
+
 class AnswerStore(Protocol):
-    """Where answers are kept: `Journal`, or anything like it."""
+    """A durable store of answers: `Journal`, or anything like it."""
 
     def answers(self) -> Mapping[int, float]:
-        """Answers kept so far, by query number; the control query's is the one after the last."""
+        """Return the stored answers by query number; the control query's comes after the last."""
         ...
 
     def keep(self, index: int, answer: float) -> None:
-        """Keep one answer, durably, before the next query is asked."""
+        """Store one answer durably, before the next query is asked."""
         ...
 
 
@@ -96,7 +164,7 @@ def infer(
 
 
 class _AnswerCollector:
-    """Answers as they come in, ``known`` ``[count + 1]``: the control query's last, NaN where there is none yet."""
+    """Answers as they come in, ``values`` ``[count + 1]``: the control query's last, NaN where there is none yet."""
 
     def __init__(
         self,
@@ -111,19 +179,19 @@ class _AnswerCollector:
             self.values[index] = _check_answer(answer, index, plan.count)
 
     def ask_all(self) -> None:
-        """Every query of the plan that has no answer yet, until the quota is used up."""
+        """Ask every query of the plan that has no answer yet, until the quota is used up."""
         for index in range(self.plan.count):
             if not math.isnan(self.values[index]):
                 continue
-            question = self.plan.query_after(index, self.values)
-            if question is None or not self.ask(index, question):
+            query = self.plan.query_after(index, self.values)
+            if query is None or not self.ask(index, query):
                 return
             if self.progress is not None:
                 with errors.user_code_errors("progress"):
                     self.progress(index + 1, self.plan.count)
 
     def ask(self, index: int, predictions: Array) -> bool:
-        """One query, unless it has its answer already; False when the quota is used up."""
+        """Ask one query, unless it has its answer already; return False when the quota is used up."""
         if not math.isnan(self.values[index]):
             return True
         try:
@@ -138,7 +206,7 @@ class _AnswerCollector:
 
 
 def read(plan: QueryPlan, answers: object) -> LabelInference:
-    """Labels from answers that are already there (typed in by hand, say).
+    """Read labels from answers that are already there (typed in by hand, say).
 
     Args:
         plan: the plan the queries came from.
@@ -180,96 +248,26 @@ def _check_answer(answer: Any, index: int, count: int) -> float:
     return number
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelInference:
-    """The labels an attack recovered, and how far to trust each.
-
-    Args:
-        labels: ``[n]``; a guess where nothing is known; -1 for rows that a hidden split does not score.
-        certain: bool ``[n]``; True where no other label explains the answers even if the noise were **twice**
-            the declared bound. A wrong label is never marked certain within that range. For stochastic noise,
-            where nothing is ever proven: where the chance of error is below one in a million. Like ``proven``
-            False everywhere once the answers contradict what was declared.
-        proven: bool ``[n]``; True where the label follows if the oracle is what was declared, and no
-            answer contradicts that. A plan that spends all the range it has proves more labels than it can be
-            certain of; ask `design` for ``guard`` to close the gap.
-        queries: how many answers were used.
-        residual: ``[queries]``, distance of each answer from the one the labels imply, in the oracle's unit.
-        answers: ``[count]``, what the oracle said, NaN where it was not asked.
-        contradiction: why the answers cannot come from the oracle that was declared; None where nothing speaks
-            against it.
-        checked: the control query was answered as the labels imply.
-    """
-
-    labels: Ints
-    certain: Bools
-    proven: Bools
-    queries: int
-    residual: Floats
-    answers: Floats
-    contradiction: Contradiction | None = None
-    checked: bool = False
-
-    @property
-    def complete(self) -> bool:
-        """All queries of the plan were answered, or all that a search needed."""
-        return self.queries == len(self.answers) or bool(self.proven.all())
-
-    def __repr__(self) -> str:
-        n = len(self.labels)
-        if self.contradiction is not None:
-            return f"LabelInference({self.contradiction})"
-        return (
-            f"LabelInference({n} labels from {self.queries} queries, "
-            f"{int(self.certain.sum())} certain, {int(self.proven.sum())} proven)"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Why the answers cannot come from the oracle that was declared.
-
-    Args:
-        found: what contradicts it.
-        looks: what the answers look like instead; empty where no usual slip explains them.
-        queries: numbers of the answers concerned; empty for the control query.
-
-    Examples:
-        >>> print(Contradiction("3 of 9 answers fit no labels", "rounded to 4 decimals"))
-        the answers contradict the specification: 3 of 9 answers fit no labels; they look rounded to 4 decimals
-    """
-
-    found: str
-    looks: str = ""
-    queries: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        looks = f"they look {self.looks}" if self.looks else "check metric, clip, decimals, noise and number of rows"
-        return f"the answers contradict the specification: {self.found}; {looks}"
-
-
 def find_contradiction(plan: QueryPlan, answers: Floats, reading: Reading) -> Contradiction | None:
-    """What in the answers ``[count]`` contradicts the plan's oracle, if anything does."""
+    """Return the contradiction between answers ``[count]`` and the plan's oracle; None if there is none."""
     is_answered = ~np.isnan(answers)
     has_more_decimals = is_answered & ~has_decimals(answers, plan.spec.decimals)
     if has_more_decimals.any():
         declared = f"more than the {plan.spec.decimals} decimals declared"
         reason = f"{int(has_more_decimals.sum())} of {int(is_answered.sum())} answers have {declared}"
-        return Contradiction(
-            reason, _describe_decimals(answers[is_answered], _MAX_TESTED_DECIMALS), _query_numbers(has_more_decimals)
-        )
+        given_answers = answers[is_answered]
+        fewest = next((d for d in range(_MAX_TESTED_DECIMALS + 1) if has_decimals(given_answers, d).all()), None)
+        looks = "unrounded" if fewest is None else f"rounded to {fewest} decimals"
+        return Contradiction(reason, looks, _query_numbers(has_more_decimals))
     if reading.refuted.any():
         reason = f"{int(reading.refuted.sum())} of {int(is_answered.sum())} answers fit no labels"
-        return Contradiction(
-            reason,
-            describe_pattern(answers, plan.spec) or find_metric_mistake(plan, answers),
-            _query_numbers(reading.refuted),
-        )
+        looks = describe_pattern(answers, plan.spec) or find_metric_mistake(plan, answers)
+        return Contradiction(reason, looks, _query_numbers(reading.refuted))
     return None
 
 
 def check_control_answer(spec: OracleSpec, labels: Ints, answer: float) -> Contradiction | None:
-    """What the answer to the control query says against these labels, and so against the declaration."""
+    """Return the contradiction between the control query's answer and these labels; None if there is none."""
     expected, allowed = plans.implied_control_answer(spec, labels)
     if abs(answer - expected) <= allowed:
         return None
@@ -281,7 +279,7 @@ def _query_numbers(flags: Bools) -> tuple[int, ...]:
 
 
 def has_decimals(answers: Floats, decimals: int | None) -> Bools:
-    """Answers that are multiples of 10^-decimals, as near as a float can be; all of them when None.
+    """Flag answers that are multiples of 10^-decimals, as near as a float can be; all of them when None.
 
     A score may have been kept in single precision on its way, where that still shows so many decimals.
 
@@ -300,7 +298,7 @@ def has_decimals(answers: Floats, decimals: int | None) -> Bools:
 
 
 def round_single_precision(answers: Floats, decimals: int | None) -> Floats:
-    """Answers put back on the declared decimals where single precision took them a little off.
+    """Round answers back to the declared decimals where single precision took them a little off.
 
     Examples:
         >>> round_single_precision(np.array([float(np.float32(0.13)), 0.125]), 2)
@@ -313,33 +311,23 @@ def round_single_precision(answers: Floats, decimals: int | None) -> Floats:
 
 
 def describe_pattern(answers: Floats, spec: OracleSpec) -> str:
-    """What the answers look like by themselves: constant, rounded or repeated; empty when nothing strikes."""
+    """Describe a pattern in the answers themselves: constant, rounded or repeated; "" when there is none."""
     given_answers = answers[~np.isnan(answers)]
-    return (
-        _describe_constant(given_answers)
-        or _describe_rounding(given_answers, spec)
-        or _describe_repeats(given_answers, spec.decimals)
-    )
+    if len(given_answers) > 2 and np.ptp(given_answers) == 0:
+        return f"constant (every answer is {given_answers[0]:g})"
+    return _describe_rounding(given_answers, spec) or _describe_repeats(given_answers, spec.decimals)
 
 
 def find_metric_mistake(plan: QueryPlan, answers: Floats) -> str:
-    """What people usually get wrong about a metric that would explain the answers; empty when nothing does."""
-    return next(
-        (
-            description
-            for description, change in _metric_mistakes(plan.spec)
-            if _explains_answers(plan, change(answers))
-        ),
-        "",
-    )
-
-
-def _describe_constant(answers: Floats) -> str:
-    return f"constant (every answer is {answers[0]:g})" if len(answers) > 2 and np.ptp(answers) == 0 else ""
+    """Describe a usual mistake about the metric that would explain the answers; "" when none does."""
+    for description, correct in _metric_mistakes(plan.spec):
+        if not plan.inner.read(correct(answers)).refuted.any():
+            return description
+    return ""
 
 
 def _describe_repeats(answers: Floats, decimals: int | None) -> str:
-    """Answers that are those of the query before, as a cache or a limit on requests would give them."""
+    """Describe answers that repeat the previous one, as a cache or a limit on requests would."""
     n_repeats = int((np.diff(answers) == 0).sum())
     return (
         f"repeated ({n_repeats} answers repeat the previous one)"
@@ -349,7 +337,7 @@ def _describe_repeats(answers: Floats, decimals: int | None) -> str:
 
 
 def _describe_rounding(answers: Floats, spec: OracleSpec) -> str:
-    """Fewer decimals than declared, where that is no accident."""
+    """Describe rounding to fewer decimals than declared, where that is no accident."""
     max_decimals = _MAX_TESTED_DECIMALS if spec.decimals is None else spec.decimals - 1
     # Floats this large show no more decimals than these.
     max_decimals = min(
@@ -364,13 +352,8 @@ def _describe_rounding(answers: Floats, spec: OracleSpec) -> str:
     return ""
 
 
-def _describe_decimals(answers: Floats, max_decimals: int) -> str:
-    fewest = next((d for d in range(max_decimals + 1) if has_decimals(answers, d).all()), None)
-    return "unrounded" if fewest is None else f"rounded to {fewest} decimals"
-
-
 def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Floats]]]:
-    """What people get wrong about a metric, as what would put the answers right."""
+    """List usual mistakes about a metric, each with the function that would correct the answers."""
     n = spec.rows_per_answer if spec.reduction == "mean" else float(spec.n)
     half = spec.rounding
     slips: list[tuple[str, Callable[[Floats], Floats]]] = []
@@ -397,14 +380,10 @@ def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Flo
     return slips
 
 
-def _explains_answers(plan: QueryPlan, answers: Floats) -> bool:
-    return not plan.inner.read(answers).refuted.any()
-
-
 def explain_contradiction(
     oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, contradiction: Contradiction
 ) -> Contradiction:
-    """The contradiction with what up to three more queries say about its cause.
+    """Return the contradiction with a guess at its cause, from up to three more queries.
 
     Args:
         oracle: predictions → score.
@@ -424,7 +403,7 @@ def explain_contradiction(
 def _describe_noise(
     oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, contradiction: Contradiction
 ) -> str:
-    """The same query once more: a server without noise gives the same answer, one with bounded noise nearly."""
+    """Ask the same query again: without noise the answer repeats, with bounded noise nearly."""
     spec = plan.spec
     index = contradiction.queries[0] if contradiction.queries else plan.count
     first_answer = float(answers[index])
@@ -439,7 +418,7 @@ def _describe_noise(
 
 
 def _describe_scale(oracle: Callable[[Array], float], spec: OracleSpec) -> str:
-    """Two opposite queries, as sure as can be: their answers add up to what clip and scale alone decide."""
+    """Ask two opposite, most confident queries: clip and scale alone decide the sum of their answers."""
     if spec.name != "log_loss" or spec.classes != 2 or spec.class_weight is not None or spec.scored != "all":
         return ""
     confident = np.tile([1.0, _TINY_PROBABILITY], (spec.n, 1))
@@ -464,7 +443,7 @@ def _describe_scale(oracle: Callable[[Array], float], spec: OracleSpec) -> str:
 
 
 def _opposite_loss(clip: float) -> float:
-    """Loss of a sure prediction for either label, added up: ln(1/c) + ln(1/(1-c))."""
+    """Return the loss of a most confident prediction summed over both labels: ln(1/c) + ln(1/(1-c))."""
     return -math.log(max(clip, _TINY_PROBABILITY)) - math.log1p(-clip)
 
 
@@ -474,7 +453,7 @@ def _is_close(value: float, expected: float, spec: OracleSpec) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """What an attack reads from an oracle with known labels.
+    """The result of an attack on an oracle with known labels.
 
     Args:
         inference: what was recovered.
@@ -490,7 +469,7 @@ class Simulation:
 
     @property
     def queries(self) -> int:
-        """How many answers were used."""
+        """Number of answers used."""
         return self.inference.queries
 
 
@@ -503,7 +482,7 @@ def simulate(
     seed: int = 0,
     scored: object = None,
 ) -> Simulation:
-    """Accuracy and queries of a plan against a local oracle with the labels ``y``.
+    """Run a plan against a local oracle with the labels ``y``.
 
     Args:
         spec: the oracle.

@@ -34,12 +34,12 @@ _MAX_TREE_ROWS = 20_000  # above this many rows the float error is bounded by th
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearPlan:
-    """Questions asked one after the other; together their digits name the class of every row.
+    """Digit plans asked one after the other; together their digits name the class of every row.
 
     Args:
         spec: the oracle.
         digit_plans: one, or one per factor of K.
-        radix: what a digit of each question is worth in the class's number.
+        radix: place value of each digit in the class's number.
         weights: class weights, in which case query 0 counts the classes first.
     """
 
@@ -65,7 +65,7 @@ class LinearPlan:
         raise InputError(f"query: the plan has {self.count} queries only")
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers ``[count]``, NaN where not yet asked."""
+        """Read labels from the answers ``[count]``, NaN where not yet asked."""
         sums = answers_to_sums(self.spec, answers)
         labels = np.zeros(self.spec.n, dtype=np.int64)
         certain = np.ones(self.spec.n, dtype=bool)
@@ -93,7 +93,7 @@ class LinearPlan:
         return Reading(np.where(is_class, labels, 0), certain & is_class, proven & is_class, residual, refuted)
 
     def _parts(self) -> Iterator[tuple[DigitPlan, int, slice]]:
-        """Every question, what its digit is worth, and where its answers stand."""
+        """Yield every digit plan, the place value of its digit, and the slice of its answers."""
         start = self.count - sum(q.count for q in self.digit_plans)
         for part, place_value in zip(self.digit_plans, self.radix, strict=True):
             yield part, place_value, slice(start, start + part.count)
@@ -101,7 +101,7 @@ class LinearPlan:
 
 
 def answers_to_sums(spec: OracleSpec, answers: Floats) -> RowSums:
-    """What the answers say of the sums over rows.
+    """Convert answers to sums over rows, with their errors.
 
     For class weights the first answer tells how many rows each class has, hence what the mean was divided by.
     """
@@ -130,7 +130,7 @@ def answers_to_sums(spec: OracleSpec, answers: Floats) -> RowSums:
 
 
 def _is_class_count(spec: OracleSpec, answer: float) -> bool:
-    """The answer to `class_count_query` is that of some number of ones; an answer not given yet contradicts nothing."""
+    """Return True if some number of ones gives this answer to `class_count_query`, or it is not yet given."""
     if math.isnan(answer):
         return True
     totals, answers = class_count_answers(spec)
@@ -139,13 +139,13 @@ def _is_class_count(spec: OracleSpec, answer: float) -> bool:
 
 
 def class_count_query(spec: OracleSpec) -> Array:
-    """One confident prediction for all rows: its weighted mean loss tells how many rows each class has."""
+    """Return one confident prediction for all rows: its weighted mean loss tells how many rows each class has."""
     loss = spec.loss()
     return np.repeat(loss.predict(np.array([loss.span / 2]), np.arange(2)), spec.n, axis=0)
 
 
 def total_class_weight(spec: OracleSpec, answer: float) -> float:
-    """Sum of the weights of the true labels, from the answer to `class_count_query`; NaN before it is known."""
+    """Return the sum of the weights of the true labels from the answer to `class_count_query`; NaN without one."""
     if math.isnan(answer) or spec.class_weight is None:
         return math.nan
     totals, answers = class_count_answers(spec)
@@ -153,7 +153,7 @@ def total_class_weight(spec: OracleSpec, answer: float) -> float:
 
 
 def class_count_answers(spec: OracleSpec) -> tuple[Floats, Floats]:
-    """For each number of ones 0..n: the sum of the weights and the answer to `class_count_query`."""
+    """Return, for each number of ones 0..n, the sum of the weights and the answer to `class_count_query`."""
     low, high = spec.class_weight or (1.0, 1.0)
     row = spec.loss().table(class_count_query(spec)[:1])[0]
     ones = np.arange(spec.n + 1)
@@ -173,26 +173,26 @@ def check_class_counts(spec: OracleSpec) -> None:
 
 
 def _answer_error(spec: OracleSpec) -> float:
-    """What rounding and noise add to one answer at most (stochastic noise: but for one case in a million)."""
+    """Bound the error of one answer by rounding and noise (stochastic noise: but for one case in a million)."""
     return spec.rounding + noise_bound(spec, 1)
 
 
 def float_error_bound(spec: OracleSpec, total: float) -> float:
-    """Bound on the float error of a sum of losses of at most ``total``, whatever they are."""
+    """Bound the float error of a sum of losses of at most ``total``, whatever they are."""
     summed = float(float_errors.summation_error(spec.n, total, spec.summation, spec.float_dtype))
     return summed + 4 * total * float_errors.unit_roundoff(spec.float_dtype)
 
 
-def certify_digit_plans(spec: OracleSpec, questions: tuple[DigitPlan, ...]) -> Certificate:
-    """The certificate of a plan made of integer codes.
+def certify_digit_plans(spec: OracleSpec, digit_plans: tuple[DigitPlan, ...]) -> Certificate:
+    """Return the certificate of a plan made of integer codes.
 
-    The integer sums of any two labellings differ by at least 1 in some query of some question, by construction
+    The integer sums of any two labellings differ by at least 1 in some query of some digit plan, by construction
     of the code; so the answers differ by at least one unit, less what the oracle's floats may add.
     """
     scale = spec.rows_per_answer
     method = "integer code, float error bounded along the oracle's sum"
     worst: Certificate | None = None
-    for part in questions:
+    for part in digit_plans:
         error = float((part.error + sum_noise_bound(spec, part, guard=False)).max()) / scale
         float_error = float(part.error.max()) / scale
         unit = part.unit / scale
@@ -204,13 +204,13 @@ def certify_digit_plans(spec: OracleSpec, questions: tuple[DigitPlan, ...]) -> C
         proof = Certificate(True, unit - 2 * float_error, 2 * (error - float_error), method)
         if worst is None or proof.separation - proof.needed < worst.separation - worst.needed:
             worst = proof
-    assert worst is not None, "a plan has at least one question"
+    assert worst is not None, "a plan has at least one digit"
     return worst
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSums:
-    """Answers as sums over rows.
+    """Answers as sums over rows, with their errors.
 
     Args:
         sums: extended precision, ``[count]``; NaN where not yet asked.
@@ -233,7 +233,7 @@ class RowSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DigitPlan:
-    """One digit of every label, asked through one code.
+    """Queries for one digit of every label, through one integer code.
 
     Args:
         digits: the digit of each class, ``[K]``.
@@ -265,7 +265,7 @@ class DigitPlan:
         return predictions
 
     def read(self, row_sums: RowSums) -> Reading:
-        """Digits from the oracle's sums ``[count]``.
+        """Read digits from the oracle's sums ``[count]``.
 
         For stochastic noise certain means that the next labelling is a million times less likely in every query
         together, even at twice the declared deviation.
@@ -296,7 +296,7 @@ class DigitPlan:
         return Reading(labels, certain, proven, np.where(missing, np.nan, distance), refuted)
 
     def _exceed_range(self, steps: Array, allowed: Floats) -> Bools:
-        """Sums below the least or above the largest that labels can make in their query."""
+        """Flag sums below the lowest or above the highest that labels can make in their query."""
         weights, top = self.alphabet.weights, int(self.digits.max())
         lowest, highest = (top * self.code.totals(weights, side(weights, 0)) for side in (np.minimum, np.maximum))
         return np.maximum(lowest - steps, steps - highest).astype(float) * self.unit > allowed
@@ -313,7 +313,7 @@ def plan_digit(
     guard: bool = False,
     rigorous: bool = True,
 ) -> DigitPlan | None:
-    """The question with the fewest queries whose unit outweighs all noise; None when not one step fits.
+    """Return the digit plan with the fewest queries whose unit outweighs all noise; None when no step fits.
 
     With ``guard`` a unit also outweighs three times the declared noise, so that every label is certain, not
     only proven. Of all units that need equally many queries the largest is taken: the margin costs nothing.
@@ -338,7 +338,7 @@ def plan_digit(
 
 
 def typical_float_error(spec: OracleSpec, digit_plan: DigitPlan) -> Floats:
-    """What the float error of a sum hardly ever exceeds: eight roundings of the total (errors average out)."""
+    """Return a typical float error of each sum: eight roundings of the total (errors average out)."""
     return (
         8
         * float_errors.unit_roundoff(spec.float_dtype)
@@ -347,7 +347,7 @@ def typical_float_error(spec: OracleSpec, digit_plan: DigitPlan) -> Floats:
 
 
 def sum_noise_bound(spec: OracleSpec, digit_plan: DigitPlan, guard: bool) -> Floats | float:
-    """Bound on the noise of a sum, per query (for a root the noise grows with the answer)."""
+    """Bound the noise of a sum, per query (for a root the noise grows with the answer)."""
     bound = (1.5 if guard else 1.0) * (spec.noise if spec.noise_kind == "bounded" else 0.0)
     tolerance = spec.rounding + bound
     if spec.name != "rmse":
@@ -357,7 +357,7 @@ def sum_noise_bound(spec: OracleSpec, digit_plan: DigitPlan, guard: bool) -> Flo
 
 
 def plan_on_grid(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, max_bits: int) -> DigitPlan | None:
-    """The question for a noiseless oracle with probability rows, whose losses all lie on one grid.
+    """Return the digit plan for a noiseless oracle with probability rows, whose losses all lie on one grid.
 
     The grid is the spacing of floats at the largest possible sum, so that the oracle adds up without error
     and only the rounding of the mean is left. None when the rows could not sum to one well enough.
@@ -386,7 +386,7 @@ def plan_on_grid(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, max
 def plan_squares(
     spec: OracleSpec, loss: Loss, digits: Ints, *, sizes: Sequence[int], guard: bool = False
 ) -> DigitPlan | None:
-    """The question for a mean squared error in float64, whose losses lie on the grid of the largest sum.
+    """Return the digit plan for a mean squared error in float64, whose losses lie on the grid of the largest sum.
 
     A prediction ``(1 - x)/2`` costs ``(1 - x)²/4`` or ``(1 + x)²/4``. With x a power of two times a small integer
     these squares lie on the grid of floats, or so close to it that the oracle's sums of them show no trace of the
@@ -406,7 +406,7 @@ def plan_squares(
 def _plan_squares_with_unit(
     spec: OracleSpec, loss: Loss, digits: Ints, unit: float, noise: float, max_bits: int, rival: DigitPlan | None
 ) -> DigitPlan | None:
-    """The question with this unit and fewer queries than the rival's; None when there is none."""
+    """Return the digit plan with this unit and fewer queries than the rival's; None when there is none."""
 
     def fits(bits: int) -> bool:
         # The first query alone rules most sizes out.
@@ -434,13 +434,13 @@ def _plan_squares_with_unit(
 
 
 def _largest_spacing(code: Code, unit: float) -> float:
-    """Spacing of floats at the largest sum of squares that labels can make."""
+    """Return the spacing of floats at the largest sum of squares that labels can make."""
     weights = code.alphabet()
     return float(np.spacing(code.totals(weights, (1 + np.abs(weights) * unit) ** 2 / 4).max()))
 
 
 def plan_on_logits(spec: OracleSpec, loss: Loss, digits: Ints) -> DigitPlan | None:
-    """The question for unbounded losses on logits: only the mantissa limits, and powers of two waste none of it."""
+    """Return the digit plan for unbounded losses on logits, where powers of two use the whole mantissa."""
     base = int(digits.max()) + 1
     mantissa = np.finfo(spec.float_dtype).nmant
     size = math.floor(mantissa / math.log2(base) + 1e-12)
@@ -467,7 +467,7 @@ def assemble_digit_plan(
     dense: bool = False,
     max_bits: int = 0,
 ) -> DigitPlan:
-    """The question for weights up to ``bound`` and this unit, with the error its sums can have."""
+    """Assemble the digit plan for weights up to ``bound`` and this unit, and bound the error of its sums."""
     code = codes.build_code(spec.n, base, bound, dense=dense, max_bits=max_bits)
     alphabet = alphabets.make_alphabet(spec, loss, code.alphabet(), unit, digits, grid)
     start = code.totals(alphabet.weights, alphabet.base.astype(np.longdouble))

@@ -47,7 +47,7 @@ CLASS_NUMBER_METRICS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa")
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """A metric that can be evaluated on any labels: what is proven through it holds if the endpoint computes just that.
+    """A metric known by evaluation on any labels: proofs hold if the endpoint computes just that function.
 
     Args:
         function: ``function(y, predictions) -> score``, deterministic, for labels ``[n]``.
@@ -87,7 +87,7 @@ class Evaluated:
             return np.array([self(y, predictions) for y, predictions in cases], dtype=float)
 
     def __call__(self, y: Ints, predictions: Array) -> float:
-        """The score of ``predictions`` for labels ``y``; NaN where the metric is not defined or raises an error."""
+        """Return the score of ``predictions`` for labels ``y``; NaN where it is undefined or the function raises."""
         try:
             return float(self.function(y, predictions))
         except (ValueError, ZeroDivisionError, FloatingPointError):
@@ -96,7 +96,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class KnownRange:
-    """A metric of which nothing is known but its range; with its decimals that bounds what an answer can tell.
+    """A metric of which only the range is known; with its decimals that bounds what an answer can reveal.
 
     Args:
         low: no score is lower.
@@ -132,7 +132,7 @@ def _check_range(metric: Evaluated | KnownRange) -> None:
 
 
 def evaluate_metric(metric: Evaluated, y: Ints, predictions: Array) -> float:
-    """The score, where it has to be defined.
+    """Return the score, where it has to be defined.
 
     Raises:
         divulge.errors.UserCodeError: the function raises an error.
@@ -144,7 +144,7 @@ def evaluate_metric(metric: Evaluated, y: Ints, predictions: Array) -> float:
 
 
 def draw_submission(spec: OracleSpec, rng: np.random.Generator) -> Array:
-    """A random submission of the form that ``spec`` declares."""
+    """Draw a random submission of the form that ``spec`` declares."""
     if spec.submission == "labels":
         return rng.integers(0, spec.classes, spec.n)
     sure = rng.random(spec.n) < 0.5
@@ -156,7 +156,7 @@ def draw_submission(spec: OracleSpec, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
-    """What an oracle adds up, row by row.
+    """A per-row loss: how far apart it can drive two labels, and the predictions that do.
 
     Args:
         span: largest loss difference between the first and the last class of one row; infinity for losses
@@ -190,12 +190,12 @@ class Loss:
         return self.span if self.reverse_span is None else min(self.span, self.reverse_span)
 
     def largest_gap(self, digits: Ints) -> float:
-        """Largest gap of one digit step a row can show when its classes carry ``digits`` (some may share one)."""
+        """Return the largest gap of one digit step when the classes of a row carry ``digits`` (some may share one)."""
         return self.span / int(digits.max()) if self.gap_limit is None else self.gap_limit(digits)
 
 
 def squared_error_loss(alpha: float, span: float) -> Loss:
-    """``alpha`` times the squared difference of a real prediction and the label."""
+    """Return ``alpha`` times the squared difference of a real prediction and the label."""
 
     def table(predictions: Any) -> Floats:
         p = np.asarray(predictions, dtype=float)
@@ -205,7 +205,7 @@ def squared_error_loss(alpha: float, span: float) -> Loss:
 
 
 def solve_monotone(function: Callable[[Any], Any], target: Floats, low: float, high: float) -> Floats:
-    """Arguments in ``[low, high]`` at which a monotone ``function`` takes the ``target`` values.
+    """Solve a monotone ``function`` for the ``target`` values by bisection on ``[low, high]``.
 
     Examples:
         >>> solve_monotone(lambda t: t * t, np.array([4.0]), 0.0, 10.0).round(9)
@@ -377,7 +377,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A named metric with a parameter; made by `norm_like` and `mahalanobis`."""
+    """A named metric with a parameter, made by `norm_like` and `mahalanobis`."""
 
     name: str
     parameter: float
@@ -434,7 +434,7 @@ def row_loss(
     dtype: str = "float64",
     submission: str = "rows",
 ) -> Loss:
-    """The per-row loss behind a metric's name.
+    """Return the per-row loss behind a metric's name.
 
     Args:
         metric: name, or what `norm_like`, `mahalanobis` or `Linear` made.
@@ -554,7 +554,7 @@ def _user_loss(metric: Linear, classes: int) -> Loss:
 
 
 def weight_classes(loss: Loss, weights: tuple[float, ...]) -> Loss:
-    """``loss`` of two classes, each multiplied by its class's weight (not yet divided by their sum)."""
+    """Return ``loss`` of two classes, each multiplied by its class's weight (not yet divided by their sum)."""
     scale = np.asarray(weights)
 
     def gap(t: Floats) -> Floats:
@@ -576,7 +576,7 @@ def weight_classes(loss: Loss, weights: tuple[float, ...]) -> Loss:
 
 
 def linear_coefficients(spec: OracleSpec, ones: Ints, squares: Ints, submission: Ints) -> tuple[Floats, Floats, Floats]:
-    """For totals Σ y and Σ y²: ``a`` and ``b`` of ``score = a + b·Σ p·y``, and the score where Σ p·y does not matter.
+    """Return, for totals Σ y and Σ y², ``a`` and ``b`` of ``score = a + b·Σ p·y``, and any score free of Σ p·y.
 
     Args:
         spec: the oracle.
@@ -610,7 +610,7 @@ def linear_coefficients(spec: OracleSpec, ones: Ints, squares: Ints, submission:
 
 
 def ratio_score(spec: OracleSpec, y: Ints, submission: Array) -> float:
-    """The metric's value for labels ``y``; as scikit-learn has it where they are all of one class."""
+    """Return the metric's value for labels ``y``; scikit-learn's convention where they are all of one class."""
     if isinstance(spec.metric, Evaluated):
         return spec.metric(y, submission)
     p = np.asarray(submission).astype(np.int64)
@@ -620,7 +620,7 @@ def ratio_score(spec: OracleSpec, y: Ints, submission: Array) -> float:
 
 
 def r_squared(y: Ints, predictions: Array) -> float:
-    """R², as scikit-learn has it."""
+    """Return R² in scikit-learn's convention."""
     missed = float(((np.asarray(predictions, dtype=float) - y) ** 2).sum())
     spread = float(((y - y.mean()) ** 2).sum())
     if spread == 0:
@@ -629,6 +629,6 @@ def r_squared(y: Ints, predictions: Array) -> float:
 
 
 def mean_average_precision(y: Ints, lists: Array) -> float:
-    """Mean over rows of 1 over the place of the true label in the row's list; 0 where it is not there."""
+    """Return the mean reciprocal place of the true label in each row's list; 0 where it is not there."""
     places = np.asarray(lists) == np.asarray(y)[:, None]
     return float(np.where(places.any(axis=1), 1 / (places.argmax(axis=1) + 1), 0.0).mean())

@@ -36,7 +36,7 @@ _NOISE_PATTERNS = ("edge", "uniform", "plus", "minus")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalOracle:
-    """Answers like an endpoint with this specification and these labels.
+    """An oracle that answers like an endpoint with this specification and these labels.
 
     Args:
         spec: metric, clipping, noise, rounding.
@@ -71,12 +71,12 @@ class LocalOracle:
         object.__setattr__(self, "_draws", seeds.generator(self.seed, "labels", "oracle"))
 
     def __call__(self, predictions: object) -> float:
-        """The score of ``predictions``, with noise and rounding."""
+        """Return the score of ``predictions``, with noise and rounding."""
         answer = self.exact(predictions) + self._noise()
         return answer if self.spec.decimals is None else round(answer, self.spec.decimals)
 
     def exact(self, predictions: object) -> float:
-        """The score without noise and rounding."""
+        """Return the score without noise and rounding."""
         checked = check_predictions(self.spec, predictions)
         y = self.y
         if self.scored is not None:
@@ -98,7 +98,7 @@ class LocalOracle:
 
 
 def check_scored_mask(spec: OracleSpec, scored: object) -> Bools:
-    """The mask of scored rows, if it is what the specification says."""
+    """Check that the mask of scored rows agrees with the specification."""
     mask = check_mask(scored, "scored", (spec.n,))
     n_scored = int(mask.sum())
     if not n_scored:
@@ -109,7 +109,7 @@ def check_scored_mask(spec: OracleSpec, scored: object) -> Bools:
 
 
 def check_predictions(spec: OracleSpec, predictions: object) -> Array:
-    """Predictions as an oracle of this specification accepts them.
+    """Check that an oracle of this specification accepts ``predictions``, and return them as an array.
 
     Raises:
         divulge.InputError: another shape, NaN, probabilities outside [0, 1] or rows that do not sum to one.
@@ -145,7 +145,7 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
 
 
 def compute_score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "numpy") -> float:
-    """The metric's value for labels ``y``, in the oracle's own floats or, when "exact", rounded only once."""
+    """Return the metric's value for labels ``y``, in the oracle's own floats or, when "exact", rounded only once."""
     if isinstance(spec.metric, Evaluated) and spec.metric.depends_on == "labels":
         return evaluate_metric(spec.metric, y, predictions)
     if spec.name == "map_at_k":
@@ -193,13 +193,13 @@ _COUNT_SCORES: dict[str, Callable[[Any, Any], float]] = {"accuracy": _accuracy, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScikitLearn:
-    """The answers of scikit-learn's own metric function: log_loss, squared_euclidean, mse, mae, accuracy, f1, auc.
+    """An oracle that answers with scikit-learn's own metric function.
 
-    It needs scikit-learn, which comes with the ``sklearn`` extra; `LocalOracle` answers the same without it.
+    Metrics: log_loss, squared_euclidean, mse, rmse, mae, mape, r2, accuracy, balanced_accuracy, f1, auc, mcc and
+    quadratic_weighted_kappa.
 
     Raises:
         divulge.InputError: labels that do not fit, or a metric that is none of these.
-        divulge.MissingExtraError: when called where scikit-learn is not installed.
     """
 
     spec: OracleSpec
@@ -211,7 +211,7 @@ class ScikitLearn:
         object.__setattr__(self, "y", y)
 
     def __call__(self, predictions: Array) -> float:
-        """The score of ``predictions``."""
+        """Return the score of ``predictions``."""
         spec = self.spec
         if spec.name == "log_loss":
             return float(sklearn_metrics.log_loss(self.y, predictions, labels=list(range(spec.classes))))
@@ -258,7 +258,7 @@ class Ladder:
         self.best = check_number(self.best, "best", above=-math.inf, below=math.inf, closed=True)
 
     def __call__(self, predictions: object) -> float:
-        """The best rounded score so far."""
+        """Return the best rounded score so far."""
         with errors.user_code_errors("oracle", QuotaReachedError):
             answer = self.oracle(predictions)
         score = check_number(answer, "oracle: its answer")
@@ -267,8 +267,5 @@ class Ladder:
         return self.best
 
 
-"""What an oracle raises when it answers no more."""
-
-
 class QuotaReachedError(Exception):
-    """The oracle answers no more queries for now; what was answered is kept."""
+    """The oracle answers no more queries for now; answers so far are kept."""

@@ -39,7 +39,7 @@ _LOGIT_SPAN = 40.0  # span of `exhaustive` where the loss has none
 
 
 def plan_paper_code(spec: OracleSpec, method: str) -> QueryPlan:
-    """The paper's plan, block by block of as many rows as the oracle's range and noise allow.
+    """Return the paper's plan, in blocks of as many rows as the oracle's range and noise allow.
 
     Raises:
         divulge.InputError: stochastic noise, a metric without per-row losses, or no row fits.
@@ -60,20 +60,20 @@ def _plan_theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
         raise InputError(f"method: {method} is for cross-entropies and bounded losses; {spec.name} has no bound")
     digits = np.arange(2) if method == "theorem14" else 2 ** np.arange(spec.classes) - 1
     base = 2 if method == "theorem14" else 2**spec.classes
-    question: DigitPlan | None = None
+    digit_plan: DigitPlan | None = None
     for rows in range(1, 60 // (base.bit_length() - 1)):
         longer = _theorem_code(spec, loss, digits, base, rows)
         if longer is None:
             break
-        question = longer
-    if question is None:
+        digit_plan = longer
+    if digit_plan is None:
         raise InputError(f"method: {method} cannot read even one label per query at this noise")
-    inner = PaperPlan(spec, question)
-    return QueryPlan(spec, method, inner, linear_plans.certify_digit_plans(spec, (question,)))
+    inner = PaperPlan(spec, digit_plan)
+    return QueryPlan(spec, method, inner, linear_plans.certify_digit_plans(spec, (digit_plan,)))
 
 
 def _theorem_code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: int) -> DigitPlan | None:
-    """The theorem's code for so many rows a query; None when noise and float error leave no room for it."""
+    """Return the theorem's code for so many rows a query; None when noise and float error leave no room for it."""
     bound = base ** (rows - 1)
     noise = spec.rows_per_answer * spec.tolerance
     gap = loss.largest_gap(digits)
@@ -111,7 +111,7 @@ class PaperPlan:
         return self.digit_plan.query(index)
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         sums = linear_plans.answers_to_sums(self.spec, answers)
         reading = self.digit_plan.read(sums)
         digits = self.digit_plan.digits
@@ -149,7 +149,7 @@ class TablePlan:
         return -(-self.spec.n // len(self.rows))
 
     def certificate(self) -> Certificate:
-        """Smallest distance of two sums against twice the noise."""
+        """Compare the smallest distance of two sums with twice the noise."""
         scale = self.spec.rows_per_answer
         separation = float(np.diff(self.sums).min()) / scale - 2 * self.error / scale
         required = 2 * self.spec.tolerance
@@ -168,7 +168,7 @@ class TablePlan:
         return predictions
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         sums = linear_plans.answers_to_sums(self.spec, answers)
         m = len(self.rows)
         labels = np.zeros(self.count * m, dtype=np.int64)
@@ -190,7 +190,7 @@ class TablePlan:
         return Reading(labels[:n], certain[:n], proven[:n], residual, refuted)
 
     def _nearest_labellings(self, total: float, width: int) -> tuple[Ints, float, float]:
-        """The block's labels, and the distances of the best and the second-best labelling."""
+        """Return the block's labels, and the distances of the best and the second-best labelling."""
         sums, labellings = self.sums, self.labellings
         if width < len(self.rows):
             losses = self.spec.loss().table(self.rows)
@@ -204,7 +204,7 @@ class TablePlan:
 
 
 def plan_enumerated(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
-    """The plan with the largest blocks whose labellings all give answers far enough apart.
+    """Return the plan with the largest blocks whose labellings all give answers far enough apart.
 
     Raises:
         divulge.InputError: the code is not stated for the metric, or no row fits.
@@ -229,7 +229,7 @@ def plan_enumerated(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
 
 
 def _block_rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
-    """Predictions of a block of m rows."""
+    """Return the predictions of a block of m rows."""
     digits = np.arange(spec.classes)
     if method == "corollary2":
         odds = _first_odds(spec) * 2.0 ** np.arange(1, m + 1)
@@ -248,7 +248,7 @@ def _first_odds(spec: OracleSpec) -> float:
 
 
 def _prime_rows(spec: OracleSpec, numbers: Floats) -> Array:
-    """Predictions whose class probabilities are proportional to ``numbers`` ``[m, K]``."""
+    """Return predictions whose class probabilities are proportional to ``numbers`` ``[m, K]``."""
     if spec.name == "softmax_cross_entropy":
         return np.log(numbers).astype(spec.float_dtype)
     if spec.name == "sigmoid_cross_entropy":
@@ -258,7 +258,7 @@ def _prime_rows(spec: OracleSpec, numbers: Floats) -> Array:
 
 
 def first_primes(count: int) -> list[int]:
-    """The first primes.
+    """Return the first primes.
 
     Examples:
         >>> first_primes(6)

@@ -30,7 +30,7 @@ _MAX_ENUMERATED_SUMS = 3**15
 
 
 class InnerPlan(Protocol):
-    """What `design` makes: queries, and the way back to labels."""
+    """Queries, and the way back to labels, as `design` makes them."""
 
     @property
     def count(self) -> int:
@@ -48,7 +48,7 @@ class InnerPlan(Protocol):
 
 @runtime_checkable
 class AdaptivePlan(Protocol):
-    """A plan whose questions depend on the answers before them."""
+    """A plan whose queries depend on the answers before them."""
 
     def query_after(self, index: int, answers: Floats) -> Array | None:
         """Question ``index``, given the answers before it; None when nothing is left to ask."""
@@ -81,7 +81,7 @@ class Queries(Sequence["Array"]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryPlan:
-    """Which predictions to submit, and how the scores turn into labels.
+    """The predictions to submit, and the way from their scores to labels.
 
     Args:
         spec: the oracle the plan is made for; no other will do.
@@ -118,7 +118,7 @@ class QueryPlan:
     def query_after(self, index: int, answers: Floats) -> Array | None:
         """Query ``index``, given the answers before it; None when nothing is left to ask.
 
-        Only the questions of a search depend on answers (`divulge.labels.search`).
+        Only the queries of a search depend on answers (`divulge.labels.search`).
         """
         if isinstance(self.inner, AdaptivePlan):
             return self.inner.query_after(index, answers)
@@ -135,7 +135,7 @@ class QueryPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What a decoder makes of the answers it has.
+    """Labels that a decoder reads from the answers so far.
 
     Args:
         labels: ``[n]``.
@@ -155,7 +155,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is proven about a plan or about predictions.
+    """A proof about a plan or about predictions.
 
     Args:
         certified: any two labellings give answers further apart than the noise can bridge.
@@ -179,7 +179,7 @@ class Certificate:
 
 
 def control_query(spec: OracleSpec) -> Array:
-    """The predictions of the control query; always the same for an oracle.
+    """Return the predictions of the control query; always the same for an oracle.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -210,7 +210,7 @@ def control_query(spec: OracleSpec) -> Array:
 
 
 def implied_control_answer(spec: OracleSpec, labels: Ints) -> tuple[float, float]:
-    """The answer that these labels imply, and how far an honest one may lie from it.
+    """Return the answer that these labels imply, and how far an honest one may lie from it.
 
     Args:
         spec: the oracle.
@@ -231,7 +231,7 @@ def implied_control_answer(spec: OracleSpec, labels: Ints) -> tuple[float, float
 
 
 def _control_float_error(spec: OracleSpec, y: Ints, rows: Array, answer: float) -> float:
-    """What float arithmetic may add, whatever the order of the sum."""
+    """Bound what float arithmetic may add, whatever the order of the sum."""
     table = np.abs(spec.loss().table(rows)).max(axis=1)
     total = float(table.sum()) + abs(answer)
     error = float(float_errors.summation_error(len(y), total, "sequential", spec.float_dtype))
@@ -243,7 +243,7 @@ def _control_float_error(spec: OracleSpec, y: Ints, rows: Array, answer: float) 
 
 
 def certify(spec: OracleSpec, predictions: Any) -> Certificate:
-    """A rigorous lower bound on how far apart the answers to two labellings are.
+    """Return a rigorous lower bound on how far apart the answers to two labellings are.
 
     Args:
         spec: the oracle.
@@ -302,7 +302,7 @@ def _certify_query(spec: OracleSpec, predictions: Any) -> Certificate:
 
 
 def _loss_table(spec: OracleSpec, predictions: Any) -> tuple[Floats, float]:
-    """Losses ``[n, K]`` and a bound on how far the oracle's sum of them may lie from the sum of the true ones."""
+    """Return losses ``[n, K]`` and a bound on the error of the oracle's sum of them."""
     table = spec.loss().table(predictions)
     if not np.isfinite(table).all():
         raise InputError("predictions: some label has an infinite loss; clip them or keep away from 0 and 1")
@@ -320,7 +320,7 @@ def _loss_table(spec: OracleSpec, predictions: Any) -> tuple[Floats, float]:
 
 
 def _separation(table: Floats) -> tuple[float, str]:
-    """Smallest distance of the sums of two different labellings, and how it was found ("" when it was not)."""
+    """Return the smallest distance of the sums of two labellings, and the method ("" when none applies)."""
     n, classes = table.shape
     ordered = np.sort(table, axis=1)
     steps = np.diff(ordered, axis=1).min(axis=1)
@@ -337,7 +337,7 @@ def _separation(table: Floats) -> tuple[float, str]:
 
 
 def _meet_in_the_middle(table: Floats) -> float:
-    """Smallest |sum of loss differences| over all pairs of different labellings."""
+    """Return the smallest |sum of loss differences| over all pairs of different labellings."""
     n = len(table)
     left_sums, right_sums = _difference_sums(table[: n // 2]), _difference_sums(table[n // 2 :])
     # Index 0 of each half is the pair of equal labellings; it must not meet itself.

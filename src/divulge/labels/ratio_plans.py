@@ -76,7 +76,7 @@ class TotalsPlan:
         return 1 + len(self.slots) + _N_RANDOM_CHECKS
 
     def query(self, index: int) -> Array:
-        """Class numbers of query ``index``."""
+        """Return the class numbers of query ``index``."""
         submission = np.zeros(self.spec.n, dtype=np.int64)
         if index == 0:
             submission[0] = 1
@@ -91,7 +91,7 @@ class TotalsPlan:
         return submission
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         quiet, loud = self._candidates(answers, 1), self._candidates(answers, 2)
         candidates = quiet or loud
         no_rows = np.zeros(self.spec.n, dtype=bool)
@@ -109,7 +109,7 @@ class TotalsPlan:
         )
 
     def _candidates(self, answers: Floats, times: int) -> list[tuple[Ints, Bools]] | None:
-        """Labels, and the rows that stay unread, for all totals that explain the answers; None: too many to try."""
+        """Return labels and unread rows for all totals that explain the answers; None when they are too many."""
         allowed = self.spec.rounding + times * self.spec.noise + SCORE_ERROR
         answered = [int(index) for index in np.flatnonzero(~np.isnan(answers))]
         submissions = {index: self.query(index) for index in answered}
@@ -127,12 +127,12 @@ class TotalsPlan:
         return [candidate for candidate in read if candidate is not None]
 
     def _totals(self) -> list[tuple[Ints, Ints]] | _PossibleTotals:
-        """All totals (Σ y, Σ y²), in parts."""
+        """Return all totals (Σ y, Σ y²), in parts."""
         ones = np.arange(self.spec.n + 1)
         return [(ones, ones)] if self.spec.classes == 2 else _PossibleTotals(self.spec.n, self.spec.classes - 1)
 
     def _admits(self, ones: Ints, squares: Ints, submission: Ints, answer: float, allowed: float) -> Bools:
-        """Which totals admit some sum ``Σ p·y`` that gives this answer."""
+        """Flag the totals that admit some sum ``Σ p·y`` with this answer."""
         if isinstance(self.spec.metric, Evaluated):
             return np.array(
                 [bool((np.abs(self._evaluation_table(int(s), submission)[1] - answer) <= allowed).any()) for s in ones],
@@ -150,7 +150,7 @@ class TotalsPlan:
     def _decode(
         self, totals: tuple[int, int], answers: Floats, submissions: dict[int, Ints], allowed: float
     ) -> tuple[Ints, Bools] | None:
-        """Labels for these totals, and which rows stay unread; None where no labels fit."""
+        """Return labels for these totals, and the rows that stay unread; None where no labels fit."""
         n, max_label = self.spec.n, self.spec.classes - 1
         sums = np.zeros(self.code.count, dtype=np.int64)
         unread = np.zeros(self.code.count, dtype=bool)
@@ -177,7 +177,7 @@ class TotalsPlan:
         return (labels, rows) if all(implied) else None
 
     def _label_sum(self, totals: tuple[int, int], submission: Ints, answer: float, allowed: float) -> tuple[int, bool]:
-        """``Σ p·y`` behind an answer, and whether it is the only one within reach."""
+        """Return ``Σ p·y`` behind an answer, and whether it is the only one within reach."""
         p = int(submission.sum())
         if (submission == submission[0]).all():
             return int(submission[0]) * totals[0], True
@@ -196,7 +196,7 @@ class TotalsPlan:
         return label_sum, (1 - abs(steps - round(steps))) * slope > allowed
 
     def _evaluation_table(self, ones: int, submission: Ints) -> tuple[Ints, Floats]:
-        """All numbers of true positives there can be, and the values of an evaluated metric for them."""
+        """Return all possible numbers of true positives, and the values of an evaluated metric for them."""
         p, n = int(submission.sum()), self.spec.n
         if (ones, p) not in self._values:
             metric = self.spec.metric
@@ -223,7 +223,7 @@ class _PossibleTotals:
 
 
 def plan_ratio(spec: OracleSpec) -> QueryPlan:
-    """The plan for balanced accuracy, MCC, QWK, or an evaluated metric that depends on counts.
+    """Return the plan for balanced accuracy, MCC, QWK, or an evaluated metric that depends on counts.
 
     Raises:
         divulge.InputError: noise or rounding hides single counts, the noise has no bound, or there are too many rows.
@@ -268,7 +268,7 @@ def _check_counts(spec: OracleSpec) -> None:
 
 
 def _arrange_counts(n: int, ones: int, predicted: int, true_positives: int) -> tuple[Ints, Ints]:
-    """Some labels and predictions with these counts."""
+    """Return some labels and predictions with these counts."""
     y, p = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     p[:predicted] = 1
     y[:true_positives] = 1
@@ -277,7 +277,7 @@ def _arrange_counts(n: int, ones: int, predicted: int, true_positives: int) -> t
 
 
 def _certify_totals(inner: TotalsPlan) -> Certificate:
-    """Of two classes: answers to row 0 alone tell s and its label, later ones the counts."""
+    """Return the certificate: for two classes, answers to row 0 alone tell s and its label, later ones the counts."""
     spec = inner.spec
     required = 2 * (spec.tolerance + SCORE_ERROR)
     method = "counts are integers, for labels of both classes"
@@ -307,12 +307,12 @@ def _certify_totals(inner: TotalsPlan) -> Certificate:
 
 
 def _leading_ones(n: int, size: int) -> Ints:
-    """A submission of class 1 for the first rows."""
+    """Return a submission of class 1 for the first rows."""
     return (np.arange(n) < size).astype(np.int64)
 
 
 def _agreed_rows(candidates: list[tuple[Ints, Bools]] | None, labels: Ints, no_rows: Bools) -> Bools:
-    """Rows that every candidate reads, and all alike."""
+    """Flag rows that every candidate reads, and all alike."""
     agreed = ~no_rows if candidates else no_rows
     for candidate_labels, unread in candidates or ():
         agreed = agreed & ~unread & (candidate_labels == labels)
@@ -336,7 +336,7 @@ class RSquaredPlan:
         return np.zeros(self.spec.n) if index == 0 else self.squares.inner.query(index - 1)
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         n = self.spec.n
         no_rows = np.zeros(n, dtype=bool)
         residual = np.full(self.count, np.nan)
@@ -365,19 +365,19 @@ class RSquaredPlan:
         return Reading(reading.labels, certain & ~refuted[0], proven & ~refuted[0], residual, refuted)
 
     def _possible_ones(self, answer: float, times: int) -> Bools:
-        """Which numbers of ones the first answer admits at so many times the declared noise."""
+        """Flag the numbers of ones that the first answer admits at so many times the declared noise."""
         allowed = self.spec.rounding + times * self.spec.noise + _R_SQUARED_ERROR * (1 + abs(answer))
         return np.abs(_zero_prediction_scores(self.spec.n) - answer) <= allowed
 
 
 def _zero_prediction_scores(n: int) -> Floats:
-    """Scores of zeros for every number of ones."""
+    """Return the scores of zeros for every number of ones."""
     ones = np.arange(n)
     return np.concatenate([[1.0], -(ones / (n - ones))[1:], [0.0]])
 
 
 def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) -> QueryPlan:
-    """The plan for R².
+    """Return the plan for R².
 
     Args:
         spec: the oracle.

@@ -33,7 +33,7 @@ _RELATIVE_ERROR = 1e-12  # what another order of additions may change, relative 
 
 
 def plan_search(spec: OracleSpec) -> QueryPlan:
-    """The search among all labellings.
+    """Return the search among all labellings.
 
     Raises:
         divulge.InputError: too many labellings, or noise without a bound.
@@ -48,14 +48,14 @@ def plan_search(spec: OracleSpec) -> QueryPlan:
             f"more labellings than can be tried ({MAX_LABELLINGS}); no code is known for such a metric. If it depends "
             "on counts alone, say labels.Evaluated(…, depends_on='counts'); a mean over rows is a labels.Linear"
         )
-    reason = "each question depends on the answers before it; what is proven follows from the answers"
+    reason = "each query depends on the answers before it; what is proven follows from the answers"
     certificate = Certificate(False, 0.0, 2 * spec.tolerance, "exact search among all labellings", reason)
     return QueryPlan(spec, "search", SearchPlan(spec, metric), certificate)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchPlan:
-    """Questions that are worked out one after the other."""
+    """Queries that are chosen one after the other, each from the answers before it."""
 
     spec: OracleSpec
     metric: Evaluated
@@ -68,16 +68,16 @@ class SearchPlan:
         return 2 * math.ceil(self.spec.n * math.log2(self.spec.classes)) + 4
 
     def query(self, index: int) -> Array:
-        """The first question; later ones depend on the answers (`query_after`)."""
+        """Return the first query; later ones depend on the answers (`query_after`)."""
         if index:
             raise InputError(
-                f"query: question {index} of a search depends on the answers before it; ask them one at a time"
+                f"query: number {index} of a search depends on the answers before it; ask them one at a time"
             )
-        question = self.query_after(0, np.full(self.count, np.nan))
-        return draw_submission(self.spec, self._generator(0, 0)) if question is None else question
+        query = self.query_after(0, np.full(self.count, np.nan))
+        return draw_submission(self.spec, self._generator(0, 0)) if query is None else query
 
     def query_after(self, index: int, answers: Floats) -> Array | None:
-        """The question that follows these answers; None when nothing is left to ask."""
+        """Return the query that follows these answers; None when nothing is left to ask."""
         key = tuple(answers[:index].tolist())
         if key not in self._queries:
             alive = self._possible_labellings(answers[:index], 1)
@@ -85,7 +85,7 @@ class SearchPlan:
         return self._queries[key]
 
     def read(self, answers: Floats) -> Reading:
-        """What all labellings that explain the answers share."""
+        """Read the labels that all labellings which explain the answers share."""
         first_gap = np.flatnonzero(np.isnan(answers))
         received = answers[: first_gap[0]] if len(first_gap) else answers
         possible, possible_at_double_noise = (
@@ -95,9 +95,9 @@ class SearchPlan:
         labels = (possible if len(possible) else _all_labellings(self.spec.n, self.spec.classes))[0]
         residual = np.full(self.count, np.nan)
         for index in range(len(received)):
-            question = self.query_after(index, received)
-            if question is not None:
-                residual[index] = abs(self.metric(labels, question) - received[index])
+            query = self.query_after(index, received)
+            if query is not None:
+                residual[index] = abs(self.metric(labels, query) - received[index])
         refuted = ~np.isnan(answers) & (len(possible) == 0)
         return Reading(
             labels,
@@ -108,43 +108,43 @@ class SearchPlan:
         )
 
     def _possible_labellings(self, answers: Floats, times: int) -> Ints:
-        """Labellings that explain the answers at so many times the declared noise, ``[m, n]``."""
+        """Return labellings that explain the answers at so many times the declared noise, ``[m, n]``."""
         if not len(answers):
             return _all_labellings(self.spec.n, self.spec.classes)
         key = (times, *answers.tolist())
         if key not in self._possible:
             alive, last_answer = self._possible_labellings(answers[:-1], times), float(answers[-1])
-            question = self.query_after(len(answers) - 1, answers)
-            if question is not None:
+            query = self.query_after(len(answers) - 1, answers)
+            if query is not None:
                 allowed = self.spec.rounding + times * self.spec.noise + _RELATIVE_ERROR * max(1.0, abs(last_answer))
-                alive = alive[np.abs(self._values(alive, question) - last_answer) <= allowed]
+                alive = alive[np.abs(self._values(alive, query) - last_answer) <= allowed]
             self._possible[key] = alive
         return self._possible[key]
 
-    def _values(self, labellings: Ints, question: Array) -> Floats:
-        return self.metric.values((y, question) for y in labellings)
+    def _values(self, labellings: Ints, query: Array) -> Floats:
+        return self.metric.values((y, query) for y in labellings)
 
     def _choose_query(self, alive: Ints, index: int) -> Array | None:
-        """The drawn submission whose answers leave the fewest labellings on average."""
+        """Choose the random submission whose answers leave the fewest labellings on average."""
         compared = alive
         if len(alive) > _N_COMPARED:
             compared = alive[self._generator(index, -1).permutation(len(alive))[:_N_COMPARED]]
         for attempt in range(_MAX_ATTEMPTS):
             rng = self._generator(index, attempt)
             submissions = [draw_submission(self.spec, rng) for _ in range(_N_DRAWS)]
-            remaining = [self._mean_remaining(compared, question) for question in submissions]
+            remaining = [self._mean_remaining(compared, query) for query in submissions]
             best = int(np.argmin(remaining))
             if remaining[best] < len(compared):
                 return submissions[best]
         return None
 
-    def _mean_remaining(self, compared: Ints, question: Array) -> float:
-        """Mean number of labellings whose answer lies within reach of that of one of them."""
-        values = self._values(compared, question)
+    def _mean_remaining(self, compared: Ints, query: Array) -> float:
+        """Return the mean number of labellings whose answer lies within reach of that of one of them."""
+        values = self._values(compared, query)
         values = np.sort(values[~np.isnan(values)])
         reach = 2 * self.spec.tolerance + _RELATIVE_ERROR * max(1.0, float(np.abs(values).max(initial=0.0)))
         n_close = np.searchsorted(values, values + reach, "right") - np.searchsorted(values, values - reach, "left")
-        # An answer rules out the labellings for which the score is not defined; a question with fewer of them is safer.
+        # An answer rules out the labellings for which the score is not defined; a query with fewer of them is safer.
         undefined = len(compared) - len(values)
         return float(n_close.sum() / len(compared)) + undefined
 
@@ -160,5 +160,5 @@ def _all_labellings(n: int, classes: int) -> Ints:
 
 
 def _shared_labels(alive: Ints, labels: Ints) -> np.ndarray:
-    """Rows for which all labellings say what ``labels`` says; none when there is no labelling."""
+    """Flag rows on which all labellings agree with ``labels``; none when there is no labelling."""
     return (alive == labels).all(axis=0) if len(alive) else np.zeros(len(labels), dtype=bool)

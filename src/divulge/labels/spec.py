@@ -155,7 +155,7 @@ class OracleSpec:
 
     @property
     def adds_up(self) -> bool:
-        """The metric is a mean, or a sum, of a loss of every row (or the root of that)."""
+        """True if the metric is a mean, or a sum, of a loss of every row (or the root of that)."""
         return self.name not in (*COUNT_METRICS, *RATIO_METRICS) and not isinstance(self.metric, Evaluated | KnownRange)
 
     @property
@@ -180,7 +180,7 @@ class OracleSpec:
 
     @property
     def rows_per_answer(self) -> float:
-        """What an answer is multiplied by to become a sum over rows (at most, for weighted classes or a split)."""
+        """Factor that turns an answer into a sum over rows (at most, for weighted classes or a split)."""
         largest = max(self.class_weight) if self.class_weight else 1.0
         return self.most_scored * largest if self.reduction == "mean" else 1.0
 
@@ -196,7 +196,7 @@ class OracleSpec:
         return math.hypot(deviation, 2 * self.rounding / math.sqrt(12)) if deviation else 0.0
 
     def loss(self) -> Loss:
-        """The per-row loss.
+        """Return the per-row loss.
 
         Raises:
             divulge.InputError: for the counting metrics, which are no sums over single rows.
@@ -215,7 +215,7 @@ class OracleSpec:
 
 
 def noise_bound(spec: OracleSpec, count: int) -> float:
-    """What the noise of none of ``count`` answers exceeds: the declared bound, or but for one case in a million.
+    """Bound the noise of ``count`` answers: as declared or, for stochastic noise, but for one case in a million.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -232,7 +232,7 @@ def noise_bound(spec: OracleSpec, count: int) -> float:
 
 
 def exceeds_noise(spec: OracleSpec, ratios: Floats) -> bool:
-    """The answers lie further from what labels could give than noise of this kind brings about.
+    """Return True if the answers lie further from what labels could give than this noise explains.
 
     Args:
         spec: the oracle; stochastic noise.

@@ -95,7 +95,7 @@ class SplitPlan:
         return seeds.generator(index, "labels", "split").choice(np.array([-1, 1]), self.spec.n)
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far; -1 for rows that are not scored."""
+        """Read labels from the answers so far; -1 for rows that are not scored."""
         wide = answers.astype(np.longdouble)
         differences = wide[0::2] - wide[1::2]
         places = np.spacing(np.abs(answers))
@@ -104,8 +104,8 @@ class SplitPlan:
         possible = self._possible_readings(differences, fixed + 2 * self.spec.noise)
         possible_at_double_noise = self._possible_readings(differences, fixed + 4 * self.spec.noise)
         best = min(
-            possible or possible_at_double_noise or [self._read_candidate(self._max_scored(), differences, fixed)],
-            key=_largest_residual,
+            possible or possible_at_double_noise or [self._read_candidate(self.spec.most_scored, differences, fixed)],
+            key=lambda candidate: float(np.nanmax(candidate.residual, initial=0.0)),
         )
         labels = np.where(best.digits == 0, -1, (best.digits + 1) // 2)
         residual = np.repeat(best.residual / 2, 2)
@@ -115,13 +115,10 @@ class SplitPlan:
             labels, _agreed_rows(possible_at_double_noise, best), _agreed_rows(possible, best), residual, refuted
         )
 
-    def _max_scored(self) -> int:
-        return self.spec.n if isinstance(self.spec.scored, str) else self.spec.scored
-
     def _possible_readings(self, differences: Array, allowed: Floats) -> list[Candidate] | None:
-        """Readings for every number of scored rows that this much noise admits; None when they are too many."""
+        """Read the answers for every number of scored rows that this noise admits; None when they are too many."""
         is_known = not isinstance(self.spec.scored, str) or self.spec.reduction == "sum"
-        scored_numbers = np.array([self._max_scored()]) if is_known else np.arange(1, self.spec.n + 1)
+        scored_numbers = np.array([self.spec.most_scored]) if is_known else np.arange(1, self.spec.n + 1)
         for pair in np.flatnonzero(~np.isnan(differences[: self.code.count])):
             scale = self._scale(scored_numbers)
             steps = differences[pair] * scale / np.longdouble(self.unit)
@@ -157,7 +154,7 @@ class SplitPlan:
         return Candidate(scored, digits, unread, is_consistent, np.where(missing, np.nan, residual))
 
     def _passes_checks(self, digits: Ints, scale: float, differences: Array, allowed: Floats) -> bool:
-        """The pairs of random signs say what these digits imply."""
+        """Return True if the pairs of random signs agree with these digits."""
         for pair in range(self.code.count, len(self.error)):
             implied = self.unit * self.code.bound * int(self._signs(pair - self.code.count) @ digits)
             off = abs(float(differences[pair] * scale) - implied)
@@ -166,12 +163,8 @@ class SplitPlan:
         return True
 
 
-def _largest_residual(candidate: Candidate) -> float:
-    return float(np.nanmax(candidate.residual, initial=0.0))
-
-
 def _agreed_rows(candidates: list[Candidate] | None, best: Candidate) -> Bools:
-    """Rows that every candidate reads, and all alike."""
+    """Flag rows that every candidate reads, and all alike."""
     agreed = np.full(len(best.digits), bool(candidates))
     for candidate in candidates or ():
         agreed &= ~candidate.unread & (candidate.digits == best.digits)
@@ -179,7 +172,7 @@ def _agreed_rows(candidates: list[Candidate] | None, best: Candidate) -> Bools:
 
 
 def plan_split(spec: OracleSpec, method: str, *, guard: bool, max_bits: int) -> QueryPlan:
-    """The pairs that read every row.
+    """Return the plan of pairs that reads every row.
 
     Raises:
         divulge.InputError: more than two classes, stochastic noise, class weights, a metric that is no sum over rows
@@ -222,7 +215,7 @@ def _candidate_spans(spec: OracleSpec, loss: Loss) -> list[float]:
 
 
 def _shortest_pairs(spec: OracleSpec, loss: Loss, span: float, max_bits: int, guard: bool) -> SplitPlan | None:
-    """The shortest code whose steps outweigh the noise of a difference and eight times the float error."""
+    """Return the shortest code whose steps outweigh the noise of a difference and eight times the float error."""
     scale = spec.rows_per_answer
     noise = scale * (4 * spec.rounding + (6 if guard else 4) * spec.noise)
     smallest_unit = noise * (1 + 1e-9) + 8 * float_errors.unit_roundoff(spec.float_dtype) * spec.n
@@ -261,7 +254,7 @@ def _assemble_pairs(spec: OracleSpec, loss: Loss, bound: int, unit: float, max_b
 
 
 def _accuracy_loss() -> Loss:
-    """Accuracy as if it were a loss: a row of weight 1 is predicted 1, of weight -1 (or none) 0."""
+    """Return accuracy as if it were a loss: a row of weight 1 is predicted 1, of weight -1 (or none) 0."""
     return metrics.Loss(
         1.0,
         lambda gaps, _: (gaps > 0).astype(float),

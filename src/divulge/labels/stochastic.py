@@ -34,7 +34,7 @@ _MIN_QUERY_RATIO = 0.5  # message passing needs half as many queries as binary l
 
 
 def bounded_equivalent(spec: OracleSpec) -> OracleSpec:
-    """The oracle with bounded noise whose plans serve this one: half a step is its bound.
+    """Return the oracle with bounded noise whose plans serve this one: half a step is its bound.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -46,7 +46,7 @@ def bounded_equivalent(spec: OracleSpec) -> OracleSpec:
 
 
 def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
-    """The sign design for noise too large for integer codes.
+    """Return the sign design for noise too large for integer codes.
 
     Args:
         spec: the oracle; two classes.
@@ -85,7 +85,7 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
 
 
 def _paley_prime(min_order: int) -> int:
-    """Smallest prime q = 3 mod 4 with q + 1 ≥ least."""
+    """Return the smallest prime q = 3 mod 4 with q + 1 ≥ ``min_order``."""
     q = min_order - 1
     while q % 4 != 3 or any(q % d == 0 for d in range(3, math.isqrt(q) + 1, 2)):
         q += 1
@@ -94,14 +94,14 @@ def _paley_prime(min_order: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignPlan:
-    """Every query: signs of one row of Paley's Hadamard matrix of order ``prime + 1``."""
+    """Queries with the signs of one row each of Paley's Hadamard matrix of order ``prime + 1``."""
 
     spec: OracleSpec
     count: int
     prime: int
 
     def matrix(self, indices: Ints) -> Floats:
-        """Signs ``[q, n]`` of some queries; rows come in a fixed random order and start over when all are used."""
+        """Return signs ``[q, n]`` of some queries; rows come in a fixed random order and repeat when all are used."""
         q, n = self.prime, self.spec.n
         order = seeds.generator(0, "labels", "paley").permutation(q + 1)
         rows = order[indices % (q + 1)]
@@ -115,12 +115,12 @@ class SignPlan:
         return signs
 
     def query(self, index: int) -> Array:
-        """Predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
+        """Return predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
         rows = confident_predictions(self.spec)
         return rows[(self.matrix(np.array([index]))[0] > 0).astype(int)]
 
     def read(self, answers: Floats) -> Reading:
-        """Labels from the answers so far."""
+        """Read labels from the answers so far."""
         spec = self.spec
         table = spec.loss().table(confident_predictions(self.spec))
         middle, half = float(table[1].mean()), float(table[1, 1] - table[1, 0]) / 2
@@ -151,13 +151,13 @@ class SignPlan:
 
 
 def confident_predictions(spec: OracleSpec) -> Array:
-    """Two predictions: full confidence in label 1, and in label 0."""
+    """Return two predictions: full confidence in label 1, and in label 0."""
     loss = spec.loss()
     return loss.predict(np.array([-loss.two_sided, loss.two_sided]), np.arange(2))
 
 
 def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Floats:
-    """Signs ±1 of the labels from ``sums = signs @ labels + noise`` (orthogonal approximate message passing).
+    """Estimate the labels ±1 from ``sums = signs @ labels + noise`` (orthogonal approximate message passing).
 
     Ma and Ping, "Orthogonal AMP" (2017); the prior share of ones is estimated on the way.
     """
@@ -197,7 +197,7 @@ def polish_labels(signs: Floats, sums: Floats, guess: Floats) -> Floats:
 
 
 def noise_norm_bound(spec: OracleSpec, count: int) -> float:
-    """Norm that the noise of ``count`` answers exceeds with a chance below one in a million, in the answer's unit.
+    """Bound the norm of the noise of ``count`` answers, but for one case in a million, in the answer's unit.
 
     Gaussian noise: the quantile of χ². Laplace noise, whose squares have no exponential moments: every draw stays
     below T = b·ln(2·10⁶·count) but for half that chance, and Bernstein's inequality bounds the sum of squares cut
@@ -217,7 +217,7 @@ def noise_norm_bound(spec: OracleSpec, count: int) -> float:
 
 
 def min_residual_norm(signs: Floats, sums: Floats, guess: Floats) -> float:
-    """Lower bound on ‖sums - signs·labels‖ over labels in [-1, 1] (so over all labels ±1), by weak duality.
+    """Bound ‖sums - signs·labels‖ from below over labels in [-1, 1] (so over all labels ±1), by weak duality.
 
     For every vector u, ½‖sums - signs·z‖² ≥ u·sums - ½‖u‖² - ‖signsᵀu‖₁ wherever z lies in the box; u is what is left
     at a good z, found by projected gradient steps from ``guess``.

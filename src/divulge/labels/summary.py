@@ -26,7 +26,7 @@ _POINTS = 25
 
 
 def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = None) -> LabelsSummary:
-    """The attack in numbers.
+    """Summarise an attack.
 
     Args:
         plan: the queries.
@@ -60,19 +60,19 @@ def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = N
 
 
 def summarise_plan(plan: QueryPlan) -> PlanSummary:
-    """The plan in numbers."""
+    """Summarise a plan."""
     proof = plan.certificate
     return PlanSummary(plan.method, plan.count, plan.labels_per_query, proof.certified, str(proof))
 
 
 def summarise_defence(defended: Defence) -> DefenceSummary:
-    """The defence in numbers and words."""
+    """Summarise a defence: its settings, formulas and advice."""
     settings = {name: getattr(defended, name) for name in MEANING}
     return DefenceSummary(defended.queries, defended.accuracy, settings, defended.formulas, tuple(defended.advice))
 
 
 def determined_labels(spec: OracleSpec, inference: LabelInference) -> tuple[int | None, ...] | None:
-    """The labels that the answers tell: None for a row they leave open, None altogether when they contradict."""
+    """Return the labels that the answers determine: None for an open row, None altogether on a contradiction."""
     if inference.contradiction is not None:
         return None
     # Under noise without a bound every label is a guess, and the best there is.
@@ -93,7 +93,7 @@ def write_labels(path: Path, spec: OracleSpec, inference: LabelInference) -> Non
 def recovery_curve(
     plan: QueryPlan, inference: LabelInference, truth: Ints | None = None
 ) -> tuple[list[int], list[float]]:
-    """The share of labels that was proven (and right, where the truth is known) after that many answers.
+    """Return numbers of answers, and the share of labels proven (and right, where the truth is known) by then.
 
     Nothing where the answers contradict what was declared, as no labels follow from them.
     """

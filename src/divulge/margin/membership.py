@@ -37,7 +37,7 @@ _MAX_MEAN = 1e6  # a mean; beyond, the quantiles of the norms are not to be had
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginDecision:
-    """Which candidates sit on the margin, and what that proves.
+    """The candidates that sit on the margin, and what that proves.
 
     Args:
         members: bool ``[n]``, candidates called members.
@@ -72,7 +72,7 @@ class MarginDecision:
 def known_margin(
     net: ShallowReLU, x: object, m: float, band: float = 0.01, *, geometry: Orthogonality | None = None
 ) -> MarginDecision:
-    """Members by a known margin: those with | |Φ(x)| - m | ≤ band·m.
+    """Decide membership by a known margin: members have | |Φ(x)| - m | ≤ band·m.
 
     In theory fresh records stay far below the margin and one side would do. In moderate dimension fresh records
     overshoot it as often as they fall short, so the two-sided band is the better rule by far.
@@ -102,7 +102,7 @@ def known_margin(
 def leaked_point(
     net: ShallowReLU, z: object, x: object = None, band: float = 0.01, *, geometry: Orthogonality | None = None
 ) -> MarginDecision:
-    """Members by a leaked record: the largest |Φ| over a set that holds at least one training record is the margin.
+    """Decide membership by a leaked record: the largest |Φ| over a set with a training record is the margin.
 
     Args:
         net: the network.
@@ -134,7 +134,7 @@ def leaked_point(
 def bounded_margin(
     net: ShallowReLU, x: object, c: float | tuple[float, float], *, geometry: Orthogonality | None = None
 ) -> MarginDecision:
-    """Members by a bound on the margin: those with |Φ(x)| ≥ c where the margin is known to be at least ``c``.
+    """Decide membership by a lower bound ``c`` on the margin: members have |Φ(x)| ≥ c.
 
     No member is missed. A fresh record can be called a member only if n·δ_x/Δ lets it reach c.
 
@@ -200,7 +200,7 @@ def _decide(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Orthogonality:
-    """How orthogonal a training set is, and what that proves about fresh records.
+    """Near-orthogonality of a training set, and what it proves about fresh records.
 
     Args:
         n: number of records.
@@ -222,7 +222,7 @@ class Orthogonality:
 
 
 def orthogonality(x: object, fresh: object = None) -> Orthogonality:
-    """Assumption 3.1 (near-orthogonality) for these records, with a bound that has no hidden constant.
+    """Measure near-orthogonality (Assumption 3.1) of these records, with a bound that has no hidden constant.
 
     At a KKT point of margin m every w_j = v_j·Σ λ_i y_i σ'_ij [x_i, 1]. Let δ̃ and Δ̃ be δ and Δ of the records
     with the 1 of the bias appended. Summing Φ(x_i) = ±m over the records gives
@@ -272,7 +272,7 @@ def _inner_product_extremes(data: Floats) -> tuple[float, float]:
 
 
 def least_margin(loss: float, n: int = 1) -> float:
-    """The margin that a training loss guarantees: every y_i·Φ(x_i) ≥ -ln(e^{n·loss} - 1) for mean logistic loss.
+    """Return the margin that a training loss guarantees: y_i·Φ(x_i) ≥ -ln(e^{n·loss} - 1) for mean logistic loss.
 
     No single record can carry more than the total loss n·loss. The bound is positive exactly below
     loss = (ln 2)/n, which is therefore the threshold from which Theorem 2.1 (convergence to a KKT point) applies
@@ -327,12 +327,12 @@ class Sphere:
         check_integer(self.dimension, "Sphere.dimension", least=1, most=_MAX_SIZE)
 
     def sample(self, n: int, seed: int) -> Floats:
-        """``n`` independent records ``[n, d]``."""
+        """Draw ``n`` independent records ``[n, d]``."""
         x = seeds.generator(seed, "source", "sphere").normal(size=(n, self.dimension))
         return x * (np.sqrt(self.dimension) / np.linalg.norm(x, axis=1, keepdims=True))
 
     def extremes(self, n: int, tau: float) -> tuple[float, float]:
-        """(x·x'/d)² ~ Beta(1/2, (d-1)/2) exactly; a union bound over the n(n-1)/2 pairs."""
+        """Bound the products by (x·x'/d)² ~ Beta(1/2, (d-1)/2), exact, and a union bound over the n(n-1)/2 pairs."""
         quantile = (
             float(stats.beta.isf(_pair_probability(n, tau), 0.5, (self.dimension - 1) / 2))
             if self.dimension > 1
@@ -367,13 +367,13 @@ class Mixture:
         return self.means.shape[1]
 
     def sample(self, n: int, seed: int) -> Floats:
-        """``n`` independent records ``[n, d]``."""
+        """Draw ``n`` independent records ``[n, d]``."""
         rng = seeds.generator(seed, "source", "mixture")
         component = rng.integers(len(self.means), size=n)
         return self.means[component] + rng.normal(size=(n, self.dimension))
 
     def extremes(self, n: int, tau: float) -> tuple[float, float]:
-        """Norms by non-central χ² quantiles, x·x' given x' by its normal law, a union bound over everything.
+        """Bound norms by non-central χ² quantiles, x·x' given x' by its normal law, and a union bound over everything.
 
         The events are n norms from below, n from above and n(n-1)/2 pairs; the number of components does not
         enter because each is bounded by the worst mean. Counting n pairs instead of n² (as between the
@@ -408,11 +408,11 @@ class Gaussian:
         return Mixture(means)
 
     def sample(self, n: int, seed: int) -> Floats:
-        """``n`` independent records ``[n, d]``."""
+        """Draw ``n`` independent records ``[n, d]``."""
         return self._mixture().sample(n, seed)
 
     def extremes(self, n: int, tau: float) -> tuple[float, float]:
-        """As for a mixture of one component."""
+        """Bound products and norms as for a mixture of one component."""
         return self._mixture().extremes(n, tau)
 
 
@@ -438,7 +438,7 @@ class Assumption:
 
 
 def assumption(source: Source, n: int, tau: float = 0.05) -> Assumption:
-    """Whether ``n`` records of ``source`` and a fresh one are near-orthogonal enough to prove membership.
+    """Bound the near-orthogonality of ``n`` records of ``source`` and a fresh one.
 
     Args:
         source: where records come from.
@@ -469,5 +469,5 @@ def _pair_probability(n: int, tau: float) -> float:
 
 
 def _squared_norm_law(dimension: int, centre: float) -> Any:
-    """The law of ‖x‖² for x ~ N(μ, I) with ‖μ‖² = centre."""
+    """Return the distribution of ‖x‖² for x ~ N(μ, I) with ‖μ‖² = centre."""
     return stats.ncx2(dimension, centre) if centre > 0 else stats.chi2(dimension)

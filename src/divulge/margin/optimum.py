@@ -54,7 +54,7 @@ class _Cone:
 
 
 def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 200, seed: int = 0) -> Optimum:
-    """The exact KKT point, whatever the width.
+    """Return the exact KKT point, whatever the width.
 
     With neurons free in number the margin problem is convex in the measure over directions, and its dual is
     max Σλ over λ ≥ 0 such that no direction ŵ of unit length earns more than it costs,
@@ -137,7 +137,7 @@ def _unique_cones(cones: list[_Cone]) -> list[_Cone]:
 
 
 def _best_direction(points: Floats, pull: Floats, cone: _Cone) -> Floats:
-    """The projection of s·Σ_A pull_i·x_i onto the directions with pattern A; its length is the constraint's value."""
+    """Project s·Σ_A pull_i·x_i onto the directions with pattern A; the length is the constraint's value."""
     target = cone.sign * (pull[cone.active] @ points[cone.active])
     length = float(np.linalg.norm(target))
     if length == 0:
@@ -150,7 +150,7 @@ def _best_direction(points: Floats, pull: Floats, cone: _Cone) -> Floats:
 def _solve_by_cutting_planes(
     points: Floats, sign: Floats, price: _Pricing, cones: list[_Cone], max_rounds: int
 ) -> tuple[Floats, list[_Cone]]:
-    """A rough dual solution by cutting planes, and every pattern met on the way.
+    """Return a rough dual solution by cutting planes, and every pattern met on the way.
 
     Each constraint is the maximum of linear functions of λ, one per direction; linear programming over the directions
     found so far never diverges, whatever the scale of λ, but its last digits come slowly.
@@ -176,14 +176,8 @@ def _solve_by_cutting_planes(
     return best / (1.0 + max(violation, 0.0)), cones
 
 
-def _multiplier_scale(points: Floats, sign: Floats, cones: list[_Cone]) -> float:
-    """A size of λ for which the constraints are of order one."""
-    longest = max(float(np.linalg.norm(_best_direction(points, sign, cone))) for cone in cones)
-    return 1.0 / max(longest, 1e-12)
-
-
 def _cutting_plane(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> Floats:
-    """The linear function of λ that the best direction of a cone gives."""
+    """Return the linear function of λ that the best direction of a cone gives."""
     best = _best_direction(points, pull, cone)
     length = float(np.linalg.norm(best))
     if length < 1e-12:
@@ -193,7 +187,9 @@ def _cutting_plane(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> F
 
 def _solve_quadratic(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, precision: float) -> Floats:
     """Maximise Σλ, λ ≥ 0, over the constraints that are near tight, to the last digits, by quadratic programming."""
-    near_tight, scale = cones, np.full(len(sign), _multiplier_scale(points, sign, cones))
+    # Multipliers of this size make the constraints of order one.
+    longest = max(float(np.linalg.norm(_best_direction(points, sign, cone))) for cone in cones)
+    near_tight, scale = cones, np.full(len(sign), 1.0 / max(longest, 1e-12))
     if start.any():
         near_tight = [
             cone for cone in cones if np.linalg.norm(_best_direction(points, start * sign, cone)) > 1.0 - _NEAR_TIGHT
@@ -234,7 +230,7 @@ class _Pricing:
     rng: np.random.Generator
 
     def __call__(self, multipliers: Floats, cones: list[_Cone]) -> tuple[float, list[_Cone]]:
-        """The largest violation 'length - 1' found, and the patterns that are violated."""
+        """Return the largest violation 'length - 1' found, and the patterns that are violated."""
         pull = multipliers * self.sign
         lengths: dict[tuple[float, bytes], float] = {}
         # Patterns that differ at kinks alone give one and the same direction; one of them is enough.
@@ -257,7 +253,7 @@ class _Pricing:
 def _local_search(
     points: Floats, pull: Floats, cone: _Cone, lengths: dict[tuple[float, bytes], float]
 ) -> tuple[_Cone, float]:
-    """Local search over patterns: flip a record that lies on the kink while that lengthens the projection."""
+    """Search patterns locally: flip a record that lies on the kink while that lengthens the projection."""
 
     def length(trial: _Cone) -> float:
         if trial.key not in lengths:
@@ -277,7 +273,7 @@ def _local_search(
 
 
 def _all_cones(points: Floats) -> list[_Cone]:
-    """Every activation pattern of one-dimensional records."""
+    """Return every activation pattern of one-dimensional records."""
     angles = np.arctan2(points[:, 1], points[:, 0])
     edges = np.sort(np.concatenate([angles + np.pi / 2, angles - np.pi / 2]) % (2 * np.pi))
     middles = (edges + np.append(edges[1:], edges[0] + 2 * np.pi)) / 2
@@ -288,7 +284,7 @@ def _all_cones(points: Floats) -> list[_Cone]:
 def _primal_network(
     points: Floats, sign: Floats, basis: Floats, cones: list[_Cone], multipliers: Floats, price: float
 ) -> Optimum:
-    """The network behind the dual solution: the tight directions, weighted so that the margin is 1."""
+    """Return the network behind the dual solution: the tight directions, weighted so that the margin is 1."""
     pull = multipliers * sign
     directions, outputs = _tight_directions(points, pull, cones)
     if not len(outputs):
@@ -308,7 +304,7 @@ def _primal_network(
 
 
 def _tight_directions(points: Floats, pull: Floats, cones: list[_Cone]) -> tuple[Floats, Floats]:
-    """Unit directions whose dual constraint is tight, without repeats, and their output signs."""
+    """Return unit directions whose dual constraint is tight, without repeats, and their output signs."""
     directions: list[Floats] = []
     outputs: list[float] = []
     for cone in cones:

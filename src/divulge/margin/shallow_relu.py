@@ -75,7 +75,7 @@ class ShallowReLU:
         return float(np.sum(self.w**2) + np.sum(self.b**2) + np.sum(self.v**2))
 
     def __call__(self, x: object) -> Floats:
-        """Φ(x), ``[n]``, for records ``[n, d]`` (further axes are flattened)."""
+        """Return Φ(x), ``[n]``, for records ``[n, d]`` (further axes are flattened)."""
         data = as_records(x, "x", self.dimension)
         step = max(1, _BLOCK_SIZE // self.width)
         parts = [
@@ -89,7 +89,7 @@ class ShallowReLU:
 
     @classmethod
     def from_torch(cls, module: Any) -> ShallowReLU:
-        """The network in a torch module made of two linear layers with a ReLU between them.
+        """Read the network of a torch module made of two linear layers with a ReLU between them.
 
         The module is only asked for its parameters and, at a few points, for its outputs, which must be those
         of the network read off it: another activation, a residual path or an output transform is detected.
@@ -110,7 +110,7 @@ class ShallowReLU:
 
     @classmethod
     def from_safetensors(cls, path: str | Path) -> ShallowReLU:
-        """The network in a safetensors file of two linear layers (``*.weight``, ``*.bias``) or of ``w, b, v``.
+        """Read the network of a safetensors file of two linear layers (``*.weight``, ``*.bias``) or of ``w, b, v``.
 
         Raises:
             divulge.InputError: missing or damaged file, another architecture, an output bias.
@@ -161,7 +161,7 @@ class ShallowReLU:
 
 
 def _layer_names(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
-    """The names of the hidden and of the output matrix."""
+    """Return the names of the hidden and of the output matrix."""
     weights = [name for name, value in arrays.items() if name.endswith("weight") and value.ndim == 2]
     other_names = set(arrays) - set(weights) - {name.removesuffix("weight") + "bias" for name in weights}
     if len(weights) != 2 or other_names:
@@ -182,7 +182,7 @@ def _layer_names(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
 
 
 def _check_outputs(net: ShallowReLU, module: Any, parameter: Any) -> None:
-    """Refuse a module that computes something else than the network read off its parameters."""
+    """Refuse a module whose outputs differ from those of the network read off its parameters."""
     probes = np.random.default_rng(0).normal(size=(8, net.dimension))
     training = getattr(module, "training", False)
     try:
@@ -207,7 +207,7 @@ def _check_outputs(net: ShallowReLU, module: Any, parameter: Any) -> None:
 
 
 def as_records(x: object, name: str, dimension: int | None = None) -> Floats:
-    """Records as a float64 matrix ``[n, d]``; images are flattened.
+    """Return records as a float64 matrix ``[n, d]``; images are flattened.
 
     Raises:
         divulge.InputError: NaN, no record, or another dimension than the network's.
@@ -224,7 +224,7 @@ def as_records(x: object, name: str, dimension: int | None = None) -> Floats:
 
 
 def as_signs(y: object, name: str, length: int) -> Floats:
-    """Labels -1 and +1 as float64 ``[length]``.
+    """Return labels -1 and +1 as float64 ``[length]``.
 
     Raises:
         divulge.InputError: another value, or a wrong length.
@@ -237,7 +237,7 @@ def as_signs(y: object, name: str, length: int) -> Floats:
 
 
 def augment(x: Floats) -> Floats:
-    """[x, 1]: the records as the hidden layer sees them, biases included."""
+    """Append a 1 to every record, for the bias: [x, 1]."""
     return np.column_stack([x, np.ones(len(x))])
 
 

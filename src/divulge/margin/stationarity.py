@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stationarity:
-    """How well a network satisfies the KKT conditions for a training set.
+    """KKT residual and multipliers of a network for a training set.
 
     Args:
         residual: ‖θ - Σ λ_i·y_i·∇Φ(x_i)‖/‖θ‖ at the best λ ≥ 0 and the best Clarke subgradients.
@@ -42,7 +42,7 @@ class Stationarity:
 def kkt(
     net: ShallowReLU, x: object, y: object, *, clarke: bool = True, tolerance: float = 1e-6, band: float = 0.1
 ) -> Stationarity:
-    """The KKT residual of ``net`` for the training set ``(x, y)``.
+    """Compute the KKT residual of ``net`` for the training set ``(x, y)``.
 
     At a KKT point kinks sit *on* records, so the derivative of the ReLU there is any number in [0, 1] (Clarke).
     Fixing it at 0 or 1 reports residuals of 0.1 to 1 for exact KKT points. Networks trained by gradient descent
@@ -99,7 +99,7 @@ def kkt(
 
 
 def multipliers(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Floats:
-    """White-box membership score: the λ ≥ 0 with which the pool's gradients best rebuild the weights.
+    """Return the white-box membership score: the λ ≥ 0 with which the pool's gradients best rebuild the weights.
 
     Minimises ‖θ - Σ λ_i·y_i·∇Φ(x_i)‖ over λ ≥ 0 on the whole pool (the idea of Haim et al. 2022 and
     Golbari et al. 2025, solved exactly as one non-negative least-squares problem, with Clarke subgradients at
@@ -137,7 +137,7 @@ class Fit:
 
 
 def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Fit:
-    """How far the records of ``pool`` rebuild the weights: `multipliers`, with the residual they leave.
+    """Return the `multipliers` with which the records of ``pool`` rebuild the weights, and the residual they leave.
 
     A residual of 0 says that the pool holds a training set for which the network is at a KKT point.
 
@@ -158,7 +158,7 @@ def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: floa
 
 
 def fit_multipliers(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
-    """Least squares over λ ≥ 0 and the free derivatives σ'_ij ∈ [0, 1] at kinks.
+    """Fit λ ≥ 0 and the free derivatives σ'_ij ∈ [0, 1] at kinks by least squares.
 
     With κ_ij = λ_i·σ'_ij the problem is linear in (λ, κ) under 0 ≤ κ_ij ≤ λ_i.
     """
@@ -189,7 +189,7 @@ def fit_multipliers(net: ShallowReLU, data: Floats, sign: Floats, tolerance: flo
 
 
 def _gram_matrix(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
-    """Inner products of all columns: one per record (λ), then one per kink (κ)."""
+    """Return the inner products of all columns: one per record (λ), then one per kink (κ)."""
     inner = points @ points.T
     weighted = slope * net.v**2
     records = (weighted @ slope.T * inner + hidden @ hidden.T) * np.outer(sign, sign)
@@ -206,7 +206,7 @@ def _gram_matrix(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats,
 def _moment_vector(
     net: ShallowReLU, before: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints
 ) -> Floats:
-    """Inner products of all columns with θ; 2·y_i·Φ(x_i) for a record."""
+    """Return the inner products of all columns with θ; 2·y_i·Φ(x_i) for a record."""
     records = sign * ((slope * before + hidden) @ net.v)
     row, neuron = kinks.T
     return np.concatenate([records, sign[row] * net.v[neuron] * before[row, neuron]])

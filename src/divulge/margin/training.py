@@ -40,7 +40,7 @@ _MAX_NEWTON_STEPS = 100  # iterations for the weights of a step; fewer than 20 i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """A trained network and how it got there.
+    """A trained network, with its margin and loss after each step.
 
     Args:
         net: the network.
@@ -146,7 +146,7 @@ def train(
 def descend(
     x: object, y: object, width: int = 1000, steps: int = 1000, learning_rate: float = 0.1, seed: int = 0
 ) -> Training:
-    """Plain gradient descent on the mean logistic loss with a fixed step, as a user would train.
+    """Train by plain gradient descent on the mean logistic loss with a fixed step, as a user would.
 
     The same span reduction as in ``train`` makes it exact at a fraction of the cost.
 
@@ -183,7 +183,7 @@ def descend(
 
 
 def span_basis(data: Floats) -> Floats:
-    """An orthonormal basis ``[d, r]`` of the span of the rows of ``data``."""
+    """Return an orthonormal basis ``[d, r]`` of the span of the rows of ``data``."""
     _, values, rows = np.linalg.svd(data, full_matrices=False)
     return rows[values > values[0] * 1e-12].T
 
@@ -209,7 +209,7 @@ def check_consistent_labels(data: Floats, sign: Floats) -> None:
 def _initialise(
     data: Floats, width: int, seed: int, scale: float, *, reduced: bool
 ) -> tuple[tuple[Floats, Floats], Floats, Floats]:
-    """Start values (in the basis), the basis, and the part of the initial weights outside its span."""
+    """Return start values (in the basis), the basis, and the part of the initial weights outside its span."""
     check_integer(width, "width", least=1, most=10**12)
     check_memory(64.0 * width * data.shape[1], "width", "fewer neurons need less")
     rng = seeds.generator(seed, "margin", "initialisation")
@@ -233,7 +233,7 @@ def _build_network(state: State, basis: Floats, frozen: Floats) -> ShallowReLU:
 
 
 def _gradient(state: State, points: Floats, pull: Floats) -> tuple[Floats, Floats]:
-    """Gradients of Σ_i pull_i·Φ(x_i)."""
+    """Return the gradients of Σ_i pull_i·Φ(x_i)."""
     active = (state.hidden > 0) * pull[:, None]
     return (active.T @ points) * state.v[:, None], pull @ state.hidden
 
@@ -260,7 +260,7 @@ def _logistic_loss(margins: Floats) -> float:
 
 @dataclass(slots=True)
 class State:
-    """What a step changes: weights in some basis ``[k, r]``, output weights ``[k]``, and what follows from them.
+    """Weights in some basis ``[k, r]``, output weights ``[k]``, and the activations that follow from them.
 
     ``before`` are the hidden neurons' inputs and ``hidden`` their outputs, both ``[n, k]``; ``outputs`` is Φ, ``[n]``.
     """
@@ -278,20 +278,20 @@ class State:
 
 
 def evaluate_state(w: Floats, v: Floats, points: Floats) -> State:
-    """The state of weights at records ``points``, ``[n, r]``."""
+    """Return the state of weights at records ``points``, ``[n, r]``."""
     before = points @ w.T
     hidden = np.maximum(before, 0.0)
     return State(w, v, before, hidden, hidden @ v)
 
 
 def log_sum_exp(margins: Floats) -> float:
-    """The logarithm of Σ exp(-margins), without overflow or underflow."""
+    """Return the logarithm of Σ exp(-margins), without overflow or underflow."""
     smallest = float(np.min(margins))
     return float(np.log(np.sum(np.exp(smallest - margins))) - smallest)
 
 
 def min_step(squared_norm: float, points: Floats) -> float:
-    """The smallest step worth taking; without one, steps at kinks shrink to nothing."""
+    """Return the smallest step worth taking; without one, steps at kinks shrink to nothing."""
     return _MIN_STEP / ((squared_norm + 1.0) * float(np.max(np.sum(points**2, axis=1))))
 
 
@@ -305,7 +305,7 @@ def implicit_step(
     frozen_norm: float,
     target: float,
 ) -> tuple[State, float, float, Floats]:
-    """One implicit (backward Euler) step of gradient flow on log Σ exp(-y_i·Φ(x_i)).
+    """Take one implicit (backward Euler) step of gradient flow on log Σ exp(-y_i·Φ(x_i)).
 
     With J the derivative of the margins y·Φ, the step is θ + step·Jᵀp where p is the softmax of minus the margins
     *after* the step, to first order: p solves p = softmax(-(margins + step·JJᵀp)), n equations however wide the
@@ -357,7 +357,7 @@ def implicit_step(
 
 
 def _secant_slopes(state: State, trial: State) -> Floats:
-    """The slope of every ReLU between two states: 0 or 1 on one side of its kink, between them across it."""
+    """Return the slope of every ReLU between two states: 0 or 1 on one side of its kink, between them across it."""
     crossed = (state.before > 0) != (trial.before > 0)
     run = np.where(crossed, trial.before - state.before, 1.0)
     return np.where(crossed, (trial.hidden - state.hidden) / run, state.before > 0)
@@ -381,7 +381,7 @@ def _solve_step_weights(gram: Floats, margins: Floats, start: Floats) -> Floats:
 
 
 def _line_search(gram: Floats, margins: Floats, p: Floats, relative: Floats) -> Floats:
-    """The first of the steps relative, relative/2, relative/4 … from ``p`` that costs less than ``p``.
+    """Return the first of the steps relative, relative/2, relative/4 … from ``p`` that costs less than ``p``.
 
     Weights that a step would make negative shrink exponentially instead, as in the softmax, and hold nobody back.
     """
@@ -396,5 +396,5 @@ def _line_search(gram: Floats, margins: Floats, p: Floats, relative: Floats) -> 
 
 
 def _dual_objective(gram: Floats, margins: Floats, p: Floats) -> float:
-    """Σ p·log p + p·margins + ½·pᵀGp, whose minimum over Σp = 1 is the softmax that `_solve_step_weights` seeks."""
+    """Return Σ p·log p + p·margins + ½·pᵀGp, minimal over Σp = 1 at the softmax of `_solve_step_weights`."""
     return float(p @ (np.log(p) + margins + gram @ p / 2.0))

@@ -22,7 +22,7 @@ _SAME_ANGLE = 1e-3  # neurons of equal output sign whose directions differ by le
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BreakPoints:
-    """The break-points that matter.
+    """Distinct break-points of a network of one input.
 
     Args:
         positions: break-points, sorted, ``[K]``; repeated positions are kept once.
@@ -36,7 +36,7 @@ class BreakPoints:
 
 
 def find_break_points(net: ShallowReLU, resolution: float) -> BreakPoints:
-    """The distinct break-points of a network of one input.
+    """Return the distinct break-points of a network of one input.
 
     Training leaves hundreds of neurons that have collapsed on a few directions; they are merged by direction
     and output sign. The K that count are these, not the number of neurons nor of records.
@@ -63,7 +63,7 @@ def find_break_points(net: ShallowReLU, resolution: float) -> BreakPoints:
 
 
 def _merge_neurons(pull: Floats, sign: Floats) -> ShallowReLU:
-    """One balanced neuron (|v| = ‖[w, b]‖) for each group of equal direction and output sign."""
+    """Merge each group of equal direction and output sign into one balanced neuron (|v| = ‖[w, b]‖)."""
     groups = [(total, s) for s in (1.0, -1.0) for total in _group_totals(pull[sign == s])]
     size = np.sqrt([np.linalg.norm(total) for total, _ in groups])
     w = np.array([total for total, _ in groups]) / size[:, None]
@@ -71,7 +71,7 @@ def _merge_neurons(pull: Floats, sign: Floats) -> ShallowReLU:
 
 
 def _group_totals(pull: Floats) -> list[Floats]:
-    """Sums of rows whose directions follow each other within the angle that counts as equal."""
+    """Sum rows whose directions follow each other within the angle that counts as equal."""
     if not len(pull):
         return []
     angle = np.arctan2(pull[:, 1], pull[:, 0])
@@ -87,14 +87,14 @@ def _group_totals(pull: Floats) -> list[Floats]:
 
 
 def exact_break_points(net: ShallowReLU) -> Floats:
-    """Every position where the exact line may bend, sorted, without repeats."""
+    """Return every position where the exact line may bend, sorted, without repeats."""
     w = net.w[:, 0]
     moving = (net.v != 0) & (np.abs(w) > 1e-12 * np.abs(net.b)) & (w != 0)
     return np.unique(-net.b[moving] / w[moving])
 
 
 def find_crossings(net: ShallowReLU, level: float, resolution: float) -> Floats:
-    """Isolated solutions of Φ(x) = level, the outer rays included, sorted.
+    """Return the isolated solutions of Φ(x) = level, the outer rays included, sorted.
 
     Solutions inside a stretch where Φ stays at the level are not isolated and are left out. A peak that touches
     the level counts.
@@ -117,7 +117,7 @@ def find_crossings(net: ShallowReLU, level: float, resolution: float) -> Floats:
 
 
 def margin_pieces(line: Floats, height: Floats, margin: float, resolution: float) -> Bools:
-    """Pieces that lie on the margin: both ends within 1 % of it, in a stretch longer than ``resolution``."""
+    """Flag pieces on the margin: both ends within 1 % of it, in a stretch longer than ``resolution``."""
     is_near = np.abs(height) <= MARGIN_TOLERANCE * margin
     pieces = is_near[:-1] & is_near[1:]
     edges = np.flatnonzero(np.diff(np.concatenate([[False], pieces, [False]]).astype(np.int8)))
@@ -128,13 +128,13 @@ def margin_pieces(line: Floats, height: Floats, margin: float, resolution: float
 
 
 def drop_close(points: Floats, resolution: float) -> Floats:
-    """Sorted, and of positions closer than ``resolution`` only the first."""
+    """Sort positions and keep the first of those closer than ``resolution``."""
     points = np.sort(points)
     return points[np.concatenate([[True], np.diff(points) > resolution])] if len(points) else points
 
 
 def _outer_crossings(line: Floats, height: Floats) -> list[Floats]:
-    """Solutions on the two rays, beyond the nodes that were added."""
+    """Return solutions on the two rays, beyond the nodes that were added."""
     places = []
     for end, inner in ((0, 1), (-1, -2)):
         slope = (height[inner] - height[end]) / (line[inner] - line[end])

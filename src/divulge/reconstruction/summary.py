@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def summarise(read: Reconstruction) -> ReconstructionSummary:
-    """A reconstruction as a summary."""
+    """Summarise a reconstruction."""
     return ReconstructionSummary(
         verdict=verdict(read),
         tone="leak" if read.guaranteed else "unproven",
@@ -32,7 +32,7 @@ def summarise(read: Reconstruction) -> ReconstructionSummary:
 
 
 def verdict(read: Reconstruction) -> str:
-    """A reconstruction in a few sentences."""
+    """Describe a reconstruction in a few sentences."""
     count, proven = len(read.candidates), int(read.proven.sum())
     text = f"{count} candidates; they rebuild the weights up to a residual of {read.residual:.2g}."
     if read.guaranteed:

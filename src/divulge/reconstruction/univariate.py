@@ -50,7 +50,7 @@ _EDGE_SLACK = 1e-9  # relative; a position on the edge of a window lies in it
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of the line that holds at least one training point whose position the weights leave open.
+    """A stretch that holds at least one training point whose position the weights leave open.
 
     Args:
         low: left end.
@@ -109,7 +109,7 @@ class Reconstruction:
 
 
 def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorithm = "both") -> Reconstruction:
-    """Candidate training points of a network of one input with known margin.
+    """Reconstruct candidate training points of a network of one input with known margin.
 
     Theorem 4.2: of two adjacent pieces, neither constant on the margin, the *window* they make holds a training
     point, and it is one of at most four places with |Φ| = m. Two of the three neurons that bend there look the
@@ -155,7 +155,11 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
         )
     margin = check_number(margin, "margin", above=0.0, below=np.inf)
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
-    _check_one_input(net)
+    if net.dimension != 1:
+        raise InputError(
+            f"net: reconstruction is proven for one input, the network takes {net.dimension}; "
+            "with candidates at hand use margin.multipliers instead"
+        )
     if not isinstance(algorithm, str | int) or algorithm not in _ALGORITHM_RULES:
         raise InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {format_value(algorithm)}")
     return _reconstruct(_MarginLine.from_network(net, float(margin)), _ALGORITHM_RULES[algorithm])
@@ -247,7 +251,7 @@ def _reconstruct(line: _MarginLine, rules: Sequence[str]) -> Reconstruction:
 
 
 def _find_contradiction(line: _MarginLine, parts: Sequence[Ints]) -> str:
-    """What in the weights speaks against a KKT point of this margin; empty where nothing does."""
+    """Describe what in the weights contradicts a KKT point of this margin; "" where nothing does."""
     refuted = f"so the network is not at a KKT point with the margin {line.margin:g}"
     empty = sum(not len(part) for part in parts)
     if empty:
@@ -261,7 +265,7 @@ def _find_contradiction(line: _MarginLine, parts: Sequence[Ints]) -> str:
 
 
 def _describe_open_end(line: _MarginLine) -> str:
-    """Where the line stays on the margin for ever: training points there are among no places; empty if nowhere."""
+    """Describe where the line stays on the margin for ever, with training points anywhere there; "" if nowhere."""
     positions = line.break_points.positions
     extent = max(line.resolution / _CANDIDATE_SEPARATION, float(np.ptp(positions)))
     for end, beyond in ((positions[0], positions[0] - extent), (positions[-1], positions[-1] + extent)):
@@ -284,7 +288,7 @@ def _explanation_residual(line: _MarginLine) -> float:
 def _prove_candidates(
     line: _MarginLine, parts: Sequence[Ints], candidates: Floats, weights: Floats
 ) -> tuple[tuple[tuple[int, ...], ...], Bools]:
-    """The windows all of whose places are candidates, as indices of candidates; and the candidates that are needed."""
+    """Return the windows all of whose places are candidates, as indices, and a mask of the candidates needed."""
     places = line.places
     if not len(candidates):
         return (), np.zeros(0, bool)
@@ -307,29 +311,21 @@ def _prove_candidates(
     return proven_windows, proven
 
 
-def _check_one_input(net: ShallowReLU) -> None:
-    if net.dimension != 1:
-        raise InputError(
-            f"net: reconstruction is proven for one input, the network takes {net.dimension}; "
-            "with candidates at hand use margin.multipliers instead"
-        )
-
-
 def _data_width(net: ShallowReLU, margin: float) -> float:
-    """How wide the data lie: the range of the places where |Φ| meets the margin."""
+    """Return the width of the data: the range of the places where |Φ| meets the margin."""
     positions = np.concatenate([find_crossings(net, level, 0.0) for level in (margin, -margin)])
     width = float(np.ptp(positions)) if len(positions) > 1 else 0.0
     return width if width > 0 else 1.0
 
 
 def _pieces_on_margin(break_points: BreakPoints, margin: float) -> Bools:
-    """Pieces between adjacent break-points that stay at +margin or at -margin, ``[K - 1]``."""
+    """Flag pieces between adjacent break-points that stay at +margin or at -margin, ``[K - 1]``."""
     is_near = np.abs(break_points.values[:, None] - [margin, -margin]) <= MARGIN_TOLERANCE * margin
     return (is_near[:-1] & is_near[1:]).any(axis=1)
 
 
 def _alternating_ends(break_points: BreakPoints, flat: Bools) -> Floats:
-    """Ends of a piece off the margin between two pieces on it (Theorem 4.3)."""
+    """Return the ends of pieces off the margin between two pieces on it (Theorem 4.3)."""
     places = [
         break_points.positions[i + 1 : i + 3]
         for i in range(len(break_points.positions) - 3)
@@ -339,7 +335,7 @@ def _alternating_ends(break_points: BreakPoints, flat: Bools) -> Floats:
 
 
 def _moment_candidates(line: _MarginLine) -> tuple[Floats, tuple[Stretch, ...]]:
-    """What the KKT equations tell about stretches on the margin, where no crossing is isolated.
+    """Return candidates on stretches of the margin, and open stretches, from the KKT equations.
 
     All neurons see a stretch between adjacent break-points through Σ λ_i·y_i·[1, x_i] alone. Points at its two
     ends can carry any such sum, so they stand for whatever is inside: weight on one end alone is a training point
@@ -368,7 +364,7 @@ def _predicted_labels(net: ShallowReLU, positions: Floats) -> Floats:
 
 
 def _fit_candidates(net: ShallowReLU, positions: Floats) -> tuple[Floats, float]:
-    """The multipliers with which points at ``positions`` best rebuild the weights, and what they leave."""
+    """Return the multipliers with which points at ``positions`` best rebuild the weights, and the residual."""
     if not len(positions):
         return np.zeros(0), 1.0
     best = fit_multipliers(net, positions[:, None], _predicted_labels(net, positions), _KINK_ANGLE)
@@ -376,7 +372,7 @@ def _fit_candidates(net: ShallowReLU, positions: Floats) -> tuple[Floats, float]
 
 
 def find_windows(break_points: BreakPoints, flat: Bools) -> Floats:
-    """Ends of two adjacent pieces, neither constant on the margin, ``[w, 2]``; each holds a training point (Thm 4.2).
+    """Return ends ``[w, 2]`` of two adjacent pieces, neither constant on the margin (Theorem 4.2).
 
     Args:
         break_points: the line.
@@ -387,18 +383,18 @@ def find_windows(break_points: BreakPoints, flat: Bools) -> Floats:
 
 
 def margin_piece_ends(break_points: BreakPoints, flat: Bools) -> Floats:
-    """Both ends of every piece that lies on the margin, ``[e]``: a neighbouring window takes in the nearer one."""
+    """Return both ends of every piece on the margin, ``[e]``: a neighbouring window takes in the nearer one."""
     return break_points.positions[np.concatenate([flat, [False]]) | np.concatenate([[False], flat])]
 
 
 def positions_in_spans(positions: Floats, spans: Floats) -> list[Ints]:
-    """Of each span the indices of the positions in it, ends included."""
+    """Return, for each span, the indices of the positions in it, ends included."""
     slack = _EDGE_SLACK * (1.0 + np.abs(positions))
     return [np.flatnonzero((positions >= low - slack) & (positions <= high + slack)) for low, high in spans]
 
 
 def min_hitting_set_size(parts: Sequence[Ints]) -> int:
-    """Fewest positions that meet every set of neighbouring positions; sets of them must be intervals of indices.
+    """Return the fewest positions that meet every set of neighbours; sets must be intervals of indices.
 
     So many of the positions are training points at least, if each set holds one. Empty sets ask for nothing.
     """
@@ -412,7 +408,7 @@ def min_hitting_set_size(parts: Sequence[Ints]) -> int:
 def min_group_multipliers(
     net: ShallowReLU, places: Floats, sign: Floats, owner: Ints, count: int, *, kink: float, slack: float
 ) -> Floats:
-    """The least total λ of each group of places, over all ways in which the places rebuild the weights, ``[count]``.
+    """Minimise the total λ of each group of places over all ways to rebuild the weights, ``[count]``.
 
     At a KKT point θ = Σ λ_i·y_i·∇Φ(x_i) with λ ≥ 0 and every x_i of positive λ on the margin. If all such x_i are
     among ``places``, a group whose least total is positive holds a training point: no training set without one
@@ -461,7 +457,7 @@ def min_group_multipliers(
 
 
 def _place_gradients(net: ShallowReLU, places: Floats, sign: Floats, kink: float) -> tuple[csr_array, Ints]:
-    """y·∇Φ of each place without its kinks, then one column per kink, ``[3k, p + kinks]``; the place of each kink."""
+    """Return y·∇Φ of each place, then one column per kink, ``[3k, p + kinks]``, and the place of each kink."""
     points = np.column_stack([places, np.ones(len(places))])
     before = points @ net.augmented.T
     size = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(net.augmented, axis=1)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from divulge import auditing, run_directory, store
 from divulge.auditing.result import KIND as AUDIT
-from divulge.canaries import kept as canaries_kept
-from divulge.canaries.game import KIND as CANARIES
+from divulge.canaries import canary_audit
+from divulge.canaries.canary_audit import RUN_TYPE as CANARIES
 from divulge.errors import InputError
-from divulge.extraction import kept as extraction_kept
-from divulge.extraction.result import KIND as EXTRACTION
+from divulge.extraction import result as extraction_result
+from divulge.extraction.result import RUN_TYPE as EXTRACTION
 from divulge.identification import finished_run, from_tables, identification_page
 from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
 from divulge.report import html
@@ -37,8 +37,8 @@ _SENTENCE = re.compile(r".+?[.](?= \S|$)", re.DOTALL)
 _PAGES: dict[str, Callable[[Path], Page]] = {
     AUDIT: lambda path: auditing.load(path).page(),
     IDENTIFICATION: lambda path: from_tables.report_page(path),
-    EXTRACTION: lambda path: extraction_kept.page(path),
-    CANARIES: lambda path: canaries_kept.page(path),
+    EXTRACTION: lambda path: extraction_result.report_page(path),
+    CANARIES: lambda path: canary_audit.report_page(path),
 }
 
 
@@ -204,10 +204,10 @@ def _verdict(place: Place) -> tuple[Tone, str]:
             text, tone = finished_run.read_run(place.path, lambda told, _: identification_page.verdict(told))
             return tone, text
         if place.kind == EXTRACTION:
-            given = extraction_kept.summary(place.path)
+            given = extraction_result.load_summary(place.path)
             return given.tone, given.verdict
         if place.kind == CANARIES:
-            proved = canaries_kept.summary(place.path)
+            proved = canary_audit.load_summary(place.path)
             return proved.tone, proved.verdict
     except ReplacedError:
         raise

@@ -1,4 +1,4 @@
-"""The game: canaries against a trained model, or against a training function that we may call."""
+"""Canaries against a trained model, or against a training function: scores, a proof, and the run directory of both."""
 
 from __future__ import annotations
 
@@ -9,21 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import seeds, store
+from divulge import attacks, results, seeds, store
+from divulge.attacks import Need
+from divulge.auditing import audit as run_audit
 from divulge.canaries import canary_page
-from divulge.canaries.claim import Claim
-from divulge.canaries.planted import Canaries, refuse_known
-from divulge.canaries.proof import Proof, prove, refuse_one_sided
-from divulge.canaries.scoring import scored
+from divulge.canaries.canary_records import Canaries, check_not_trained_on
+from divulge.canaries.proof import Claim, Proof, check_both_sides, prove, prove_again
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
-from divulge.evidence import concatenate_records
+from divulge.evidence import concatenate_records, target_signals
+from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.report import html, origin
-from divulge.results import CanarySummary, LeastEpsilon, environment, provenance, write
+from divulge.results import CanarySummary, LeastEpsilon, environment, provenance
 from divulge.run_directory import RunDirectory
-from divulge.targets import GivesLabels, adapt
-from divulge.types import Estimate, Records
-from divulge.validation import check_instance, check_integer, check_path, format_exception, require_callable
+from divulge.signals import tokens
+from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
+from divulge.types import Estimate, Evidence, Records
+from divulge.validation import (
+    check_instance,
+    check_integer,
+    check_mask,
+    check_path,
+    check_vector,
+    format_exception,
+    format_value,
+    require_callable,
+)
 
 if TYPE_CHECKING:
     from divulge.evaluation.families import Families
@@ -32,7 +43,13 @@ if TYPE_CHECKING:
     from divulge.request import Outputs
     from divulge.types import Bools, Floats
 
-KIND = "canary-audit"
+RUN_TYPE = "canary-audit"
+_FPR = 0.5  # that an audit is asked for; any number of canaries can give it
+# Fields of a summary that scores decide; the others describe what was done.
+_COMPUTED = (
+    *("verdict", "tone", "answer", "bound", "others", "most", "would_see", "guarantee"),
+    *("canaries", "included", "mean_exposure", "largest_exposure"),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +98,7 @@ class CanaryAudit:
         return np.log2(len(others) + 1) - np.log2(above + 1.0)
 
     def summary(self) -> CanarySummary:
-        """All of it, typed, for JSON and for the report."""
+        """Return all of it, typed, for JSON and for the report."""
         proof, exposures = self.proof, self.exposures
         return CanarySummary(
             verdict=proof.text,
@@ -89,8 +106,8 @@ class CanaryAudit:
             answer=proof.answer,
             claimed=None if proof.claim is None else proof.claim.epsilon,
             delta=None if proof.claim is None else proof.claim.delta,
-            bound=_least(proof.bound),
-            others={name: _least(bound) for name, bound in proof.others.items()},
+            bound=_to_least_epsilon(proof.bound),
+            others={name: _to_least_epsilon(bound) for name, bound in proof.others.items()},
             most=proof.most,
             would_see=proof.would_see,
             guarantee=str(proof.guarantee),
@@ -100,9 +117,9 @@ class CanaryAudit:
             recipe=self.recipe,
             trained_on=self.trained_on,
             runs=self.runs,
-            accuracy=None if self.accuracy is None else _ends(self.accuracy[0]),
-            accuracy_without=None if self.accuracy is None else _ends(self.accuracy[1]),
-            training_accuracy=None if self.training_accuracy is None else _ends(self.training_accuracy),
+            accuracy=None if self.accuracy is None else _to_triple(self.accuracy[0]),
+            accuracy_without=None if self.accuracy is None else _to_triple(self.accuracy[1]),
+            training_accuracy=None if self.training_accuracy is None else _to_triple(self.training_accuracy),
             seed=self.seed,
             mean_exposure=float(exposures.mean()),
             largest_exposure=float(exposures.max()),
@@ -121,12 +138,11 @@ class CanaryAudit:
         Raises:
             divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
         """
-        key = store.hash_values(KIND, self.scores, self.included, self.recipe, str(self.proof.claim))
-        with RunDirectory(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
+        key = store.hash_values(RUN_TYPE, self.scores, self.included, self.recipe, str(self.proof.claim))
+        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
-            write(draft, self.summary())
-            made = provenance.write(draft)
-            html.write(origin.added(self._page(), made), draft.path / "report.html")
+            results.write(draft, self.summary())
+            html.write(origin.added(self._page(), provenance.write(draft)), draft.path / "report.html")
 
     def _page(self) -> Page:
         return canary_page.page(self.summary(), self.scores, self.included)
@@ -135,11 +151,11 @@ class CanaryAudit:
         return self.proof.text
 
 
-def _least(bound: Estimate) -> LeastEpsilon:
+def _to_least_epsilon(bound: Estimate) -> LeastEpsilon:
     return LeastEpsilon(bound.low, bound.confidence, bound.method)
 
 
-def _ends(share: Estimate) -> tuple[float, float, float]:
+def _to_triple(share: Estimate) -> tuple[float, float, float]:
     return share.value, share.low, share.high
 
 
@@ -161,7 +177,7 @@ def audit(
     out: str | Path | None = None,
     overwrite: bool = False,
 ) -> CanaryAudit:
-    """What a model that was trained with canaries gives away of them, and what that proves of a claim.
+    """Score the canaries of a trained model, and return what that proves of a claim.
 
     Args:
         target: as for `divulge.audit`; for canaries that are documents a language model
@@ -189,11 +205,11 @@ def audit(
     """
     planted = canaries if isinstance(canaries, Canaries) else Canaries.load(canaries)
     if claim is not None:
-        _refuse_large(check_instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
+        _check_delta(check_instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
     if training is not None:
-        refuse_known(planted, check_instance(training, "training", Records))
-    refuse_one_sided(planted.included, "canaries")
-    scores, name, notes = scored(target, planted, recipe, population, references, outputs, device, seed)
+        check_not_trained_on(planted, check_instance(training, "training", Records))
+    check_both_sides(planted.included, "canaries")
+    scores, name, notes = _score(target, planted, recipe, population, references, outputs, device, seed)
     proof = prove(
         scores,
         planted.included,
@@ -211,7 +227,7 @@ def audit(
         name,
         planted.kind,
         planted.trained_on,
-        training_accuracy=_known_accuracy(target, training, outputs),
+        training_accuracy=_training_accuracy(target, training, outputs),
         seed=seed,
         warnings=notes,
     )
@@ -237,7 +253,7 @@ def play(
     device: str = "auto",
     seed: int = 0,
 ) -> CanaryAudit:
-    """The whole game: train with the included canaries, score all of them, and say what is proven.
+    """Train with the included canaries, score all of them, and return what is proven.
 
     Args:
         train: ``train(records, seed) -> target``, the training that is claimed to be private.
@@ -261,21 +277,23 @@ def play(
     """
     require_callable(train, "train")
     check_instance(canaries, "canaries", Canaries)
-    refuse_known(replace(canaries, included=np.zeros(len(canaries), bool)), check_instance(data, "data", Records))
-    count = check_integer(runs, "runs", least=1)
-    if canaries.design == "fixed" and count > 1:
-        raise InputError(f"runs: a fixed number of canaries is for 1 run, got {count}; coins add up over runs")
+    check_not_trained_on(
+        replace(canaries, included=np.zeros(len(canaries), bool)), check_instance(data, "data", Records)
+    )
+    n_runs = check_integer(runs, "runs", least=1)
+    if canaries.design == "fixed" and n_runs > 1:
+        raise InputError(f"runs: a fixed number of canaries is for 1 run, got {n_runs}; coins add up over runs")
     start = check_integer(seed, "seed", least=0)
     games, targets = [], []
-    for i in range(count):
+    for i in range(n_runs):
         planted = canaries.redrawn(seeds.derive_seed(start, "canaries", "run", i))
-        given = concatenate_records([data, planted.insert]) if planted.included.any() else data
-        targets.append(_trained(train, given, seeds.derive_seed(start, "training", i)))
-        games.append((planted, scored(targets[-1], planted, recipe, population, None, outputs, device, start)))
-    scores = np.concatenate([told[0] for _, told in games])
+        training = concatenate_records([data, planted.insert]) if planted.included.any() else data
+        targets.append(_train(train, training, seeds.derive_seed(start, "training", i)))
+        games.append((planted, _score(targets[-1], planted, recipe, population, None, outputs, device, start)))
+    scores = np.concatenate([scored[0] for _, scored in games])
     included = np.concatenate([planted.included for planted, _ in games])
     if claim is not None:
-        _refuse_large(check_instance(claim, "claim", Claim), len(data) + int(games[0][0].included.sum()))
+        _check_delta(check_instance(claim, "claim", Claim), len(data) + int(games[0][0].included.sum()))
     proof = prove(
         scores,
         included,
@@ -288,15 +306,15 @@ def play(
     )
     accuracy = None
     if holdout is not None:
-        plain = _trained(train, data, seeds.derive_seed(start, "training", 0))
-        accuracy = (_accuracy(targets[0], holdout, outputs), _accuracy(plain, holdout, outputs))
-    notes = tuple(dict.fromkeys(note for _, told in games for note in told[2]))
+        without_canaries = _train(train, data, seeds.derive_seed(start, "training", 0))
+        accuracy = (_accuracy(targets[0], holdout, outputs), _accuracy(without_canaries, holdout, outputs))
+    notes = tuple(dict.fromkeys(note for _, scored in games for note in scored[2]))
     return CanaryAudit(
-        scores, included, proof, games[0][1][1], canaries.kind, len(data), count, accuracy, seed=start, warnings=notes
+        scores, included, proof, games[0][1][1], canaries.kind, len(data), n_runs, accuracy, seed=start, warnings=notes
     )
 
 
-def _trained(train: Callable[[Records, int], Any], records: Records, seed: int) -> Any:
+def _train(train: Callable[[Records, int], Any], records: Records, seed: int) -> Any:
     try:
         return train(records.copy(), seed)
     except InputError:
@@ -312,16 +330,120 @@ def _accuracy(target: Any, holdout: Records, outputs: Outputs) -> Estimate:
     return proportion(int((adapted.labels(holdout) == holdout.y).sum()), len(holdout))
 
 
-def _known_accuracy(target: Any, records: Records | None, outputs: Outputs) -> Estimate | None:
-    """On records that have labels, of a target that gives some; None otherwise."""
+def _training_accuracy(target: Any, records: Records | None, outputs: Outputs) -> Estimate | None:
+    """Return the accuracy on records with labels, of a target that gives some; None otherwise."""
     if records is None or records.y is None or not isinstance(adapt(target, outputs=outputs), GivesLabels):
         return None
     return _accuracy(target, records, outputs)
 
 
-def _refuse_large(claim: Claim, records: int) -> None:
+def _check_delta(claim: Claim, records: int) -> None:
+    """Raise for a δ that allows whole records to be published."""
     if claim.delta * records >= 1:
         raise InputError(
             f"claim.delta: must be below 1/{records} (one over the records trained on), got {claim.delta:g}; "
             "such a δ allows whole records to be published"
         )
+
+
+def _score(
+    target: Any,
+    canaries: Canaries,
+    recipe: Any,
+    population: Records | None,
+    references: Any,
+    outputs: Outputs,
+    device: str,
+    seed: int,
+) -> tuple[Floats, str, tuple[str, ...]]:
+    """Return scores in the order of the canaries, the name of the recipe, and warnings.
+
+    Args:
+        target: as for `divulge.canaries.audit`, as are the others.
+        canaries: to be scored.
+        recipe: of the scores.
+        population: other records.
+        references: how reference models are trained.
+        outputs: logits or probabilities.
+        device: of the target.
+        seed: of every random draw.
+
+    Raises:
+        divulge.InputError: a recipe that does not suit the target, or needs records that are missing.
+    """
+    if isinstance(target, GivesTokens):
+        if recipe != "loss":
+            raise InputError(f"recipe: documents are scored by 'loss', got {format_value(recipe)}")
+        scores = tokens.log_likelihood(target.tokens([str(text) for text in canaries.records.x]))
+        if np.isnan(scores).any():
+            raise InputError(f"canaries: {np.isnan(scores).sum()} documents have no token that could be scored")
+        return scores, "loss", ()
+    if population is None:
+        return _score_by_outputs(adapt(target, outputs=outputs, device=device), canaries, resolve(recipe))
+    included = canaries.included
+    result = run_audit(
+        target,
+        members=canaries.records[included],
+        nonmembers=canaries.records[~included],
+        population=population,
+        recipes=[recipe],
+        references=references,
+        fpr=[_FPR],
+        outputs=outputs,
+        device=device,
+        seed=seed,
+    )
+    name = next(iter(result.scores))
+    scores = np.empty(len(included))
+    scores[included], scores[~included] = result.scores[name][result.members], result.scores[name][~result.members]
+    return scores, name, tuple(result.about.warnings)
+
+
+def _score_by_outputs(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Floats, str, tuple[str, ...]]:
+    """Score by a recipe that needs nothing but the target's outputs on the canaries."""
+    records = canaries.records
+    signal = recipe.signal
+    learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
+    if learns or isinstance(signal, PartialSignal | PreparedSignal):
+        raise InputError(f"population: {recipe.name!r} learns from other records, and none are given")
+    values = (
+        target_signals(target, records, (signal,))[:, 0] if isinstance(signal, str) else signal.measure(target, records)
+    )
+    scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.y))
+    return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)
+
+
+def report_page(folder: Path) -> Page:
+    """Return the report of a finished run as data.
+
+    Raises:
+        divulge.InputError: not such a directory, an unfinished or damaged run.
+    """
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
+
+
+def load_summary(folder: Path) -> CanarySummary:
+    """Return the summary of a finished run, with everything that scores decide computed from them again.
+
+    Errors as for `report_page`.
+    """
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _read_scores(folder)[0])
+
+
+def _open_page(folder: Path) -> Page:
+    return origin.added(canary_page.page(*_read_scores(folder)), provenance.read(folder))
+
+
+def _read_scores(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
+    arrays, stored = RunDirectory(folder).read_arrays("scores"), results.read(folder, CanarySummary)
+    if missing := {"scores", "included"} - set(arrays):
+        raise InputError(f"{folder / 'scores.npz'}: damaged, lacks {', '.join(sorted(missing))}")
+    try:
+        scores = check_vector(arrays["scores"], "scores")
+        included = check_mask(arrays["included"], "included", (len(scores),))
+        proof = prove_again(scores, included, stored)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from None
+    audit = CanaryAudit(scores, included, proof, stored.recipe, stored.kind_of_canary, stored.trained_on)
+    computed = audit.summary()
+    return replace(stored, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included

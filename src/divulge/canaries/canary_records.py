@@ -1,0 +1,401 @@
+"""Canaries: records unlike the rest, each of which is put into the training set, or is not, by chance.
+
+A model that uses such records shows it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+from sklearn import neighbors
+
+from divulge import seeds, store
+from divulge.errors import InputError
+from divulge.run_directory import RunDirectory
+from divulge.types import Records
+from divulge.validation import (
+    check_bool,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_mask,
+    check_path,
+    format_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from divulge.types import Array, Bools, Ints
+
+Design: TypeAlias = Literal["coins", "fixed"]
+DESIGNS: tuple[Design, ...] = get_args(Design)
+Kind: TypeAlias = Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram", "own"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TEXT_KINDS: tuple[Kind, ...] = ("random-token", "unigram")
+Rng: TypeAlias = "np.random.Generator"
+RUN_TYPE = "canaries"
+_MIN_COUNT, _MAX_COUNT = 8, 10**6  # fewer canaries than 8 prove nothing at 95 %
+_MAX_ROUNDS = 20  # of drawing records that are new
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Canaries:
+    """Canaries, and which of them were included.
+
+    Args:
+        records: the canaries, ``n`` of them.
+        included: bool ``[n]``: which of them belong into the training set. To be kept from whoever trains.
+        design: "coins" (each by its own fair coin) or "fixed" (half of them, drawn at random).
+        kind: what they are made of.
+        seed: of the canaries and of the coins.
+        trained_on: number of records of the training set they were made for.
+    """
+
+    records: Records
+    included: Bools
+    design: Design
+    kind: Kind
+    seed: int
+    trained_on: int
+
+    def __post_init__(self) -> None:
+        check_mask(self.included, "included", (len(check_instance(self.records, "records", Records)),))
+        check_choice(self.design, "design", DESIGNS)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def insert(self) -> Records:
+        """The canaries to add to the training set."""
+        return self.records[self.included]
+
+    def redrawn(self, seed: int) -> Canaries:
+        """Return the same canaries with coins of another seed."""
+        included = _draw_included(len(self), self.design, seeds.generator(seed, "canaries", "coins"))
+        return Canaries(self.records, included, self.design, self.kind, seed, self.trained_on)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write ``insert.npz``, to be added to the training set, and ``secret/``, to be kept from whoever trains.
+
+        Raises:
+            divulge.InputError: the folder is in use, cannot be written, or holds canaries (unless ``overwrite``).
+        """
+        place = check_path(folder, "out")
+        insert, records = _to_arrays(self.insert), _to_arrays(self.records)
+        key = store.hash_values(RUN_TYPE, self.seed, self.design, self.kind, *(v for _, v in sorted(records.items())))
+        with RunDirectory(place).writing(RUN_TYPE, key, overwrite=check_bool(overwrite, "overwrite")) as draft:
+            draft.write_arrays("insert", insert)
+            draft.write_arrays("secret/canaries", records | {"included": self.included})
+            metadata = _Metadata(1, self.design, self.kind, self.seed, self.trained_on)
+            draft.write_json("secret/canaries", asdict(metadata))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Canaries:
+        """Return the canaries that `save` wrote; ``insert.npz`` may be gone, to where the model was trained.
+
+        Raises:
+            divulge.InputError: no canaries there, damaged ones, an ``insert.npz`` that is not theirs.
+        """
+        place = check_path(folder, "canaries")
+        dossier = RunDirectory(place)
+        try:
+            canaries = dossier.read(RUN_TYPE, lambda: _read(dossier), only="secret/")
+        except InputError as error:
+            raise InputError(f"canaries: {error}") from None
+        if os.path.lexists(place / "insert.npz"):
+            _check_insert(store.read_arrays(place / "insert.npz", inside=place), canaries, place / "insert.npz")
+        return canaries
+
+
+def make(
+    data: Records,
+    *,
+    kind: Kind | str = "mislabelled",
+    count: int = 1000,
+    design: Design | str = "coins",
+    own: Records | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+) -> Canaries:
+    """Make canaries for a training set.
+
+    They change the model: a few hundred mislabelled records among some thousands cost accuracy.
+    `divulge.canaries.play` measures how much.
+
+    Args:
+        data: the training set, or records like it; no canary will be one of them.
+        kind: "mislabelled" (real records under a wrong label), "far" (the most isolated ones, under a wrong label),
+            "shuffled" (each value from another record), "random", "blank" (one value throughout); for documents
+            "random-token" or "unigram". "own" where ``own`` is given.
+        count: how many; `divulge.evaluation.canaries_needed` says how many a claim needs.
+        design: "coins" (each is included by its own fair coin) or "fixed" (half of them, drawn at random: the bound
+            is weaker).
+        own: canaries of the user's own.
+        seed: of the canaries and of the coins. Who knows it knows the coins, so by default it is drawn from the
+            system's entropy, and stored with the secret.
+        out: folder to write, see `Canaries.save`.
+        overwrite: replace canaries in ``out``.
+
+    Raises:
+        divulge.InputError: a kind that does not suit the records, more canaries than there can be, canaries of the
+            user's own that repeat or are records of the data.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> canaries = make(Records(rng.normal(size=(50, 3)), rng.integers(0, 2, 50)), count=20, seed=0)
+        >>> len(canaries), len(canaries.insert) == int(canaries.included.sum())
+        (20, True)
+    """
+    _check_values(check_instance(data, "data", Records), "data")
+    chosen_kind = cast(
+        "Kind", "own" if own is not None else check_choice(kind, "kind", [k for k in KINDS if k != "own"])
+    )
+    chosen_design = cast("Design", check_choice(design, "design", DESIGNS))
+    chosen_seed = secrets.randbits(63) if seed is None else check_integer(seed, "seed", least=0)
+    if own is None:
+        n = check_integer(count, "count", least=_MIN_COUNT, most=_MAX_COUNT)
+        records = _build(chosen_kind, data, n, seeds.generator(chosen_seed, "canaries", "records"))
+    else:
+        records = _check_own(check_instance(own, "own", Records), data)
+    included = _draw_included(len(records), chosen_design, seeds.generator(chosen_seed, "canaries", "coins"))
+    canaries = Canaries(records, included, chosen_design, chosen_kind, chosen_seed, len(data))
+    if out is not None:
+        canaries.save(out, overwrite=overwrite)
+    return canaries
+
+
+def check_not_trained_on(canaries: Canaries, training: Records) -> None:
+    """Raise where a canary that was not included is among the records of the training set.
+
+    Raises:
+        divulge.InputError: then its score says nothing, and no bound holds.
+    """
+    in_training = set(fingerprints(training))
+    excluded = [
+        i
+        for i, fingerprint in enumerate(fingerprints(canaries.records))
+        if fingerprint in in_training and not canaries.included[i]
+    ]
+    if excluded:
+        raise InputError(
+            f"training: {len(excluded)} canaries that were not to be included are records of the training set "
+            f"(first: canary {excluded[0]}); without them no bound on ε holds"
+        )
+
+
+def _check_values(records: Records, name: str) -> None:
+    """Raise for values and class names that canaries, which are made of numbers, cannot be written back as."""
+    if records.encoder is not None and not records.encoder.is_plain:
+        raise InputError(
+            f"{name}: canaries are made of numbers or of documents, and the table holds texts, categories, dates or "
+            "missing values; encode it, or name the documents as data.text"
+        )
+    if records.class_names is not None and not records.has_class_order:
+        raise InputError(
+            f"{name}: the classes have names, {format_value(list(records.class_names))}; set data.classes to all of "
+            "them, in the order of the model's outputs"
+        )
+
+
+def _check_own(own: Records, data: Records) -> Records:
+    _check_values(own, "own")
+    if (own.y is None) != (data.y is None) or own.x.shape[1:] != data.x.shape[1:]:
+        raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {own!r}")
+    distinct = set(fingerprints(own))
+    if len(distinct) < len(own):
+        raise InputError(f"own: {len(own) - len(distinct)} canaries repeat others; each must be unique")
+    if shared := len(distinct & set(fingerprints(data))):
+        raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
+    if len(own) < _MIN_COUNT:
+        raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(own)}")
+    return Records(own.x, own.y)
+
+
+def _draw_included(count: int, design: Design, rng: np.random.Generator) -> Bools:
+    if design == "coins":
+        return rng.random(count) < 0.5
+    return rng.permutation(count) < count // 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata:
+    """The description that stands beside the secret arrays."""
+
+    version: int
+    design: Design
+    kind: Kind
+    seed: int
+    trained_on: int
+
+
+def _to_arrays(records: Records) -> dict[str, Any]:
+    x = records.x.astype(str) if _are_documents(records) else records.x  # objects cannot be stored without pickle
+    return {"x": x} if records.y is None else {"x": x, "y": records.y}
+
+
+def _read(dossier: RunDirectory) -> Canaries:
+    path = dossier.path / "secret" / "canaries"
+    arrays = dossier.read_arrays("secret/canaries")
+    metadata = store.parse_json(dossier.read_json("secret/canaries"), _Metadata, path.with_suffix(".json"))
+    if "x" not in arrays or "included" not in arrays:
+        raise InputError(f"{path}.npz: damaged: arrays named x and included are needed, got {sorted(arrays)}")
+    records = Records(arrays["x"], arrays.get("y"))
+    included = check_mask(arrays["included"], f"{path}.npz: included", (len(records),))
+    return Canaries(records, included, metadata.design, metadata.kind, metadata.seed, metadata.trained_on)
+
+
+def _check_insert(arrays: dict[str, Any], canaries: Canaries, path: Path) -> None:
+    count = len(arrays["x"]) if "x" in arrays and np.ndim(arrays["x"]) else 0
+    if count != canaries.included.sum():
+        raise InputError(f"{path}: holds {count} canaries, but {canaries.included.sum()} were to be included")
+    if sorted(fingerprints(Records(arrays["x"], arrays.get("y")))) != sorted(fingerprints(canaries.insert)):
+        raise InputError(f"{path}: holds other canaries than were to be included")
+
+
+def _build(kind: Kind, data: Records, count: int, rng: Rng) -> Records:
+    """Make ``count`` canaries of a kind, no two alike and none of them a record of ``data``.
+
+    Args:
+        kind: any of `KINDS` but "own".
+        data: records of the training set, or like them.
+        count: how many.
+        rng: of every draw.
+
+    Raises:
+        divulge.InputError: a kind that does not suit the records, more than there can be.
+    """
+    if _are_documents(data) != (kind in TEXT_KINDS):
+        material = "documents" if kind in TEXT_KINDS else "numbers"
+        raise InputError(f"kind: {kind!r} canaries are made of {material}, and the records are not")
+    used = set(fingerprints(data))
+    chosen: list[tuple[Array, int | None]] = []
+    for _ in range(_MAX_ROUNDS):
+        x, y = _MAKERS[kind](data, count, rng)
+        candidates = Records(x, y)
+        for i, fingerprint in enumerate(fingerprints(candidates)):
+            if fingerprint not in used and len(chosen) < count:
+                used.add(fingerprint)
+                chosen.append((candidates.x[i], None if candidates.y is None else int(candidates.y[i])))
+        if len(chosen) == count:
+            labels = None if data.y is None else [label for _, label in chosen]
+            return Records(np.array([x for x, _ in chosen]), labels)
+    raise InputError(
+        f"count: only {len(chosen)} of {count} different {kind!r} canaries that are no records of the data can be made"
+    )
+
+
+def fingerprints(records: Records) -> list[bytes]:
+    """Return bytes that are equal for records of equal values and labels alone."""
+    labels = [b""] * len(records) if records.y is None else [str(label).encode() for label in records.y.tolist()]
+    return [_content(x) + b"\xff" + label for x, label in zip(records.x, labels, strict=True)]
+
+
+def _are_documents(records: Records) -> bool:
+    """Return whether the records are texts."""
+    return records.x.dtype.kind in "OU"
+
+
+def _content(x: Array | str) -> bytes:
+    # One precision for all, so that a copy as float64, or as integers, counts as the same record.
+    return x.encode() if isinstance(x, str) else (np.asarray(x, np.float32) + 0.0).tobytes()
+
+
+def _mislabelled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
+    """Return real records under a label that is not theirs."""
+    labels = _require_labels(data, count)
+    rows = rng.permutation(len(data))[:count]
+    return data.x[rows], _draw_other_labels(labels[rows], np.unique(labels), rng)
+
+
+def _isolated(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
+    """Return the records farthest from their nearest neighbour, under a label that is not theirs."""
+    labels = _require_labels(data, count)
+    flat = data.x.reshape(len(data), -1).astype(np.float64)
+    spread = flat.std(0)
+    flat = (flat - flat.mean(0)) / np.where(spread > 0, spread, 1.0)
+    distances = neighbors.NearestNeighbors(n_neighbors=min(2, len(flat))).fit(flat).kneighbors(flat)[0][:, -1]
+    rows = np.argsort(-distances, kind="stable")[:count]
+    return data.x[rows], _draw_other_labels(labels[rows], np.unique(labels), rng)
+
+
+def _shuffled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
+    """Take every value from another record: columns keep their distribution and lose their dependence."""
+    flat = data.x.reshape(len(data), -1)
+    rows = rng.integers(0, len(flat), (count, flat.shape[1]))
+    return np.take_along_axis(flat, rows, 0).reshape(count, *data.x.shape[1:]), _draw_labels(data, count, rng)
+
+
+def _random(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
+    """Draw values evenly between the least and the greatest of their column."""
+    low, high = data.x.min(0).astype(np.float64), data.x.max(0).astype(np.float64)
+    return _cast_like(rng.uniform(low, high, (count, *data.x.shape[1:])), data.x), _draw_labels(data, count, rng)
+
+
+def _blank(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
+    """Return one value throughout, another one in each record."""
+    level = rng.uniform(float(data.x.min()), float(data.x.max()), count)
+    shape = (count, *(1 for _ in data.x.shape[1:]))
+    return _cast_like(np.broadcast_to(level.reshape(shape), (count, *data.x.shape[1:])), data.x), _draw_labels(
+        data, count, rng
+    )
+
+
+def _random_token(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
+    """Draw as many words as some document has, each evenly from all words of the data."""
+    return _draw_words(data, count, rng, lambda words: np.unique(words))
+
+
+def _unigram(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
+    """Draw as many words as some document has, each as often as the data use it."""
+    return _draw_words(data, count, rng, lambda words: words)
+
+
+def _draw_words(data: Records, count: int, rng: Rng, pool: Callable[[Array], Array]) -> tuple[Array, Ints | None]:
+    documents = [str(text).split() for text in data.x]
+    words = pool(np.array([word for document in documents for word in document]))
+    if not len(words):
+        raise InputError("data: the documents have no words")
+    lengths = rng.choice([max(len(document), 1) for document in documents], count)
+    return np.array([" ".join(rng.choice(words, length)) for length in lengths]), _draw_labels(data, count, rng)
+
+
+def _cast_like(values: Array, data: Array) -> Array:
+    return np.rint(values).astype(data.dtype) if data.dtype.kind in "iub" else values.astype(data.dtype)
+
+
+def _require_labels(data: Records, count: int) -> Ints:
+    if count > len(data):
+        raise InputError(f"count: must be at most {len(data)}, one canary per record, got {count}")
+    if data.y is None or len(np.unique(data.y)) < 2:
+        raise InputError("data: a wrong label needs labels of at least 2 classes, which the records lack")
+    return data.y
+
+
+def _draw_labels(data: Records, count: int, rng: Rng) -> Ints | None:
+    """Draw labels evenly from those of the data; None where it has none."""
+    return None if data.y is None else rng.choice(np.unique(data.y), count)
+
+
+def _draw_other_labels(labels: Ints, classes: Ints, rng: Rng) -> Ints:
+    """Draw labels evenly from the other classes."""
+    step = rng.integers(1, len(classes), len(labels))
+    return classes[(np.searchsorted(classes, labels) + step) % len(classes)]
+
+
+_MAKERS: Mapping[str, Callable[[Records, int, Rng], tuple[Array, Ints | None]]] = {
+    "mislabelled": _mislabelled,
+    "far": _isolated,
+    "shuffled": _shuffled,
+    "random": _random,
+    "blank": _blank,
+    "random-token": _random_token,
+    "unigram": _unigram,
+}

@@ -1,0 +1,304 @@
+"""Continuations of prompts by language models: how probable a suffix is, and how alike the greedy one is to it.
+
+Probabilities are held as logarithms, as they are often below any float.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from divulge import errors, store, tables
+from divulge.errors import InputError
+from divulge.validation import check_integer, check_number, check_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+    from divulge.extraction.passages import Passage, Passages
+    from divulge.targets import Decoding, GivesContinuations
+    from divulge.types import Array, Bools, Floats, Ints, Records
+
+CACHE = ".finished"
+"""Folder of a draft that holds finished continuations."""
+
+_COLUMNS = ("log_p", "verbatim", "longest", "overlap")
+_CHUNK = 64  # documents between two calls of progress; an interruption loses no more
+_MAX_DRAWS = 10**15
+GREEDY = "verbatim, greedy"
+_EVEN_CHANCE = 0.5  # chance at which a document counts as seen in n draws
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completed:
+    """The continuations of ``n`` prompts by one model.
+
+    Args:
+        log_p: logarithm of the probability that the suffix is drawn, ``[n]``.
+        verbatim: whether greedy decoding gives the suffix, ``[n]``.
+        longest: tokens of the longest run that the greedy continuation shares with the suffix, ``[n]``.
+        overlap: share of both that stands in matching runs, ``[n]``.
+        texts: the greedy continuations, or None.
+    """
+
+    log_p: Floats
+    verbatim: Bools
+    longest: Ints
+    overlap: Floats
+    texts: tuple[str, ...] | None = None
+
+    def given(self, draws: tuple[int, ...], near: float) -> dict[str, Bools]:
+        """Return which suffixes the model gives back, ``[n]``, by each way to ask for them."""
+        hits = {GREEDY: self.verbatim, f"overlap of at least {near:g}, greedy": self.overlap >= near - 1e-12}
+        for n in draws:
+            hits[f"likely within {n:,} {'draws' if n > 1 else 'draw'}"] = seen(self.log_p, n) >= _EVEN_CHANCE
+        return hits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """A set of documents, and the continuations of their prompts.
+
+    Args:
+        ids: of the ``n`` documents, ``[n]``.
+        target: continuations by the examined model.
+        reference: continuations by the reference model, or None.
+        prompts: the prompts as text, or None.
+        suffixes: the suffixes as text, or None.
+        repeated: documents left out because their passage stood in the set before.
+        short: documents left out because they are too short.
+        shortened: prompts that lost their beginning, as the model takes no more.
+    """
+
+    ids: Array
+    target: Completed
+    reference: Completed | None = None
+    prompts: tuple[str, ...] | None = None
+    suffixes: tuple[str, ...] | None = None
+    repeated: int = 0
+    short: int = 0
+    shortened: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def from_table(cls, table: pl.DataFrame) -> Measured:
+        """Return what `to_table` wrote; the numbers of documents left out are not in a table."""
+        parts = ("prefix", "suffix", "generated")
+        prompts, suffixes, generated = (tuple(table[name]) if name in table.columns else None for name in parts)
+        reference = _from_columns(table, "reference ") if "reference log_p" in table.columns else None
+        return cls(tables.to_array(table["id"]), _from_columns(table, "", generated), reference, prompts, suffixes)
+
+    def to_table(self, name: str) -> pl.DataFrame:
+        """Return one row per document."""
+        columns: dict[str, Array] = {
+            "set": _to_objects([name] * len(self)),
+            "id": _to_objects([str(key) for key in self.ids]),
+        }
+        for prefix, model in (("", self.target), ("reference ", self.reference)):
+            if model is not None:
+                columns |= {
+                    f"{prefix}log_p": model.log_p,
+                    f"{prefix}draws for an even chance": draws_needed(model.log_p),
+                    f"{prefix}verbatim": model.verbatim,
+                    f"{prefix}longest match": model.longest,
+                    f"{prefix}overlap": model.overlap,
+                }
+        if self.prompts is not None:
+            texts_by_part = {"prefix": self.prompts, "suffix": self.suffixes, "generated": self.target.texts}
+            columns |= {part: _to_objects(texts or [None] * len(self)) for part, texts in texts_by_part.items()}
+        return tables.from_arrays(columns)
+
+
+def _to_objects(texts: Sequence[str | None]) -> Array:
+    """Return an array of objects: NumPy's own strings would all be as long as the longest."""
+    return np.array(texts, dtype=object)
+
+
+def _from_columns(table: pl.DataFrame, prefix: str, texts: tuple[str, ...] | None = None) -> Completed:
+    log_p, verbatim, longest, overlap = (
+        tables.to_array(table[f"{prefix}{name}"]) for name in ("log_p", "verbatim", "longest match", "overlap")
+    )
+    return Completed(log_p, verbatim, longest, overlap, texts)
+
+
+class Completer:
+    """Computes the continuations of the passages of one set after the other; what is finished outlives an interruption.
+
+    Args:
+        target: the model under examination.
+        reference: the model whose own continuations do not count, or None.
+        decoding: how tokens are drawn.
+        texts: whether texts may be stored.
+        progress: called with the number of documents finished and of all.
+        total: number of all documents.
+        cache: folder of what was computed before and is computed now, or None.
+    """
+
+    def __init__(
+        self,
+        target: GivesContinuations,
+        reference: GivesContinuations | None,
+        decoding: Decoding,
+        texts: bool,
+        progress: Callable[[int, int], None],
+        total: int,
+        cache: Path | None,
+    ) -> None:
+        self._target, self._reference = target, reference
+        self._decoding, self._texts, self._cache = decoding, texts, cache
+        self._progress, self._n_done, self._total = progress, 0, total
+
+    def complete(self, records: Records, cut: Passages, passages: Sequence[Passage]) -> Measured:
+        """Return the continuations of ``passages``, which are those of ``cut`` that are compared."""
+        ids = np.arange(len(records)) if records.ids is None else records.ids
+        measured = Measured(
+            ids[np.array([passage.row for passage in passages])],
+            self._complete_by(self._target, passages, "target"),
+            None if self._reference is None else self._complete_by(self._reference, passages, "reference"),
+            repeated=len(cut.cut) - len(passages),
+            short=cut.short,
+            shortened=cut.shortened,
+        )
+        self._n_done += len(passages)
+        if not self._texts:
+            return measured
+        return replace(
+            measured,
+            prompts=tuple(self._target.decode(passage.prefix) for passage in passages),
+            suffixes=tuple(self._target.decode(passage.suffix) for passage in passages),
+        )
+
+    def _complete_by(self, model: GivesContinuations, passages: Sequence[Passage], name: str) -> Completed:
+        chunks = []
+        for start in range(0, len(passages), _CHUNK):
+            chunk = passages[start : start + _CHUNK]
+            chunks.append(self._complete_chunk(model, chunk, f"{name}-{self._n_done + start}.npz"))
+            with errors.user_code_errors("progress"):
+                self._progress(self._n_done + start + len(chunk), self._total)
+        columns = {key: np.concatenate([chunk[key] for chunk in chunks]) for key in chunks[0]}
+        texts = None
+        if self._texts:
+            rows = np.split(columns["written"], np.cumsum(columns["sizes"])[:-1])
+            texts = tuple(model.decode(tuple(tokens.tolist())) for tokens in rows)
+        return Completed(*(columns[key] for key in _COLUMNS), texts=texts)
+
+    def _complete_chunk(self, model: GivesContinuations, passages: Sequence[Passage], name: str) -> dict[str, Array]:
+        """Return the columns of `Completed` for some passages, and where texts are stored the generated tokens."""
+        path = None if self._cache is None else self._cache / name
+        if path is not None and path.exists():
+            return store.read_arrays(path, inside=path.parent)
+        columns, generated = _continue_passages(model, passages, self._decoding)
+        if self._texts:
+            columns["sizes"] = np.array([len(tokens) for tokens in generated], np.int64)
+            columns["written"] = np.array([token for tokens in generated for token in tokens], np.int64)
+        if path is not None:
+            store.write_arrays(path, columns)
+        return columns
+
+
+def _continue_passages(
+    model: GivesContinuations, passages: Sequence[Passage], decoding: Decoding
+) -> tuple[dict[str, Array], list[tuple[int, ...]]]:
+    """Return the columns of `Completed` for some passages, and the greedy continuations."""
+    prompts = [(*model.start, *passage.prefix) for passage in passages]
+    continuations = model.continuations(prompts, [passage.suffix for passage in passages], decoding=decoding)
+    # Greedy decoding gives the suffix as long as that is the likeliest: then nothing need be generated.
+    generated: list[Any] = [passage.suffix for passage in passages]
+    differing = np.flatnonzero(~continuations.verbatim)
+    if len(differing):
+        greedy = model.greedy([prompts[i] for i in differing], len(generated[0]))
+        for i, tokens in zip(differing, greedy, strict=True):
+            generated[i] = tokens
+    matches = [likeness(tokens, passage.suffix) for tokens, passage in zip(generated, passages, strict=True)]
+    longest = np.array([match.longest for match in matches])
+    overlap = np.array([match.overlap for match in matches])
+    columns = (continuations.log_p, continuations.verbatim, longest, overlap)
+    return dict(zip(_COLUMNS, columns, strict=True)), generated
+
+
+class Likeness(NamedTuple):
+    """How alike two texts are.
+
+    Attributes:
+        longest: tokens of the longest run that stands in both.
+        overlap: tokens in matching runs, of both texts over both (Ratcliff & Obershelp 1988); 1 for equal ones.
+    """
+
+    longest: int
+    overlap: float
+
+
+def likeness(generated: Sequence[int], suffix: Sequence[int]) -> Likeness:
+    """Return how alike a generated text is to the suffix of a document.
+
+    Examples:
+        >>> likeness([1, 2, 3, 9], [0, 1, 2, 3])
+        Likeness(longest=3, overlap=0.75)
+    """
+    matcher = SequenceMatcher(None, list(generated), list(suffix), autojunk=False)
+    return Likeness(matcher.find_longest_match().size, matcher.ratio())
+
+
+def seen(log_p: object, draws: int) -> Floats:
+    """Return the chance that a text is drawn at least once, ``1 - (1 - p)^n`` (Hayes et al. 2024, eq. 2), ``[k]``.
+
+    Args:
+        log_p: natural logarithms of probabilities, ``[k]``; minus infinity for what is never drawn.
+        draws: n.
+
+    Raises:
+        divulge.InputError: logarithms above 0 or NaN, fewer than 1 draw.
+
+    Examples:
+        >>> seen(np.log([0.5, 0.01, 1e-12]), 100).round(3)
+        array([1. , 0.634, 0. ])
+    """
+    count = check_integer(draws, "draws", least=1, most=_MAX_DRAWS)
+    return -np.expm1(count * _log_complement(_check_log_probabilities(log_p)))
+
+
+def draws_needed(log_p: object, chance: float = 0.5) -> Floats:
+    """Return the fewest draws that show a text at least once with this chance, ``[k]``.
+
+    Infinity where it is never drawn, or takes more draws than a float64 can count.
+
+    Args:
+        log_p: as for `seen`.
+        chance: in (0, 1).
+
+    Raises:
+        divulge.InputError: logarithms above 0 or NaN, a chance outside (0, 1).
+
+    Examples:
+        >>> draws_needed(np.log([1.0, 0.5, 0.01]))
+        array([ 1.,  1., 69.])
+    """
+    logs = _check_log_probabilities(log_p)
+    target = -math.log1p(-check_number(chance, "chance", above=0, below=1))
+    with np.errstate(over="ignore", divide="ignore"):
+        exact = np.where(logs > -30, target / -_log_complement(np.maximum(logs, -30)), target * np.exp(-logs))
+    # A whole number that rounding has raised by a hair must not be rounded up.
+    return np.maximum(np.ceil(exact * (1 - 1e-12)), 1.0)
+
+
+def _log_complement(log_p: Floats) -> Floats:
+    """Return ``log(1 - p)``, to full precision at both ends."""
+    is_large = log_p > -math.log(2)
+    with np.errstate(divide="ignore"):
+        return np.where(is_large, np.log(-np.expm1(np.where(is_large, log_p, -1.0))), np.log1p(-np.exp(log_p)))
+
+
+def _check_log_probabilities(log_p: object) -> Floats:
+    logs = check_vector(log_p, "log_p", finite=False)
+    if np.isnan(logs).any() or (logs > 0).any():
+        raise InputError("log_p: logarithms of probabilities are needed, some are NaN or above 0")
+    return logs
