@@ -154,7 +154,7 @@ def decided(epsilon):
             return np.inf if refuted(rule, canaries, guesses, wrong, error, True) else 0.0
         return np.inf if wrong < enough(rule, canaries, guesses, error) else 0.0
 
-    last, ordered = {}, one_run._ordered
+    last, ordered = {}, one_run._ascending_order
 
     def once(values, seed):
         key = (values.tobytes(), seed)
@@ -163,7 +163,7 @@ def decided(epsilon):
             last[key] = ordered(values, seed)
         return last[key]
 
-    with patch.object(GuessRule, "epsilon", bound), patch.object(one_run, "_ordered", once):
+    with patch.object(GuessRule, "epsilon", bound), patch.object(one_run, "_ascending_order", once):
         yield
 
 

@@ -1,4 +1,4 @@
-"""Pages that are made from the code: every key of a plan, every command. `python docs/generate.py` writes them anew."""
+"""Write the reference pages of plan keys and commands from the code: `python docs/generate.py`."""
 
 from __future__ import annotations
 
@@ -20,104 +20,106 @@ HERE = Path(__file__).parent / "reference"
 
 
 def pages() -> dict[Path, str]:
-    """Each page and its text."""
-    return {HERE / "plan.md": _plan(), HERE / "commands.md": _commands()}
+    """Return the path and the text of each generated page."""
+    return {HERE / "plan.md": _plan_page(), HERE / "commands.md": _commands_page()}
 
 
-def _plan() -> str:
-    told = ["# Every key of a plan", "", "A plan is a TOML file; `divulge init` writes one to start from.", ""]
-    for name, model in _tables("", Plan):
+def _plan_page() -> str:
+    lines = ["# Every key of a plan", "", "A plan is a TOML file; `divulge init` writes one to start from.", ""]
+    for name, model in _tables_of_keys("", Plan):
         if name:
-            told += [f"## `[{name}]`", "", inspect.getdoc(model).split("\n", 1)[0], ""]
-        told += ["| key | value | default | meaning |", "|---|---|---|---|"]
-        meanings = _meanings(model)
+            lines += [f"## `[{name}]`", "", inspect.getdoc(model).split("\n", 1)[0], ""]
+        lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
+        descriptions = _descriptions(model)
         for key, field in model.model_fields.items():
-            if not _nested(field.annotation):
-                default = "needed" if field.is_required() else _default(field.default)
-                told.append(f"| `{key}` | {_kind(field)} | {default} | {meanings[key]} |")
-        told.append("")
-    return "\n".join(told)
+            if not _nested_model(field.annotation):
+                default = "needed" if field.is_required() else _format_default(field.default)
+                lines.append(f"| `{key}` | {_allowed_values(field)} | {default} | {descriptions[key]} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
-def _tables(name: str, model: type[BaseModel]) -> list[tuple[str, type[BaseModel]]]:
+def _tables_of_keys(name: str, model: type[BaseModel]) -> list[tuple[str, type[BaseModel]]]:
     tables = [(name, model)]
     for key, field in model.model_fields.items():
-        if inner := _nested(field.annotation):
-            tables += _tables(f"{name}.{key}".lstrip("."), inner)
+        if inner := _nested_model(field.annotation):
+            tables += _tables_of_keys(f"{name}.{key}".lstrip("."), inner)
     return tables
 
 
-def _nested(annotation: Any) -> type[BaseModel] | None:
+def _nested_model(annotation: Any) -> type[BaseModel] | None:
     options = typing.get_args(annotation) or (annotation,)
     return next((o for o in options if inspect.isclass(o) and issubclass(o, BaseModel)), None)
 
 
-def _meanings(model: type[BaseModel]) -> dict[str, str]:
-    """What the docstring says of each field."""
+def _descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """Return the description of each field, from the docstring of ``model``."""
     listed = inspect.getdoc(model).split("Args:\n", 1)[1]
     entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", listed, re.M)
-    return {name: _cell(re.sub(r"\s+", " ", text)) for name, text in entries}
+    return {name: _table_cell(re.sub(r"\s+", " ", text)) for name, text in entries}
 
 
-def _kind(field: Any) -> str:
-    """What a value may be, in words."""
+def _allowed_values(field: Any) -> str:
+    """Describe the type and the bounds of ``field``."""
     bounds = " and ".join(
         f"{sign} {getattr(limit, attribute):g}"
         for limit in field.metadata
         for attribute, sign in (("gt", "above"), ("ge", "at least"), ("lt", "below"))
         if getattr(limit, attribute, None) is not None
     )
-    return f"{_words(field.annotation)}{f', {bounds}' if bounds else ''}"
+    return f"{_type_description(field.annotation)}{f', {bounds}' if bounds else ''}"
 
 
-def _words(annotation: Any) -> str:
+def _type_description(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
-        return _words(arguments[0])
+        return _type_description(arguments[0])
     if origin is typing.Literal:
         return ", ".join(f'`"{value}"`' for value in arguments)
     if origin in (types.UnionType, typing.Union):
-        return " or ".join(_words(each) for each in arguments if each is not type(None))
+        return " or ".join(_type_description(each) for each in arguments if each is not type(None))
     if origin is list:
-        return f"list of {_words(arguments[0])}"
+        return f"list of {_type_description(arguments[0])}"
     return {str: "text", int: "whole number", float: "number", bool: "true or false"}[annotation]
 
 
-def _default(value: Any) -> str:
+def _format_default(value: Any) -> str:
     if value is None or value is PydanticUndefined:
         return "–"
     return f"`{value}`".replace("'", '"').replace("True", "true").replace("False", "false")
 
 
-def _commands() -> str:
-    told = ["# Every command", "", "`divulge COMMAND -h` shows the same in a terminal.", ""]
-    for path, command in _leaves("divulge", typer.main.get_command(app)):
-        told += [f"## `{path}`", "", command.help.strip(), ""]
+def _commands_page() -> str:
+    lines = ["# Every command", "", "`divulge COMMAND -h` shows the same in a terminal.", ""]
+    for path, command in _subcommands("divulge", typer.main.get_command(app)):
+        lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         if arguments:
-            told += ["| argument | meaning |", "|---|---|"]
-            told += [f"| `{p.name}` | {_cell(p.help or '')} |" for p in arguments] + [""]
+            lines += ["| argument | meaning |", "|---|---|"]
+            lines += [f"| `{p.name}` | {_table_cell(p.help or '')} |" for p in arguments] + [""]
         options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
-        told += ["| option | default | meaning |", "|---|---|---|"]
-        told += [f"| `{', '.join(p.opts)}` | {_shown(p)} | {_cell(p.help or '')} |" for p in options] + [""]
-    return "\n".join(told)
+        lines += ["| option | default | meaning |", "|---|---|---|"]
+        lines += [
+            f"| `{', '.join(p.opts)}` | {_default_of_option(p)} | {_table_cell(p.help or '')} |" for p in options
+        ] + [""]
+    return "\n".join(lines)
 
 
-def _leaves(path: str, command: Any) -> list[tuple[str, Any]]:
+def _subcommands(path: str, command: Any) -> list[tuple[str, Any]]:
     inner = getattr(command, "commands", None)
     if inner is None:
         return [(path, command)]
-    return [leaf for name, each in inner.items() for leaf in _leaves(f"{path} {name}", each)]
+    return [leaf for name, each in inner.items() for leaf in _subcommands(f"{path} {name}", each)]
 
 
-def _shown(option: Any) -> str:
+def _default_of_option(option: Any) -> str:
     if option.required:
         return "needed"
-    plain = option.default is not None and option.default is not False and not callable(option.default)
-    return f"`{option.default}`" if plain and option.default not in ("", (), []) else "–"
+    has_default = option.default is not None and option.default is not False and not callable(option.default)
+    return f"`{option.default}`" if has_default and option.default not in ("", (), []) else "–"
 
 
-def _cell(text: str) -> str:
+def _table_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("``", "`").strip()
 
 

@@ -14,15 +14,15 @@ ROLES = sorted((DOCS / "roles").glob("*.md"))
 NAVIGATION = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
 
 
-def blocks(page):
+def python_examples(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
 
 
-def ran(page):
-    """Run its blocks one after the other: Python, and the commands of those that show a console."""
+def run_examples(page):
+    """Run the Python examples of ``page`` and its console commands, one after the other."""
     names = {}
-    for kind, block in re.findall(r"```(python|console)\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
-        if kind == "python":
+    for language, block in re.findall(r"```(python|console)\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+        if language == "python":
             exec(compile(block, str(page), "exec"), names)
         else:
             for line in block.splitlines():
@@ -30,11 +30,11 @@ def ran(page):
 
 
 def test_every_block_of_the_how_to_runs(capsys):
-    assert len(blocks(DOCS / "howto.md")) > 5
-    ran(DOCS / "howto.md")
-    told = capsys.readouterr().out
-    assert "60 labels proven" in told
-    assert "[ True False]" in told
+    assert len(python_examples(DOCS / "howto.md")) > 5
+    run_examples(DOCS / "howto.md")
+    output = capsys.readouterr().out
+    assert "60 labels proven" in output
+    assert "[ True False]" in output
 
 
 @pytest.mark.parametrize("page", [page for page in METHODS if page.stem != "index"], ids=lambda page: page.stem)
@@ -42,7 +42,7 @@ def test_the_formula_of_every_method_is_what_is_computed(page):
     for method in methods_of(page):
         assert "```python\n" in method
         assert all(part in method for part in ("**Assumes**", "**Fails**", "**Source")), method.split("\n", 1)[0]
-    ran(page)
+    run_examples(page)
 
 
 def methods_of(page):
@@ -55,7 +55,7 @@ def test_every_page_by_role_runs(page, tmp_path, monkeypatch):
     if page.stem == "torch":
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    ran(page)
+    run_examples(page)
     assert f"roles/{page.name}" in NAVIGATION
 
 

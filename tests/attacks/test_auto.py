@@ -74,7 +74,7 @@ def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
     evidence, _ = case(12, features=True)
     ran = Auto(joined=())
     rounds = list(games.played(evidence, 4000, 16, 0))
-    outcomes = [auto._outcome(ran.options, *game) for game in rounds]
+    outcomes = [auto._game_merits(ran.options, *game) for game in rounds]
     sums = {o.name: np.mean([sum(outcome[o.name]) for outcome in outcomes]) for o in ran.options}
     for margin in (0.0, 0.01, 0.05, 0.3):
         near = {name for name, merit in sums.items() if merit >= max(sums.values()) - margin}
@@ -117,7 +117,7 @@ def test_merits_are_auc_and_tpr_by_their_definitions():
         for option in options("lira", "loss"):
             attack = LiRA() if option.name == "lira" else Threshold()
             scores = attack.score(game)
-            area, power = auto._outcome([option], game, member)[option.name]
+            area, power = auto._game_merits([option], game, member)[option.name]
             assert area == pytest.approx(metrics.roc_auc_score(member, scores), abs=1e-12)
             limit = np.sort(scores[~member])[::-1][max(5, int(0.02 * (~member).sum())) - 1]
             assert power == pytest.approx((scores[member] > limit).mean(), abs=1e-12)
@@ -126,7 +126,7 @@ def test_merits_are_auc_and_tpr_by_their_definitions():
 def test_a_residual_is_tried_on_the_scores_that_its_attack_had():
     evidence, _ = case(3, 3, features=True)
     game, member = next(games.played(evidence, 4000, 16, 0))
-    together = auto._outcome(auto.OPTIONS, game, member)
+    together = auto._game_merits(auto.OPTIONS, game, member)
     for option in auto.OPTIONS:
         alone = games.merit(option.attack.run(auto._in_unit(game, option.unit)).scores, member)
         assert together[option.name] == alone
@@ -157,9 +157,9 @@ def test_attacks_win_nothing_in_games_without_a_leak(models):
     """An AUC of 300 against 300 is beyond .5 ± .12 with probability 4e-7; there are 7 games of 5 attacks."""
     evidence, _ = case(6, models, lift=0.0)
     for game, member in games.played(evidence, 4000, 16, 0):
-        for option in auto._PLAIN:
+        for option in auto._PLAIN_OPTIONS:
             if option.attack.least_references <= models:
-                assert abs(auto._outcome([option], game, member)[option.name][0] - 0.5) < 0.12, option.name
+                assert abs(auto._game_merits([option], game, member)[option.name][0] - 0.5) < 0.12, option.name
 
 
 def test_false_positives_stay_nominal_after_the_choice():

@@ -93,7 +93,7 @@ class TestSequenceLiRA:
         offsets = np.array([0, 1, 3, 6, 40])
         standard = rng.normal(size=40)
         tokens = TokenLogs(offsets, -np.ones(40))
-        found = sequence._shift(standard, tokens, rho)
+        found = sequence._shift_statistic(standard, tokens, rho)
         expected = [literal_sequence(standard[a:b], rho) for a, b in pairwise(offsets)]
         assert np.allclose(found, expected)
 

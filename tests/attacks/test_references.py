@@ -129,7 +129,7 @@ def test_leave_one_out_gives_members_and_others_equally_many_models(mode, varian
     m, n = 6, 40
     signals, inside = rng.normal(size=(m, n)) + 3 * rng.normal(size=n), rng.random((m, n)).argsort(0) < m // 2
     attack = LiRA(mode, variance)
-    for i, (into, out) in enumerate(lira._without_each(signals, inside, attack, seed=0)):
+    for i, (into, out) in enumerate(lira._leave_one_out_moments(signals, inside, attack, seed=0)):
         for side, keep in ((into, inside), (out, ~inside)):
             if side is None:
                 continue
@@ -152,7 +152,7 @@ def test_leave_one_out_gives_members_and_others_equally_many_models(mode, varian
 def test_leave_one_out_keeps_nearly_all_models_of_records_drawn_independently(mode):
     rng = np.random.default_rng(9)
     signals, inside = rng.normal(size=(8, 20_000)), rng.random((8, 20_000)) < 0.5
-    for into, out in lira._without_each(signals, inside, LiRA(mode), seed=0):
+    for into, out in lira._leave_one_out_moments(signals, inside, LiRA(mode), seed=0):
         left = out.count.sum() + (0 if into is None else into.count.sum())
         asked = (7 if mode == "online" else 3.5) * 20_000
         assert left > 0.98 * asked

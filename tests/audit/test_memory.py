@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge import InputError
+from divulge import InputError, validation
 from divulge.attacks.needs import Need
 from divulge.auditing import forecasts
 from divulge.evidence import Layout

@@ -43,7 +43,7 @@ def test_many_paths_are_counted_without_overflow():
 
 def test_drawn_bands_hold_by_the_exact_count(monkeypatch):
     """Fails with probability 1e-6 for each of the bands, had the seed not been fixed."""
-    monkeypatch.setattr(null_paths, "_COUNTED", (0, 0))
+    monkeypatch.setattr(null_paths, "_EXACT_LIMITS", (0, 0))
     for n, m, confidence in ((60, 80, 0.9), (400, 200, 0.95), (30, 900, 0.99)):
         made = null_paths.bands.__wrapped__(n, m, confidence, 7)
         assert not made.counted

@@ -43,7 +43,7 @@ def test_weights_are_nonnegative_and_of_a_size_whose_square_is_a_float(weights, 
 def test_a_p_value_of_several_comparisons_is_at_most_one():
     rng = np.random.default_rng(0)
     low, high = rng.normal(size=50), rng.normal(3, 1, size=50)
-    control = controls._blind([(low, high), (low, high)], 100, 100, 0.05, 0)
+    control = controls._blind_text_control([(low, high), (low, high)], 100, 100, 0.05, 0)
     assert control.p_value == 1.0
     assert control.auc.value < 0.1
 

@@ -65,7 +65,7 @@ def rates(method, gamma, level, n, m, members, runs, seed):
     for _ in range(runs):
         judged = np.append(rng.beta(8, 1, members), tilted(rng, m - members, gamma))
         calibration = rng.random(n)
-        rule = fdr.step_up(Counts.empty(calibration).add(judged), level, fdr.named(method, fdr._KINDS))
+        rule = fdr.step_up(Counts.empty(calibration).add(judged), level, fdr.named(method, fdr._METHOD_TYPES))
         chosen = judged > rule.cut
         false.append(chosen[members:].sum() / max(chosen.sum(), 1))
     return np.mean(false)

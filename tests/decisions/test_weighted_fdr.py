@@ -34,10 +34,10 @@ def test_one_heap_per_candidate(shape):
         weights = Weights(np.exp(spread * rng.normal(size=n)), np.exp(spread * rng.normal(size=m)))
         level, drawn = rng.choice([0.2, 0.3, 0.5]), rng.random()
         first = weighted.p_values(known, scores, weights) * m <= level * (
-            sizes := weighted_fdr._sizes(scores, known, weights, level)
+            sizes := weighted_fdr._step_up_sizes(scores, known, weights, level)
         ) * (1 + 1e-12)
         expected = literal(scores, known, weights, level, drawn)
-        assert np.array_equal(weighted_fdr._pruned(first, drawn * sizes), expected)
+        assert np.array_equal(weighted_fdr._prune(first, drawn * sizes), expected)
 
 
 def test_equal_weights_are_benjamini_and_hochberg():

@@ -30,7 +30,7 @@ def test_among_equals_is_van_elterens_test():
     rng = np.random.default_rng(0)
     for scores in (rng.normal(size=60), np.round(rng.normal(size=60)), np.zeros(60)):
         blind, members = rng.normal(size=60), rng.random(60) < 0.4
-        groups = baseline._groups(blind)
+        groups = baseline._like_record_groups(blind)
         want = van_elteren(scores, members, groups)
         assert math.isclose(baseline.among_equals(scores, members, groups), want, rel_tol=1e-9)
 
@@ -52,7 +52,7 @@ def test_best_among_equals_of_many_groups_is_close_to_the_exact_law(monkeypatch)
     rng = np.random.default_rng(2)
     groups, truth, scores = np.repeat(np.arange(300.0), 10), rng.random(3000) < 0.5, rng.normal(size=3000)
     exact = baseline.best_among_equals(scores, truth, groups, 0.1)
-    monkeypatch.setattr(baseline, "_EXACT", 10)
+    monkeypatch.setattr(baseline, "_MAX_EXACT_GROUPS", 10)
     assert abs(baseline.best_among_equals(scores, truth, groups, 0.1) - exact) < 0.02
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from divulge.decisions.controls import _surface
+from divulge.decisions.controls import _style_features
 from divulge.evaluation import likeness
 
 
@@ -26,9 +26,9 @@ def test_the_style_of_a_text_is_counted():
     assert likeness.style(text) == pytest.approx(list(wanted.values()))
     assert likeness.style("") == [0.0] * 10
     # The shares of the other control's surface: length, digits, capitals, any year, newest year, number of years.
-    assert _surface(text) == pytest.approx((math.log1p(17) / 10, 8 / 17, 3 / 17, 1, 1.1, 0.2))
-    assert _surface("1950 " * 12)[-1] == 1.0
-    assert _surface("") == pytest.approx((math.log1p(1) / 10, 0, 0, 0, 0, 0))
+    assert _style_features(text) == pytest.approx((math.log1p(17) / 10, 8 / 17, 3 / 17, 1, 1.1, 0.2))
+    assert _style_features("1950 " * 12)[-1] == 1.0
+    assert _style_features("") == pytest.approx((math.log1p(1) / 10, 0, 0, 0, 0, 0))
 
 
 def test_images_are_summarised_by_brightness_contrast_range_roughness_and_darkest_pixels():

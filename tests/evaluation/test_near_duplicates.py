@@ -83,7 +83,7 @@ def test_short_documents_are_compared_whole():
 
 def test_what_most_documents_have_in_common_hides_no_copy(monkeypatch):
     """A long passage in every document leads to some documents only; the copy is found by the rest of it."""
-    monkeypatch.setattr(module, "_LED", 5)
+    monkeypatch.setattr(module, "_MAX_PER_GRAM", 5)
     rng = np.random.default_rng(1)
     shared = " ".join(rng.choice(WORDS, 30))
     members = [f"{shared} {' '.join(rng.choice(WORDS, 40))}" for _ in range(40)]

@@ -299,7 +299,7 @@ def test_guesses_are_counted_as_in_a_loop(sides, delta):
 
 def test_equal_scores_are_ordered_by_the_seed_and_by_nothing_else():
     values = np.repeat([1.0, 2.0, 3.0], 50)
-    orders = [one_run._ordered(values, seed) for seed in (0, 0, 1)]
+    orders = [one_run._ascending_order(values, seed) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(orders[0], orders[1])
     assert (orders[0] != orders[2]).any()
     assert all((np.diff(values[order]) >= 0).all() for order in orders)

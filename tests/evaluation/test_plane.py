@@ -10,7 +10,7 @@ from divulge.evaluation import linearity
 def test_components_of_the_seen_records_have_unit_variance():
     rng = np.random.default_rng(0)
     seen = rng.normal(size=(2000, 5)) * [9.0, 3.0, 1.0, 0.5, 0.1] + 7
-    plane = linearity._fitted_plane(seen)
+    plane = linearity._principal_plane(seen)
     inside = plane(seen)
     np.testing.assert_allclose(inside.mean(axis=0), 0, atol=1e-9)
     np.testing.assert_allclose(inside.std(axis=0), 1, rtol=0.01)

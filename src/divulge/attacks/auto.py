@@ -39,11 +39,11 @@ Unit: TypeAlias = Literal["scaled logit", "log-probability", "probability"]
 # On classes that the population lacks, where there can be no game (docs/annex/attacks.md has the measurements).
 _UNSEEN = "rmia-residual"
 
-_SAID_UNSEEN = (
+_UNSEEN_NOTE = (
     f"used {_UNSEEN}: most candidates are of classes that the population lacks, of which the reference models' games "
     "cannot tell"
 )
-_SAID_ONE = "the only option for which there are reference models, features and records enough"
+_SINGLE_OPTION_NOTE = "the only option for which there are reference models, features and records enough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Option:
         require_callable(self.attack, "Option.attack", "run")
 
 
-_PLAIN = (
+_PLAIN_OPTIONS = (
     Option("rmia", "probability", RMIA()),
     Option("base", "log-probability", BASE()),
     Option("bavaria", "scaled logit", BaVarIA()),
@@ -81,19 +81,22 @@ _PLAIN = (
     Option("learned", "scaled logit", Learned()),
     Option("loss", "log-probability", Threshold()),
 )
-OPTIONS = (*_PLAIN, *(Option(f"{one.name}-residual", one.unit, Residual(one.attack)) for one in _PLAIN))
+OPTIONS = (
+    *_PLAIN_OPTIONS,
+    *(Option(f"{option.name}-residual", option.unit, Residual(option.attack)) for option in _PLAIN_OPTIONS),
+)
 """What is tried, from the first to the last; the first is used where nothing can be tried."""
 
-_FEW = Learned(few=True)
+_LEARNED_FEW = Learned(few=True)
 JOINED = (
-    Option("learned-few", "scaled logit", _FEW),
-    Option("learned-few-residual", "scaled logit", Residual(_FEW)),
+    Option("learned-few", "scaled logit", _LEARNED_FEW),
+    Option("learned-few-residual", "scaled logit", Residual(_LEARNED_FEW)),
 )
 """What is averaged with the chosen, untried: with one reference model no game could try it."""
 # The weight of these, all together.
-_SHARE = 1 / 3
+_JOINED_WEIGHT = 1 / 3
 # A note names so many attacks; all of them are in `Scored.chosen`.
-_NAMED = 4
+_MAX_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,19 +162,22 @@ class Auto:
         if not options:
             raise InputError("Auto.options: at least 1 is needed, got none")
         joined = tuple(as_list(self.joined, "Auto.joined"))
-        for name, given in (("options", options), ("joined", joined)):
-            for option in given:
+        for name, checked_options in (("options", options), ("joined", joined)):
+            for option in checked_options:
                 check_instance(option, f"Auto.{name}", Option, "a divulge.attacks.auto.Option")
-            object.__setattr__(self, name, given)
+            object.__setattr__(self, name, checked_options)
         check_number(self.margin, "Auto.margin", above=0, closed=True)
         check_integer(self.most, "Auto.most", least=1)
         check_integer(self.games, "Auto.games", least=1)
         check_integer(self.seed, "Auto.seed", least=0)
 
     def __repr__(self) -> str:
-        tried, joined = (", ".join(option.name for option in given) for given in (self.options, self.joined))
+        option_names, joined_names = (
+            ", ".join(option.name for option in option_group) for option_group in (self.options, self.joined)
+        )
         return (
-            f"Auto(options=({tried}), joined=({joined}), margin={self.margin:g}, most={self.most}, games={self.games}, "
+            f"Auto(options=({option_names}), joined=({joined_names}), margin={self.margin:g}, "
+            f"most={self.most}, games={self.games}, "
             f"seed={self.seed})"
         )
 
@@ -193,44 +199,50 @@ class Auto:
         needs.part(evidence.population, "Auto", "population", "the target's scaled logits of known non-members")
         if evidence.features is not None and evidence.features.dtype == object:
             raise InputError("Auto: evidence.features must be numbers, got texts")
-        options = [option for option in self.options if _fits(option, evidence)] or [self.options[0]]
-        if _unseen(evidence) and (sure := next((option for option in options if option.name == _UNSEEN), None)):
-            scored = sure.attack.run(_in_unit(evidence, sure.unit))
-            return replace(scored, notes=(_SAID_UNSEEN, *scored.notes), chosen=sure.name)
-        played = list(games.played(evidence, self.most, self.games, self.seed)) if len(options) > 1 else []
-        outcomes = [_outcome(options, *game) for game in played]
-        merits = {o.name: np.mean([outcome[o.name] for outcome in outcomes], axis=0) for o in options if played}
-        chosen = _nearly_best(options, merits, self.margin) if played else options[:1]
-        joined = [option for option in self.joined if played and _fits(option, evidence)]
-        scored = _together(chosen, joined, evidence)
-        said = _said(chosen, joined, merits, len(played)) if len(options) > 1 else f"used {chosen[0].name}, {_SAID_ONE}"
-        return replace(scored, notes=(said, *scored.notes))
+        options = [option for option in self.options if _is_applicable(option, evidence)] or [self.options[0]]
+        if _has_mostly_unseen_classes(evidence) and (
+            unseen_option := next((option for option in options if option.name == _UNSEEN), None)
+        ):
+            scored = unseen_option.attack.run(_in_unit(evidence, unseen_option.unit))
+            return replace(scored, notes=(_UNSEEN_NOTE, *scored.notes), chosen=unseen_option.name)
+        game_list = list(games.played(evidence, self.most, self.games, self.seed)) if len(options) > 1 else []
+        outcomes = [_game_merits(options, *game) for game in game_list]
+        merits = {o.name: np.mean([outcome[o.name] for outcome in outcomes], axis=0) for o in options if game_list}
+        chosen = _nearly_best(options, merits, self.margin) if game_list else options[:1]
+        joined = [option for option in self.joined if game_list and _is_applicable(option, evidence)]
+        scored = _average_scores(chosen, joined, evidence)
+        note = (
+            _describe_choice(chosen, joined, merits, len(game_list))
+            if len(options) > 1
+            else f"used {chosen[0].name}, {_SINGLE_OPTION_NOTE}"
+        )
+        return replace(scored, notes=(note, *scored.notes))
 
     def seeded(self, seed: int) -> Auto:
         """The same with another seed, in the options too."""
 
-        def drawn(given: Sequence[Option]) -> tuple[Option, ...]:
-            return tuple(replace(option, attack=seeded(option.attack, seed)) for option in given)
+        def with_seed(options: Sequence[Option]) -> tuple[Option, ...]:
+            return tuple(replace(option, attack=seeded(option.attack, seed)) for option in options)
 
-        return replace(self, options=drawn(self.options), joined=drawn(self.joined), seed=seed)
+        return replace(self, options=with_seed(self.options), joined=with_seed(self.joined), seed=seed)
 
 
-def _unseen(evidence: Evidence) -> bool:
+def _has_mostly_unseen_classes(evidence: Evidence) -> bool:
     """Whether most records that are scored are of classes that the population, and so the reference models, lack."""
     if evidence.labels is None or evidence.population_labels is None:
         return False
     return float(np.isin(evidence.labels, evidence.population_labels).mean()) < 0.5
 
 
-def _fits(option: Option, evidence: Evidence) -> bool:
+def _is_applicable(option: Option, evidence: Evidence) -> bool:
     assert evidence.references is not None
-    enough = option.attack.least_references <= len(evidence.references)
-    seen = evidence.features is not None and evidence.population_features is not None
-    many = len(evidence) >= LEAST or not isinstance(option.attack, Residual)
-    return enough and many and (seen or Need.FEATURES not in option.attack.needs)
+    has_references = option.attack.least_references <= len(evidence.references)
+    has_features = evidence.features is not None and evidence.population_features is not None
+    has_records = len(evidence) >= LEAST or not isinstance(option.attack, Residual)
+    return has_references and has_records and (has_features or Need.FEATURES not in option.attack.needs)
 
 
-class _Ran:
+class _CachedRuns:
     """Attacks on one evidence; one whose residual is wanted too is run once."""
 
     def __init__(self, evidence: Evidence) -> None:
@@ -248,9 +260,9 @@ class _Ran:
         return self._kept[key]
 
 
-def _outcome(options: Sequence[Option], game: Evidence, member: Bools) -> dict[str, tuple[float, float]]:
+def _game_merits(options: Sequence[Option], game: Evidence, member: Bools) -> dict[str, tuple[float, float]]:
     """The merit of every option in a game."""
-    ran = _Ran(game)
+    ran = _CachedRuns(game)
     return {option.name: games.merit(ran.scored(option.attack, option.unit).scores, member) for option in options}
 
 
@@ -261,9 +273,9 @@ def _nearly_best(options: Sequence[Option], merits: Mapping[str, Floats], margin
     return sorted((o for o in options if sums[o.name] >= best - margin), key=lambda o: -sums[o.name])
 
 
-def _together(chosen: Sequence[Option], joined: Sequence[Option], evidence: Evidence) -> Scored:
+def _average_scores(chosen: Sequence[Option], joined: Sequence[Option], evidence: Evidence) -> Scored:
     """One option's scores; of several the mean of their normal deviates, with a share of what is joined."""
-    ran, everyone = _Ran(evidence), [*chosen, *joined]
+    ran, everyone = _CachedRuns(evidence), [*chosen, *joined]
     parts = [ran.scored(option.attack, option.unit) for option in everyone]
     name = " + ".join(option.name for option in everyone)
     if len(parts) == 1:
@@ -271,7 +283,7 @@ def _together(chosen: Sequence[Option], joined: Sequence[Option], evidence: Evid
     deviates = [special.ndtri((stats.rankdata(part.scores) - 0.5) / len(evidence)) for part in parts]
     scores = np.mean(deviates[: len(chosen)], axis=0)
     if joined:
-        scores = (1 - _SHARE) * scores + _SHARE * np.mean(deviates[len(chosen) :], axis=0)
+        scores = (1 - _JOINED_WEIGHT) * scores + _JOINED_WEIGHT * np.mean(deviates[len(chosen) :], axis=0)
     return Scored(scores, tuple(dict.fromkeys(note for part in parts for note in part.notes)), chosen=name)
 
 
@@ -298,19 +310,21 @@ def _in_unit(evidence: Evidence, unit: Unit) -> Evidence:
     return replace(evidence, **{name: convert(getattr(evidence, name)) for name in names})
 
 
-def _said(chosen: Sequence[Option], joined: Sequence[Option], merits: Mapping[str, Floats], played: int) -> str:
-    names, beside = (_listed([option.name for option in given]) for given in (chosen, joined))
+def _describe_choice(
+    chosen: Sequence[Option], joined: Sequence[Option], merits: Mapping[str, Floats], played: int
+) -> str:
+    names, others = (_listed([option.name for option in group]) for group in (chosen, joined))
     if not played:
         return f"nothing to choose by: used {names} (too few population records whose models are known)"
     order = sorted(merits, key=lambda name: -float(np.sum(merits[name])))
-    told = "; ".join(f"{name} {merits[name][0]:.3f} / {merits[name][1]:.3f}" for name in order[:4])
+    figures = "; ".join(f"{name} {merits[name][0]:.3f} / {merits[name][1]:.3f}" for name in order[:4])
     return (
-        f"chose {names} of {len(merits)} options on the reference models alone{f', and added {beside}' * bool(joined)}"
-        f": AUC / TPR at a low FPR over {played} games: {told}"
+        f"chose {names} of {len(merits)} options on the reference models alone{f', and added {others}' * bool(joined)}"
+        f": AUC / TPR at a low FPR over {played} games: {figures}"
     )
 
 
 def _listed(names: Sequence[str]) -> str:
     """The first of the names, and how many there are beyond them."""
-    more = len(names) - _NAMED
-    return " + ".join(names[:_NAMED]) + f" and {more} more" * (more > 0)
+    n_more = len(names) - _MAX_NAMED
+    return " + ".join(names[:_MAX_NAMED]) + f" and {n_more} more" * (n_more > 0)

@@ -58,8 +58,8 @@ class BASE:
         Raises:
             divulge.InputError: no references, a positive signal, or offline no OUT model for any record.
         """
-        why = "log-probabilities of the true class under reference models"
-        references = needs.part(evidence.references, "BASE", "references", why)
+        description = "log-probabilities of the true class under reference models"
+        references = needs.part(evidence.references, "BASE", "references", description)
         needs.log_probabilities(evidence.target, references, "BASE")
         if self.mode == "online":
             return evidence.target - log_mean(references, None)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
 
 # Strengths of a prior beyond these are "all records alike" and "nothing in common".
-_LEAST, _MOST = 1e-6, 1e6
+_MIN_STRENGTH, _MAX_STRENGTH = 1e-6, 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ class BaVarIA:
             divulge.InputError: no references; online without ``trained_on``; no OUT (or, online, no IN) model for any
                 record.
         """
-        why = "signals of the candidates under reference models"
-        references = needs.part(evidence.references, "BaVarIA", "references", why)
+        description = "signals of the candidates under reference models"
+        references = needs.part(evidence.references, "BaVarIA", "references", description)
         needs.out_models(evidence.trained_on, "BaVarIA")
         out = moments(references, evidence.trained_on, complement=True)
         if self.mode == "offline":
-            return _Predictive.of(out, _prior(_known(evidence) or out)).deviate(evidence.target)
+            return _Predictive.of(out, _prior(_population_moments(evidence) or out)).deviate(evidence.target)
         trained_on = needs.in_models(evidence.trained_on, "BaVarIA")
         into = moments(references, trained_on)
         mean_in, mean_out = means(into, out)
@@ -120,10 +120,10 @@ class _Predictive:
         """The posterior predictive of records of which ``side`` is known."""
         strength = prior.strength + side.count
         share = side.count / strength
-        away = np.where(side.count > 0, side.mean - prior.centre, 0.0)
+        deviation = np.where(side.count > 0, side.mean - prior.centre, 0.0)
         shape = prior.shape + side.count / 2
-        rate = prior.shape * prior.variance + 0.5 * (side.squares + prior.strength * share * away**2)
-        return cls(shape, prior.centre + share * away, rate * (strength + 1) / (shape * strength))
+        rate = prior.shape * prior.variance + 0.5 * (side.squares + prior.strength * share * deviation**2)
+        return cls(shape, prior.centre + share * deviation, rate * (strength + 1) / (shape * strength))
 
     def deviate(self, values: Floats) -> Floats:
         """The normal deviate whose tail is (nearly) as likely as that beyond ``values``; increasing in them."""
@@ -136,13 +136,13 @@ class _Predictive:
         """Logarithm of the density, up to a constant."""
         power = self.shape + 0.5
         # Records have few different numbers of models: the slow function is asked once for each.
-        shapes, which = np.unique(self.shape, return_inverse=True)
+        shapes, shape_index = np.unique(self.shape, return_inverse=True)
         scale = special.gammaln(shapes + 0.5) - special.gammaln(shapes) - 0.5 * np.log(shapes)
-        far = (values - self.centre) ** 2 / self.variance / (2 * self.shape)
-        return scale[which] - 0.5 * np.log(self.variance) - power * np.log1p(far)
+        scaled_distance = (values - self.centre) ** 2 / self.variance / (2 * self.shape)
+        return scale[shape_index] - 0.5 * np.log(self.variance) - power * np.log1p(scaled_distance)
 
 
-def _known(evidence: Evidence) -> ColumnMoments | None:
+def _population_moments(evidence: Evidence) -> ColumnMoments | None:
     """Values of the population under models that were not trained on it, of which the target is one."""
     if evidence.population is None or evidence.population_references is None:
         return None
@@ -162,16 +162,16 @@ def _with_means(side: ColumnMoments, mean: Floats) -> ColumnMoments:
 
 def _prior(side: ColumnMoments) -> _Prior:
     """The prior that the records' moments suggest."""
-    some = side.count > 0
-    count, mean = side.count[some], side.mean[some]
+    has_values = side.count > 0
+    count, mean = side.count[has_values], side.mean[has_values]
     centre = float(side.grand_mean)
     spread = float(((mean - centre) ** 2).mean())
     if not side.squares.any():
         half = spread / 2 if spread > 0 else 1.0
-        return _Prior(centre, 1.0, _MOST, half)
+        return _Prior(centre, 1.0, _MAX_STRENGTH, half)
     within = side.pooled_variance
     between = spread - within * float((1.0 / count).mean())
-    strength = float(np.clip(within / between, _LEAST, _MOST)) if between > 0 else _MOST
+    strength = float(np.clip(within / between, _MIN_STRENGTH, _MAX_STRENGTH)) if between > 0 else _MAX_STRENGTH
     shape, variance = _variances(side)
     return _Prior(centre, strength, shape, variance)
 
@@ -182,16 +182,16 @@ def _variances(side: ColumnMoments) -> tuple[float, float]:
     A sample variance is the record's own times χ²/d; ``log`` makes a sum of that product, whose mean and variance
     are known. Where the logarithms vary no more than χ² does, all records have the pooled variance.
     """
-    told = (side.count > 1.5) & (side.squares > 0)
-    freedom = np.rint(side.count[told] - 1.0).astype(np.int64)
+    is_informative = (side.count > 1.5) & (side.squares > 0)
+    freedom = np.rint(side.count[is_informative] - 1.0).astype(np.int64)
     tally = np.bincount(freedom)
     halves = np.maximum(np.arange(len(tally)), 1) / 2
-    logs = np.log(side.squares[told] / freedom) - (special.digamma(halves) - np.log(halves))[freedom]
+    logs = np.log(side.squares[is_informative] / freedom) - (special.digamma(halves) - np.log(halves))[freedom]
     chance = float(tally @ special.polygamma(1, halves)) / len(freedom)
     excess = float(logs.var(ddof=1)) - chance if len(logs) > 1 else 0.0
     if excess <= 0:
-        return _MOST, side.pooled_variance
-    shape = float(np.clip(_trigamma_inverse(excess), _LEAST, _MOST))
+        return _MAX_STRENGTH, side.pooled_variance
+    shape = float(np.clip(_trigamma_inverse(excess), _MIN_STRENGTH, _MAX_STRENGTH))
     return shape, float(np.exp(logs.mean() + special.digamma(shape) - np.log(shape)))
 
 
@@ -199,8 +199,8 @@ def _trigamma_inverse(value: float) -> float:
     """X > 0 with ψ'(x) = value: Newton's method on 1/ψ', which is nearly a straight line (Smyth 2004, appendix)."""
     x = 0.5 + 1.0 / value
     for _ in range(60):
-        here = float(special.polygamma(1, x))
-        step = here * (1.0 - here / value) / float(special.polygamma(2, x))
+        trigamma = float(special.polygamma(1, x))
+        step = trigamma * (1.0 - trigamma / value) / float(special.polygamma(2, x))
         x += step
         if abs(step) < 1e-12 * x:
             break

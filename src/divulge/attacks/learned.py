@@ -82,8 +82,8 @@ class Learned:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, and offline the population that they were trained on."""
-        own = needs.of_mode(self.mode, Need.POPULATION)
-        return own | {Need.QUERIES} if self.beside else own
+        mode_needs = needs.of_mode(self.mode, Need.POPULATION)
+        return mode_needs | {Need.QUERIES} if self.beside else mode_needs
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-odds, ``[n]``.
@@ -101,15 +101,26 @@ class Learned:
                 f"and not on others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the "
                 "pairs"
             )
-        more = self._beside(evidence)
-        learned = self._fit_few(signals, trained_on, evidence, more) if self.few else self._fit(signals, trained_on)
+        further_evidence = self._beside(evidence)
+        learned = (
+            self._fit_few(signals, trained_on, evidence, further_evidence)
+            if self.few
+            else self._fit(signals, trained_on)
+        )
         inside = np.zeros(references.shape, dtype=bool) if evidence.trained_on is None else evidence.trained_on
         views = _views(references)
         out = [_averages(view, ~inside) for view in views]
         within = [_averages(view, inside) for view in views[:2]] if self.mode == "online" else []
-        own = _features(_views(evidence.target), out, within)
-        said = [(one.target, _references(one)) for one in more]
-        return learned.decision_function(_with(own, [(values, _averages(others, ~inside)) for values, others in said]))
+        features = _features(_views(evidence.target), out, within)
+        further_signals = [
+            (signal_evidence.target, _references(signal_evidence)) for signal_evidence in further_evidence
+        ]
+        return learned.decision_function(
+            _with_further_signals(
+                features,
+                [(values, _averages(reference_signals, ~inside)) for values, reference_signals in further_signals],
+            )
+        )
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -125,41 +136,52 @@ class Learned:
             signals, trained_on = references, evidence.trained_on
         else:
             signals, trained_on = evidence.population_references, evidence.population_trained_on
-        kind = "" if self.mode == "online" else "population_"
-        known = needs.part(trained_on, "Learned", f"{kind}trained_on", "what each reference model was trained on")
-        asked = needs.part(signals, "Learned", f"{kind}references", "scaled logits of the population")
-        rows = self._rows(asked)
-        return asked[:, rows], known[:, rows]
+        prefix = "" if self.mode == "online" else "population_"
+        membership = needs.part(
+            trained_on, "Learned", f"{prefix}trained_on", "what each reference model was trained on"
+        )
+        training_signals = needs.part(signals, "Learned", f"{prefix}references", "scaled logits of the population")
+        rows = self._rows(training_signals)
+        return training_signals[:, rows], membership[:, rows]
 
     def _beside(self, evidence: Evidence) -> Sequence[Evidence]:
         """The further signals."""
-        why = "further signals of the same records, one Evidence each"
-        return needs.part(evidence.queries, "Learned(beside=True)", "queries", why) if self.beside else ()
+        description = "further signals of the same records, one Evidence each"
+        return needs.part(evidence.queries, "Learned(beside=True)", "queries", description) if self.beside else ()
 
-    def _rows(self, asked: Floats) -> Ints | slice:
+    def _rows(self, training_signals: Floats) -> Ints | slice:
         """The records to learn from."""
-        count = max(1, self.most // len(asked))
-        if count >= asked.shape[1]:
+        count = max(1, self.most // len(training_signals))
+        if count >= training_signals.shape[1]:
             return slice(None)
-        return np.sort(seeds.generator(self.seed, "learned").permutation(asked.shape[1])[:count])
+        return np.sort(seeds.generator(self.seed, "learned").permutation(training_signals.shape[1])[:count])
 
     def _fit_few(
-        self, signals: Floats, trained_on: Bools, evidence: Evidence, more: Sequence[Evidence]
+        self, signals: Floats, trained_on: Bools, evidence: Evidence, further_evidence: Sequence[Evidence]
     ) -> pipeline.Pipeline:
         """As `_fit`, with the target among the OUT models, and equally many of these for every record."""
         target = self._of_target(evidence)
-        further = [(self._lessons(one, _references(one))[0], self._of_target(one)) for one in more]
+        further_lessons = [
+            (self._lessons(signal_evidence, _references(signal_evidence))[0], self._of_target(signal_evidence))
+            for signal_evidence in further_evidence
+        ]
         rows, truth = [], []
-        for model, held in enumerate(trained_on):
+        for model, is_member in enumerate(trained_on):
             rng = seeds.generator(self.seed, "learned", "few", model)
-            out = np.vstack([np.delete(~trained_on, model, axis=0), np.ones_like(held)])
-            drawn, full = equal_counts(out, held, rng)
-            others = np.vstack([np.delete(signals, model, axis=0), target])[:, full]
-            means = [_averages(view, drawn[:, full]) for view in _views(others)]
-            own = _features(_views(signals[model, full]), means, [])
-            extra = [(said[model, full], _others(said, asked, model, full, drawn)) for said, asked in further]
-            rows.append(_with(own, extra))
-            truth.append(held[full])
+            out = np.vstack([np.delete(~trained_on, model, axis=0), np.ones_like(is_member)])
+            out_models, has_enough_models = equal_counts(out, is_member, rng)
+            other_signals = np.vstack([np.delete(signals, model, axis=0), target])[:, has_enough_models]
+            means = [_averages(view, out_models[:, has_enough_models]) for view in _views(other_signals)]
+            features = _features(_views(signals[model, has_enough_models]), means, [])
+            further_columns = [
+                (
+                    values[model, has_enough_models],
+                    _further_out_means(values, target_values, model, has_enough_models, out_models),
+                )
+                for values, target_values in further_lessons
+            ]
+            rows.append(_with_further_signals(features, further_columns))
+            truth.append(is_member[has_enough_models])
         return _regression().fit(np.concatenate(rows), np.concatenate(truth))
 
     def _of_target(self, evidence: Evidence) -> Floats:
@@ -173,22 +195,25 @@ class Learned:
         out = [LessOne(moments(view, trained_on, complement=True)) for view in views]
         within = [LessOne(moments(view, trained_on)) for view in views[:2]] if self.mode == "online" else []
         rows = []
-        for model, held in enumerate(trained_on):
-            own = [view[model] for view in views]
-            others = [less(values, ~held) for less, values in zip(out, own, strict=True)]
-            left_out = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
-            rows.append(_features(own, others, left_out))
+        for model, is_member in enumerate(trained_on):
+            target_views = [view[model] for view in views]
+            out_means = [less_one(values, ~is_member) for less_one, values in zip(out, target_views, strict=True)]
+            in_means = [
+                less_one(values, is_member)
+                for less_one, values in zip(within, target_views[: len(within)], strict=True)
+            ]
+            rows.append(_features(target_views, out_means, in_means))
         return _regression().fit(np.concatenate(rows), trained_on.ravel())
 
 
 def _references(evidence: Evidence) -> Floats:
-    why = "the signal of the candidates under reference models"
-    return needs.part(evidence.references, "Learned", "references", why)
+    description = "the signal of the candidates under reference models"
+    return needs.part(evidence.references, "Learned", "references", description)
 
 
-def _others(signals: Floats, target: Floats, model: int, full: Bools, drawn: Bools) -> ColumnMoments:
+def _further_out_means(signals: Floats, target: Floats, model: int, full: Bools, out_models: Bools) -> ColumnMoments:
     """Moments of a further signal over the OUT models drawn, the target among them."""
-    return _averages(np.vstack([np.delete(signals, model, axis=0), target])[:, full], drawn[:, full])
+    return _averages(np.vstack([np.delete(signals, model, axis=0), target])[:, full], out_models[:, full])
 
 
 def _averages(values: Floats, keep: Bools) -> ColumnMoments:
@@ -196,9 +221,9 @@ def _averages(values: Floats, keep: Bools) -> ColumnMoments:
     return moments(values, keep, spread=False)
 
 
-def _with(features: Floats, further: Sequence[tuple[Floats, ColumnMoments]]) -> Floats:
+def _with_further_signals(features: Floats, further_signals: Sequence[tuple[Floats, ColumnMoments]]) -> Floats:
     """The features with each further signal and its mean over OUT models, ``[n, 5 + 2k]``."""
-    return np.column_stack([features, *(column for own, out in further for column in (own, _mean(out)))])
+    return np.column_stack([features, *(column for values, out in further_signals for column in (values, _mean(out)))])
 
 
 def _regression() -> pipeline.Pipeline:
@@ -211,11 +236,11 @@ def _views(logits: Floats) -> list[Floats]:
     return [logits.astype(np.float64), log, np.exp(log)]
 
 
-def _features(own: Sequence[Floats], out: Sequence[ColumnMoments], within: Sequence[ColumnMoments]) -> Floats:
+def _features(target_views: Sequence[Floats], out: Sequence[ColumnMoments], within: Sequence[ColumnMoments]) -> Floats:
     """What is weighed, ``[n, 5]``; online also the IN means and how far the signal is to their side, ``[n, 9]``."""
     outside = [_mean(each) for each in out]
-    columns = [*own[:2], *outside[:2], np.log(np.maximum(outside[2], 1e-30))]
-    for value, a, each in zip(own, outside, within, strict=False):
+    columns = [*target_views[:2], *outside[:2], np.log(np.maximum(outside[2], 1e-30))]
+    for value, a, each in zip(target_views, outside, within, strict=False):
         b = _mean(each)
         columns += [b, (value - (a + b) / 2) * (b - a)]
     return np.stack(columns, axis=1)

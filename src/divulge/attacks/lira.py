@@ -159,7 +159,7 @@ def leave_one_out(
         raise InputError(f"signals: at least 2 models are needed, got {m}")
     inside = check_mask(trained_on, "trained_on", (m, n))
     scores = np.empty((m, n))
-    for i, (without_in, without_out) in enumerate(_without_each(checked, inside, attack, seed)):
+    for i, (without_in, without_out) in enumerate(_leave_one_out_moments(checked, inside, attack, seed)):
         target = checked[i].astype(np.float64, copy=False)
         if without_in is None:
             scores[i] = _z_score(target, without_out, variance)
@@ -168,7 +168,7 @@ def leave_one_out(
     return scores
 
 
-def _without_each(
+def _leave_one_out_moments(
     signals: Floats, inside: Bools, attack: LiRA, seed: int
 ) -> Iterator[tuple[ColumnMoments | None, ColumnMoments]]:
     """Moments of the IN (online) and the OUT models that each model is attacked with."""
@@ -180,19 +180,19 @@ def _without_each(
     order = (seeds.generator(seed, "leave one out", "order").random(inside.shape) + ~inside).argsort(axis=0)
     place = order.argsort(axis=0)
     snap = _Snap.of(signals)
-    for i, (values, held) in enumerate(zip(signals, inside, strict=True)):
-        without_out = out(values, ~held)
-        without_in = None if into is None else into(values, held)
+    for i, (values, is_member) in enumerate(zip(signals, inside, strict=True)):
+        without_out = out(values, ~is_member)
+        without_in = None if into is None else into(values, is_member)
         rng = seeds.generator(seed, "leave one out", i)
         if without_in is None:
-            excess_out = _surplus(without_out.count, held, rng)[0]
+            excess_out = _excess_counts(without_out.count, is_member, rng)[0]
         else:
-            excess_in, excess_out = _surplus(without_in.count, held, rng)
-            before = np.where(held, place[i], len(signals))
-            without_in = _take_away(without_in, signals, order, np.zeros_like(count_in), before, excess_in)
+            excess_in, excess_out = _excess_counts(without_in.count, is_member, rng)
+            before = np.where(is_member, place[i], len(signals))
+            without_in = _remove_values(without_in, signals, order, np.zeros_like(count_in), before, excess_in)
             without_in = snap(without_in)
-        before = np.where(held, len(signals), place[i])
-        without_out = snap(_take_away(without_out, signals, order, count_in, before, excess_out))
+        before = np.where(is_member, len(signals), place[i])
+        without_out = snap(_remove_values(without_out, signals, order, count_in, before, excess_out))
         for side, name in ((without_out, "OUT"), (without_in, "IN")):
             if side is not None and not side.count.any():
                 raise InputError(
@@ -239,26 +239,26 @@ def _rounded(values: Floats, step: Floats) -> Floats:
     return np.where(step > 0, np.rint(values / np.where(step > 0, step, 1.0)) * step, values)
 
 
-def _surplus(count: Floats, member: Bools, rng: np.random.Generator) -> tuple[Ints, Ints]:
+def _excess_counts(count: Floats, member: Bools, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """How far each record's ``count``, and its complement, exceed what a record on the other side has.
 
     Members and non-members are matched at equal quantiles of ``count``. A record with the larger number of the two
     has the first surplus; one with the smaller has as many more of whatever is not counted, the second surplus.
     """
     matched = count.astype(np.int64)
-    own = matched.copy()
+    counts = matched.copy()
     sides = [np.flatnonzero(member), np.flatnonzero(~member)]
     if not all(len(side) for side in sides):  # nothing to be told from
-        return np.zeros_like(own), np.zeros_like(own)
-    ordered = [side[np.lexsort((rng.random(len(side)), own[side]))] for side in sides]
-    for side, other in (ordered, ordered[::-1]):
+        return np.zeros_like(counts), np.zeros_like(counts)
+    ordered = [side[np.lexsort((rng.random(len(side)), counts[side]))] for side in sides]
+    for side, opposite in (ordered, ordered[::-1]):
         quantile = (np.arange(len(side)) + rng.random(len(side))) / len(side)
-        matched[side] = own[other[(quantile * len(other)).astype(np.int64)]]
-    return np.maximum(own - matched, 0), np.maximum(matched - own, 0)
+        matched[side] = counts[opposite[(quantile * len(opposite)).astype(np.int64)]]
+    return np.maximum(counts - matched, 0), np.maximum(matched - counts, 0)
 
 
-def _take_away(
-    side: ColumnMoments, signals: Floats, order: Ints, first: Ints, target: Ints, excess: Ints
+def _remove_values(
+    side: ColumnMoments, signals: Floats, order: Ints, side_start: Ints, target: Ints, excess: Ints
 ) -> ColumnMoments:
     """The moments without ``excess`` further values of each record.
 
@@ -266,14 +266,14 @@ def _take_away(
         side: moments without the target.
         signals: of all models, ``[m, n]``.
         order: each record's models in the order in which they go, ``[m, n]``.
-        first: where this side begins in the order, ``[n]``.
+        side_start: where this side begins in the order, ``[n]``.
         target: where the target stands in it, or beyond its end where it is on the other side, ``[n]``.
         excess: how many values to take away, ``[n]``.
     """
     columns = np.arange(len(excess))
     for step in range(int(excess.max(initial=0))):
         due = excess > step
-        place = first + step
+        place = side_start + step
         place = np.where(due, place + (target <= place), 0)
         side = LessOne(side)(signals[order[place, columns], columns], due)
     return side
@@ -283,9 +283,9 @@ def _z_score(target: Floats, out: ColumnMoments, variance: str) -> Floats:
     spread = np.sqrt(out.variance() if variance == "per_record" else np.float64(out.pooled_variance))
     scores = target - out.mean
     scores /= spread
-    alone = out.count == 0
-    if alone.any():
-        scores[alone] = (target[alone] - out.grand_mean) / np.sqrt(out.total_variance)
+    has_no_models = out.count == 0
+    if has_no_models.any():
+        scores[has_no_models] = (target[has_no_models] - out.grand_mean) / np.sqrt(out.total_variance)
     return scores
 
 
@@ -295,9 +295,9 @@ def _log_ratio(target: Floats, into: ColumnMoments, out: ColumnMoments, variance
     else:
         var_in, var_out = np.float64(into.pooled_variance), np.float64(out.pooled_variance)
     mean_in, mean_out = means(into, out)
-    far_in = _squared(target - mean_in) / var_in
-    far_out = _squared(target - mean_out) / var_out
-    return 0.5 * (far_out - far_in + np.log(var_out / var_in))
+    in_distance = _squared(target - mean_in) / var_in
+    out_distance = _squared(target - mean_out) / var_out
+    return 0.5 * (out_distance - in_distance + np.log(var_out / var_in))
 
 
 def _squared(values: Floats) -> Floats:

@@ -25,7 +25,7 @@ def of_mode(mode: Literal["offline", "online"], *beside: Need) -> frozenset[Need
     return frozenset({Need.REFERENCES_IN_AND_OUT} if mode == "online" else {Need.REFERENCES_OUT, *beside})
 
 
-def part(value: T | None, attack: str, name: str, why: str) -> T:
+def part(value: T | None, attack: str, name: str, description: str) -> T:
     """``value``, the part ``name`` of the evidence.
 
     Raises:
@@ -37,7 +37,7 @@ def part(value: T | None, attack: str, name: str, why: str) -> T:
         divulge.errors.InputError: LiRA: evidence.references is needed (candidates under reference models)
     """
     if value is None:
-        raise InputError(f"{attack}: evidence.{name} is needed ({why})")
+        raise InputError(f"{attack}: evidence.{name} is needed ({description})")
     return value
 
 
@@ -60,13 +60,13 @@ def in_models(trained_on: Bools | None, attack: str) -> Bools:
     Raises:
         divulge.InputError: it is missing, or says otherwise.
     """
-    known = part(trained_on, f"{attack}(mode='online')", "trained_on", "which models saw which candidate")
-    if not known.any():
+    membership = part(trained_on, f"{attack}(mode='online')", "trained_on", "which models saw which candidate")
+    if not membership.any():
         raise InputError(
             f"{attack}(mode='online'): evidence.trained_on says that no reference model was trained on any "
             "candidate; use mode='offline'"
         )
-    return known
+    return membership
 
 
 def log_probabilities(target: Floats, references: Floats, attack: str, signal: str = "negative-loss") -> None:

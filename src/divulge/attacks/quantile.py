@@ -97,9 +97,9 @@ class QuantileRegression:
             divulge.InputError: as `score`.
         """
         candidates, population = _parts(evidence)
-        train, held = self._split(population)
-        parts = (candidates,) if held is None else (candidates, held)
-        notes = _unseen(candidates, population)
+        train, calibration_part = self._split(population)
+        parts = (candidates,) if calibration_part is None else (candidates, calibration_part)
+        notes = _unseen_class_notes(candidates, population)
         draw = seeds.derive_seed(self.seed, "quantile", "regressor")
         with np.errstate(all="ignore"):
             z_scores = _z_scores(self.regressor, train, parts, draw)
@@ -110,7 +110,7 @@ class QuantileRegression:
             z_scores = _z_scores(regressors.Marginal(), train, parts, draw)
         if self.output == "level":
             z_scores = tuple(special.ndtr(scores) for scores in z_scores)
-        return Scored(z_scores[0], notes, self.nominal_threshold, None if held is None else z_scores[1])
+        return Scored(z_scores[0], notes, self.nominal_threshold, None if calibration_part is None else z_scores[1])
 
     def seeded(self, seed: int) -> QuantileRegression:
         """The same with another seed."""
@@ -135,8 +135,8 @@ class QuantileRegression:
         if not self.conformal:
             return population, None
         order = seeds.generator(self.seed, "quantile", "calibration").permutation(z)
-        kept = min(max(1, round(self.calibration * z)), z - 2)
-        return population.rows(np.sort(order[kept:])), population.rows(np.sort(order[:kept]))
+        n_calibration = min(max(1, round(self.calibration * z)), z - 2)
+        return population.rows(np.sort(order[n_calibration:])), population.rows(np.sort(order[:n_calibration]))
 
 
 def _z_scores(regressor: regressors.Regressor, train: _Part, parts: tuple[_Part, ...], seed: int) -> tuple[Floats, ...]:
@@ -156,25 +156,25 @@ def _parts(evidence: Evidence) -> tuple[_Part, _Part]:
     """Candidates and population, checked to go together."""
     name = "QuantileRegression"
     population = needs.part(evidence.population, name, "population", "the target's signal on known non-members")
-    features, others = evidence.features, evidence.population_features
-    if features is not None or others is not None:
+    features, population_features = evidence.features, evidence.population_features
+    if features is not None or population_features is not None:
         features = needs.part(features, name, "features", "population_features is given")
-        others = needs.part(others, name, "population_features", "features is given")
-        if features.shape[1:] != others.shape[1:]:
+        population_features = needs.part(population_features, name, "population_features", "features is given")
+        if features.shape[1:] != population_features.shape[1:]:
             raise InputError(
                 f"{name}: evidence.features has shape {features.shape[1:]} per record, "
-                f"population_features {others.shape[1:]}"
+                f"population_features {population_features.shape[1:]}"
             )
     else:
-        features, others = np.empty((len(evidence), 0)), np.empty((len(population), 0))
+        features, population_features = np.empty((len(evidence), 0)), np.empty((len(population), 0))
     labels, other_labels = evidence.labels, evidence.population_labels
     if labels is not None or other_labels is not None:
         labels = needs.part(labels, name, "labels", "population_labels is given")
         other_labels = needs.part(other_labels, name, "population_labels", "labels is given")
-    return _Part(evidence.target, features, labels), _Part(population, others, other_labels)
+    return _Part(evidence.target, features, labels), _Part(population, population_features, other_labels)
 
 
-def _unseen(candidates: _Part, population: _Part) -> tuple[str, ...]:
+def _unseen_class_notes(candidates: _Part, population: _Part) -> tuple[str, ...]:
     if candidates.labels is None or population.labels is None:
         return ()
     strange = np.setdiff1d(candidates.labels, population.labels)

@@ -73,9 +73,9 @@ class Averaged:
         Raises:
             divulge.InputError: as `score`.
         """
-        told = [adapt(self.inner).run(version) for version in _versions(evidence, "Averaged")]
-        notes = dict.fromkeys(note for one in told for note in one.notes)
-        return Scored(np.mean([one.scores for one in told], axis=0), tuple(notes))
+        version_scores = [adapt(self.inner).run(version) for version in _versions(evidence, "Averaged")]
+        notes = dict.fromkeys(note for scored in version_scores for note in scored.notes)
+        return Scored(np.mean([scored.scores for scored in version_scores], axis=0), tuple(notes))
 
     def seeded(self, seed: int) -> Averaged:
         """The same of the inner attack with this seed, where it draws."""
@@ -156,18 +156,20 @@ def outvoted(ratios: Floats, population: Floats, gamma: float) -> Floats:
     """
     versions, n = ratios.shape
     # Places in the sorted population say the same as ratios, and take a quarter of the bytes.
-    least = gamma * (1.0 - NEARLY) * population
-    ordered = np.sort(least, axis=1)
+    thresholds = gamma * (1.0 - NEARLY) * population
+    ordered = np.sort(thresholds, axis=1)
     beaten = np.stack([np.searchsorted(*pair, side="right") for pair in zip(ordered, ratios, strict=True)])
-    place = np.stack([np.searchsorted(*pair, side="left") for pair in zip(ordered, least, strict=True)])
+    place = np.stack([np.searchsorted(*pair, side="left") for pair in zip(ordered, thresholds, strict=True)])
     beaten, place = beaten.astype(np.int32), place.astype(np.int32)
     share, width = np.empty(n), max(1, _BLOCK // population.shape[1])
-    for at in range(0, n, width):
-        votes = sum((place[v] < beaten[v, at : at + width, None]).astype(np.int16) for v in range(versions))
-        share[at : at + width] = (2 * votes > versions).mean(axis=1)
+    for start in range(0, n, width):
+        votes = sum((place[v] < beaten[v, start : start + width, None]).astype(np.int16) for v in range(versions))
+        share[start : start + width] = (2 * votes > versions).mean(axis=1)
     return share
 
 
 def _versions(evidence: Evidence, attack: str) -> Sequence[Evidence]:
-    further = needs.part(evidence.queries, attack, "queries", "the same evidence of further versions of the records")
-    return (evidence, *further)
+    further_versions = needs.part(
+        evidence.queries, attack, "queries", "the same evidence of further versions of the records"
+    )
+    return (evidence, *further_versions)

@@ -83,29 +83,29 @@ def log_mean(values: Floats, left_out: Bools | None) -> Floats:
     """
     top, sums, count = (np.empty(values.shape[1]) for _ in range(3))
     for block in blocks(values):
-        kept = None if left_out is None or not left_out[:, block].any() else ~left_out[:, block]
-        top[block], sums[block], count[block] = _sums(values[:, block], kept)
-    some = count > 0
-    if some.all():
+        is_used = None if left_out is None or not left_out[:, block].any() else ~left_out[:, block]
+        top[block], sums[block], count[block] = _sums(values[:, block], is_used)
+    has_values = count > 0
+    if has_values.all():
         return top + np.log(sums / count)
-    highest = top[some].max()
-    overall = highest + np.log((sums[some] * np.exp(top[some] - highest)).sum() / count.sum())
+    highest = top[has_values].max()
+    overall = highest + np.log((sums[has_values] * np.exp(top[has_values] - highest)).sum() / count.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(some, top + np.log(sums / count), overall)
+        return np.where(has_values, top + np.log(sums / count), overall)
 
 
-def _sums(values: Floats, kept: Bools | None) -> tuple[Floats, Floats, Floats | int]:
+def _sums(values: Floats, is_used: Bools | None) -> tuple[Floats, Floats, Floats | int]:
     """The largest value of each column, the sum of the exponentials below it, and how many values there are.
 
     Exponentials in single precision are five times faster; the logarithm of their sum errs by 1e-7 at most.
     """
-    if kept is None:
+    if is_used is None:
         top, count = values.max(axis=0).astype(np.float64), len(values)
         below = np.subtract(values, top, dtype=np.float64).astype(np.float32)
         return top, np.add.reduce(np.exp(below, out=below), axis=0, dtype=np.float64), count
-    count = kept.sum(axis=0)
-    top = np.where(count, np.where(kept, values, -np.inf).max(axis=0), 0.0)
+    count = is_used.sum(axis=0)
+    top = np.where(count, np.where(is_used, values, -np.inf).max(axis=0), 0.0)
     below = np.minimum(values - top, 0.0, dtype=np.float64).astype(np.float32)  # what is left out may lie above
     np.exp(below, out=below)
-    below *= kept
+    below *= is_used
     return top, np.add.reduce(below, axis=0, dtype=np.float64), count

@@ -41,9 +41,9 @@ class ColumnMoments:
     @property
     def grand_mean(self) -> float:
         """Mean of all values of all records; exact where they are all the same."""
-        some = self.count > 0
-        origin = float(self.mean[some][0])
-        return origin + float(self.count[some] @ (self.mean[some] - origin)) / self.total
+        has_values = self.count > 0
+        origin = float(self.mean[has_values][0])
+        return origin + float(self.count[has_values] @ (self.mean[has_values] - origin)) / self.total
 
     @property
     def pooled_variance(self) -> float:
@@ -53,14 +53,14 @@ class ColumnMoments:
         the unit of the signal and stay finite.
         """
         freedom = self.total - np.count_nonzero(self.count)
-        return _or_one(float(self.squares.sum()) / freedom if freedom else 0.0)
+        return _positive_or_one(float(self.squares.sum()) / freedom if freedom else 0.0)
 
     @property
     def total_variance(self) -> float:
         """Variance of all values of all records about the grand mean (within plus between records); 1 if zero."""
         centred = np.where(self.count > 0, self.mean - self.grand_mean, 0.0)
         spread = float(self.squares.sum()) + float(self.count @ centred**2)
-        return _or_one(spread / (self.total - 1.0) if self.total > 1.0 else 0.0)
+        return _positive_or_one(spread / (self.total - 1.0) if self.total > 1.0 else 0.0)
 
     def variance(self) -> Floats:
         """Each record's own variance (``count - 1`` below); the pooled one where it has none, ``[n]``.
@@ -68,8 +68,8 @@ class ColumnMoments:
         A record has none with fewer than two values, and where its values do not differ (a saturated
         signal): a Gaussian of width 0 would send the smallest difference to infinity.
         """
-        own = self.squares / np.maximum(self.count - 1.0, 1.0)
-        return np.where(own > 0.0, own, self.pooled_variance)
+        variances = self.squares / np.maximum(self.count - 1.0, 1.0)
+        return np.where(variances > 0.0, variances, self.pooled_variance)
 
 
 class LessOne:
@@ -85,23 +85,23 @@ class LessOne:
         self._shrink = np.where(count > 2.0, count * self._shift, 4.0)
         self._rounding = _ROUNDING * moments.squares
 
-    def __call__(self, values: Floats, held: Bools) -> ColumnMoments:
+    def __call__(self, values: Floats, is_present: Bools) -> ColumnMoments:
         """The moments without ``values``.
 
         Args:
             values: the value to take away, ``[n]``.
-            held: True where the value is among the record's; the others keep theirs, ``[n]``.
+            is_present: True where the value is among the record's; the others keep theirs, ``[n]``.
         """
-        whole = self._moments
-        away = np.subtract(values, whole.mean, dtype=np.float64)
-        away *= held
+        all_moments = self._moments
+        away = np.subtract(values, all_moments.mean, dtype=np.float64)
+        away *= is_present
         mean = away * self._shift
-        np.subtract(whole.mean, mean, out=mean)
+        np.subtract(all_moments.mean, mean, out=mean)
         away *= away
         away *= self._shrink
-        np.subtract(whole.squares, away, out=away)
+        np.subtract(all_moments.squares, away, out=away)
         away *= away >= self._rounding
-        return ColumnMoments(whole.count - held, mean, away)
+        return ColumnMoments(all_moments.count - is_present, mean, away)
 
 
 def moments(
@@ -127,13 +127,13 @@ def moments(
     n = values.shape[1]
     count, mean, squares = np.empty(n), np.empty(n), np.empty(n)
     for block in blocks(values):
-        chosen = None if keep is None else (~keep[:, block] if complement else keep[:, block])
-        if chosen is not None and chosen.all():  # most often: these models saw no candidate
-            chosen = None
+        mask = None if keep is None else (~keep[:, block] if complement else keep[:, block])
+        if mask is not None and mask.all():  # most often: these models saw no candidate
+            mask = None
         if spread:
-            count[block], mean[block], squares[block] = _block(values[:, block], chosen)
+            count[block], mean[block], squares[block] = _block_moments(values[:, block], mask)
         else:
-            count[block], mean[block] = _means(values[:, block], chosen)
+            count[block], mean[block] = _block_means(values[:, block], mask)
             squares[block] = 0.0
     return ColumnMoments(count, mean, squares)
 
@@ -150,33 +150,33 @@ def blocks(values: Floats) -> Iterator[slice]:
     return (slice(start, start + width) for start in range(0, n, width))
 
 
-def _count(values: Floats, chosen: Bools | None) -> Floats:
-    if chosen is None:
+def _block_counts(values: Floats, mask: Bools | None) -> Floats:
+    if mask is None:
         return np.full(values.shape[1], float(len(values)))
     # Bytes are added without a wider copy of them.
-    kind = np.uint8 if len(chosen) < 256 else np.uint32
-    return np.add.reduce(chosen.view(np.uint8), axis=0, dtype=kind).astype(np.float64)
+    count_dtype = np.uint8 if len(mask) < 256 else np.uint32
+    return np.add.reduce(mask.view(np.uint8), axis=0, dtype=count_dtype).astype(np.float64)
 
 
-def _means(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats]:
-    count = _count(values, chosen)
-    if chosen is None:
+def _block_means(values: Floats, mask: Bools | None) -> tuple[Floats, Floats]:
+    count = _block_counts(values, mask)
+    if mask is None:
         return count, np.add.reduce(values, axis=0, dtype=np.float64) / count
     wide = values.astype(np.float64, copy=False)
-    return count, np.einsum("ij,ij->j", wide, chosen.astype(np.float64)) / np.maximum(count, 1.0)
+    return count, np.einsum("ij,ij->j", wide, mask.astype(np.float64)) / np.maximum(count, 1.0)
 
 
-def _block(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats, Floats]:
+def _block_moments(values: Floats, mask: Bools | None) -> tuple[Floats, Floats, Floats]:
     origin = values[0].astype(np.float64)
     shifted = np.subtract(values, origin, dtype=np.float64)
-    count = _count(values, chosen)
-    if chosen is not None:
-        shifted *= chosen
-    first = np.add.reduce(shifted, axis=0)
-    offset = first / np.maximum(count, 1.0)
-    second = np.einsum("ij,ij->j", shifted, shifted)
-    squares = second - first * offset
-    squares[(squares < _ROUNDING * second) | (count < 2.0)] = 0.0
+    count = _block_counts(values, mask)
+    if mask is not None:
+        shifted *= mask
+    sums = np.add.reduce(shifted, axis=0)
+    offset = sums / np.maximum(count, 1.0)
+    square_sums = np.einsum("ij,ij->j", shifted, shifted)
+    squares = square_sums - sums * offset
+    squares[(squares < _ROUNDING * square_sums) | (count < 2.0)] = 0.0
     return count, origin + offset, squares
 
 
@@ -188,15 +188,18 @@ def means(into: ColumnMoments, out: ColumnMoments) -> tuple[Floats, Floats]:
     no_in, no_out = into.count == 0, out.count == 0
     if not (no_in.any() or no_out.any()):
         return into.mean, out.mean
-    both = ~(no_in | no_out)
-    apart = float((into.mean - out.mean)[both].mean()) if both.any() else into.grand_mean - out.grand_mean
-    mean_in, mean_out = np.where(no_in, out.mean + apart, into.mean), np.where(no_out, into.mean - apart, out.mean)
-    if (neither := no_in & no_out).any():
-        mean_in[neither], mean_out[neither] = into.grand_mean, out.grand_mean
+    has_both = ~(no_in | no_out)
+    difference = float((into.mean - out.mean)[has_both].mean()) if has_both.any() else into.grand_mean - out.grand_mean
+    mean_in, mean_out = (
+        np.where(no_in, out.mean + difference, into.mean),
+        np.where(no_out, into.mean - difference, out.mean),
+    )
+    if (has_neither := no_in & no_out).any():
+        mean_in[has_neither], mean_out[has_neither] = into.grand_mean, out.grand_mean
     return mean_in, mean_out
 
 
-def _or_one(variance: float) -> float:
+def _positive_or_one(variance: float) -> float:
     return variance if variance > 0.0 else 1.0
 
 

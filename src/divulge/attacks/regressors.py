@@ -65,7 +65,7 @@ def fit(regressor: Regressor, features: Array, signal: Floats, labels: Ints | No
         (array([2.]), array([1.]))
     """
     fresh = copy.deepcopy(regressor)
-    fitted = fresh.fit(features, signal, **_asked(fresh.fit, labels=labels, seed=seed))
+    fitted = fresh.fit(features, signal, **_accepted_arguments(fresh.fit, labels=labels, seed=seed))
     return cast("Fitted", fresh if fitted is None else fitted)
 
 
@@ -75,7 +75,7 @@ def predict(fitted: Fitted, features: Array, labels: Ints | None) -> tuple[Float
     Raises:
         divulge.InputError: the regressor returned something of another shape.
     """
-    location, scale = fitted.predict(features, **_asked(fitted.predict, labels=labels))
+    location, scale = fitted.predict(features, **_accepted_arguments(fitted.predict, labels=labels))
     n = len(features)
     return (
         check_vector(location, "regressor: location", length=n, finite=False),
@@ -83,9 +83,9 @@ def predict(fitted: Fitted, features: Array, labels: Ints | None) -> tuple[Float
     )
 
 
-def _asked(method: Any, **offered: Any) -> dict[str, Any]:
-    wanted = inspect.signature(method).parameters
-    return {name: value for name, value in offered.items() if name in wanted}
+def _accepted_arguments(method: Any, **offered: Any) -> dict[str, Any]:
+    parameters = inspect.signature(method).parameters
+    return {name: value for name, value in offered.items() if name in parameters}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,12 @@ class PerClass:
         if labels is None:
             return Marginal().fit(features, signal)
         classes, counts = np.unique(labels, return_counts=True)
-        known = classes[counts >= self.least]
-        groups = [signal[labels == label] for label in known]
+        frequent_classes = classes[counts >= self.least]
+        groups = [signal[labels == label] for label in frequent_classes]
         return FittedClasses(
             location=_location(signal),
             scale=_scale(signal),
-            classes=known,
+            classes=frequent_classes,
             locations=np.array([_location(group) for group in groups]),
             scales=np.array([_scale(group, otherwise=_scale(signal)) for group in groups]),
         )
@@ -141,9 +141,12 @@ class FittedClasses:
         """Of each record's class; the pooled ones for other classes and without labels."""
         location, scale = np.full(len(features), self.location), np.full(len(features), self.scale)
         if labels is not None and self.classes.size:
-            at = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
-            known = self.classes[at] == labels
-            location[known], scale[known] = self.locations[at[known]], self.scales[at[known]]
+            class_index = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
+            is_known = self.classes[class_index] == labels
+            location[is_known], scale[is_known] = (
+                self.locations[class_index[is_known]],
+                self.scales[class_index[is_known]],
+            )
         return location, scale
 
 
@@ -180,7 +183,7 @@ class Boosted:
     ) -> FittedClasses | FittedBoosted:
         """The fitted trees, the same for the same seed."""
         base = PerClass().fit(features, signal, labels)
-        table = _table(features)
+        table = _feature_table(features)
         if table.shape[1] == 0 or len(signal) < self.least:
             return base
         location, scale = base.predict(features, labels)
@@ -211,7 +214,7 @@ class FittedBoosted:
     def predict(self, features: Array, labels: Ints | None = None) -> tuple[Floats, Floats]:
         """Means over the folds, back in the unit of the signal."""
         location, scale = self.base.predict(features, labels)
-        table = _table(features)
+        table = _feature_table(features)
         mean = np.mean([tree.predict(table) for tree in self.means], axis=0)
         log_variance = np.mean([tree.predict(table, raw_score=True) for tree in self.log_variances], axis=0)
         return location + scale * mean, scale * self.stretch * np.exp(0.5 * log_variance)
@@ -249,7 +252,7 @@ class Pinball:
         base = PerClass().fit(features, signal, labels)
         location, scale = base.predict(features, labels)
         standard = (signal - location) / scale
-        table = _table(features)
+        table = _feature_table(features)
         if table.shape[1] == 0 or len(signal) < self.least:
             return FittedQuantiles(base, self.levels, tuple(np.quantile(standard, self.levels).tolist()))
         stop = seeds.generator(seed, "pinball", "stop").permutation(len(signal)) % 5 == 0
@@ -276,35 +279,40 @@ class FittedQuantiles:
 
     def predict(self, features: Array, labels: Ints | None = None) -> tuple[Floats, Floats]:
         """Location and scale of the Gaussian through the two innermost and the two outermost quantiles."""
-        quantiles, at = self.quantiles(features, labels), _normal(self.levels)
-        scale = (quantiles[:, -1] - quantiles[:, 0]) / (at[-1] - at[0])
+        quantiles, normal_levels = self.quantiles(features, labels), _normal_quantiles(self.levels)
+        scale = (quantiles[:, -1] - quantiles[:, 0]) / (normal_levels[-1] - normal_levels[0])
         scale = np.where(scale > 0, scale, self.base.predict(features, labels)[1])
-        middle = int(np.abs(at).argmin())
-        return quantiles[:, middle] - at[middle] * scale, scale
+        middle = int(np.abs(normal_levels).argmin())
+        return quantiles[:, middle] - normal_levels[middle] * scale, scale
 
     def normal_scores(self, signal: Floats, features: Array, labels: Ints | None = None) -> Floats:
         """``Φ⁻¹`` of the conditional level of each signal: linear between the two quantiles around it, ``[n]``."""
         location, scale = self.base.predict(features, labels)
-        standard, quantiles, at = (signal - location) / scale, self._standard(features), _normal(self.levels)
-        left = np.clip((quantiles <= standard[:, None]).sum(axis=1) - 1, 0, len(at) - 2)
+        standard, quantiles, normal_levels = (
+            (signal - location) / scale,
+            self._standard(features),
+            _normal_quantiles(self.levels),
+        )
+        lower_index = np.clip((quantiles <= standard[:, None]).sum(axis=1) - 1, 0, len(normal_levels) - 2)
         rows = np.arange(len(quantiles))
-        rise = at[left + 1] - at[left]
+        rise = normal_levels[lower_index + 1] - normal_levels[lower_index]
         # Equal outer quantiles would make the extrapolation a cliff: it is at least a tenth as wide as
         # the whole distribution says.
-        whole = (quantiles[:, -1] - quantiles[:, 0]) / (at[-1] - at[0])
+        overall_scale = (quantiles[:, -1] - quantiles[:, 0]) / (normal_levels[-1] - normal_levels[0])
         width = np.maximum(
-            quantiles[rows, left + 1] - quantiles[rows, left], 0.1 * rise * np.where(whole > 0, whole, 1.0)
+            quantiles[rows, lower_index + 1] - quantiles[rows, lower_index],
+            0.1 * rise * np.where(overall_scale > 0, overall_scale, 1.0),
         )
-        return at[left] + (standard - quantiles[rows, left]) / width * rise
+        return normal_levels[lower_index] + (standard - quantiles[rows, lower_index]) / width * rise
 
     def _standard(self, features: Array) -> Floats:
         if isinstance(self.heads[0], float):
             return np.tile(np.sort(self.heads), (len(features), 1))
-        table = _table(features)
+        table = _feature_table(features)
         return np.sort(np.column_stack([head.predict(table) for head in self.heads]), axis=1)
 
 
-def _normal(levels: tuple[float, ...]) -> Floats:
+def _normal_quantiles(levels: tuple[float, ...]) -> Floats:
     return np.asarray(special.ndtri(levels), dtype=np.float64)
 
 
@@ -319,7 +327,7 @@ def _scale(signal: Floats, otherwise: float = 1.0) -> float:
     return spread if spread > 0.0 else otherwise
 
 
-def _table(features: Array) -> Floats:
+def _feature_table(features: Array) -> Floats:
     """Features as floats ``[n, d]``."""
     if features.dtype == object:
         raise InputError("features: numbers are needed by this regressor, got texts")

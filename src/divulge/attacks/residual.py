@@ -91,8 +91,8 @@ class Residual:
             divulge.InputError: as `score`.
         """
         needs.part(evidence.features, "Residual", "features", "what the records look like")
-        told = adapt(self.inner).run(evidence)
-        return Scored(self.left(told.scores, evidence), told.notes)
+        scored = adapt(self.inner).run(evidence)
+        return Scored(self.left(scored.scores, evidence), scored.notes)
 
     def left(self, scores: Floats, evidence: Evidence) -> Floats:
         """What is left of the inner attack's ``scores``, ``[n]``, where they are known already.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Evidence, Floats
 
 # Below every probability a float32 softmax can give (1.4e-45), and far from where a ratio of two overflows.
-_LEAST = 1e-100
+_SMALLEST_PROBABILITY = 1e-100
 # Ratios that are equal on paper differ by less than this share when their sums were rounded differently.
 NEARLY = 1e-12
 _TIE = 1e-9
@@ -91,18 +91,23 @@ class RMIA:
         Raises:
             divulge.InputError: as `score`.
         """
-        why = "probabilities of the true class under"
-        references = needs.part(evidence.references, "RMIA", "references", f"{why} reference models")
-        population = needs.part(evidence.population, "RMIA", "population", f"{why} the target, of known non-members")
-        others = needs.part(
-            evidence.population_references, "RMIA", "population_references", f"{why} reference models, of non-members"
+        description = "probabilities of the true class under"
+        references = needs.part(evidence.references, "RMIA", "references", f"{description} reference models")
+        population = needs.part(
+            evidence.population, "RMIA", "population", f"{description} the target, of known non-members"
         )
-        _probabilities(evidence.target, "target")
-        _probabilities(references, "references")
-        _probabilities(population, "population")
-        _probabilities(others, "population_references")
+        population_references = needs.part(
+            evidence.population_references,
+            "RMIA",
+            "population_references",
+            f"{description} reference models, of non-members",
+        )
+        _check_probabilities(evidence.target, "target")
+        _check_probabilities(references, "references")
+        _check_probabilities(population, "population")
+        _check_probabilities(population_references, "population_references")
         ratio = self._ratio(evidence.target, references, evidence.trained_on)
-        return ratio, self._ratio(population, others, evidence.population_trained_on)
+        return ratio, self._ratio(population, population_references, evidence.population_trained_on)
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -120,7 +125,7 @@ class RMIA:
             out = moments(references, trained_on, complement=True, spread=False)
             mean = out.mean if out.count.all() else np.where(out.count > 0, out.mean, out.grand_mean)
             typical = 0.5 * ((1.0 + self.offline_a) * mean + (1.0 - self.offline_a))
-        return target / np.maximum(typical, _LEAST)
+        return target / np.maximum(typical, _SMALLEST_PROBABILITY)
 
 
 def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
@@ -139,10 +144,10 @@ def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
         >>> dominated(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0).round(3)
         array([0.333, 0.667])
     """
-    least, order = np.sort(gamma * (1.0 - NEARLY) * population), np.argsort(ratio)
+    thresholds, order = np.sort(gamma * (1.0 - NEARLY) * population), np.argsort(ratio)
     share = np.empty(len(ratio))
     # In ascending order, one look-up begins where the last one ended.
-    share[order] = np.searchsorted(least, ratio[order], side="right") / len(population)
+    share[order] = np.searchsorted(thresholds, ratio[order], side="right") / len(population)
     return share
 
 
@@ -158,12 +163,12 @@ def untied(share: Floats, ratio: Floats) -> Floats:
         >>> bool(1 - 1e-9 < first < second <= 1)
         True
     """
-    log = np.log(np.maximum(ratio, _LEAST))
+    log = np.log(np.maximum(ratio, _SMALLEST_PROBABILITY))
     squashed = 0.5 + 0.5 * log / (1.0 + np.abs(log))
     return share + _TIE * (squashed - share)
 
 
-def _probabilities(values: Floats, name: str) -> None:
+def _check_probabilities(values: Floats, name: str) -> None:
     low, high = float(values.min()), float(values.max())
     if low < 0.0 or high > 1.0:
         raise InputError(

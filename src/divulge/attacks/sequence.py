@@ -54,16 +54,18 @@ class SequenceLiRA:
             divulge.InputError: no tokens, or fewer than 2 reference models.
         """
         logs = needs.part(evidence.tokens, "SequenceLiRA", "tokens", "log-probabilities of each token")
-        others = needs.part(logs.references, "SequenceLiRA", "tokens.references", "the same under reference models")
-        if len(others) < self.least_references:
-            raise InputError(f"SequenceLiRA: at least 2 reference models are needed, got {len(others)}")
-        mean = others.mean(axis=0, dtype=np.float64)
-        spread = _spread(others, mean)
+        reference_logs = needs.part(
+            logs.references, "SequenceLiRA", "tokens.references", "the same under reference models"
+        )
+        if len(reference_logs) < self.least_references:
+            raise InputError(f"SequenceLiRA: at least 2 reference models are needed, got {len(reference_logs)}")
+        mean = reference_logs.mean(axis=0, dtype=np.float64)
+        spread = _spread(reference_logs, mean)
         inside = np.ones(len(mean) - 1, dtype=bool)
         inside[logs.offsets[1:-1] - 1] = False  # pairs that lie in two documents
-        rho = _correlation((others - mean) / spread, inside)
-        standard = (logs.target - mean) / (spread * np.sqrt(1.0 + 1.0 / len(others)))
-        return _shift(standard, logs, rho)
+        rho = _correlation((reference_logs - mean) / spread, inside)
+        standard = (logs.target - mean) / (spread * np.sqrt(1.0 + 1.0 / len(reference_logs)))
+        return _shift_statistic(standard, logs, rho)
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -74,9 +76,9 @@ class SequenceLiRA:
         return self
 
 
-def _spread(others: Floats, mean: Floats) -> Floats:
+def _spread(reference_logs: Floats, mean: Floats) -> Floats:
     """Standard deviation between models of tokens as likely as each, ``[t]``; 1 where nothing varies."""
-    squares = ((others - mean) ** 2).sum(axis=0) / (len(others) - 1)
+    squares = ((reference_logs - mean) ** 2).sum(axis=0) / (len(reference_logs) - 1)
     edges = np.unique(np.quantile(mean, np.linspace(0.0, 1.0, _LEVELS + 1)[1:-1]))
     level = np.searchsorted(edges, mean, side="right")
     count = np.maximum(np.bincount(level, minlength=len(edges) + 1), 1)
@@ -93,7 +95,7 @@ def _correlation(standard: Floats, inside: np.ndarray) -> float:
     return float(np.clip(products / max(float((standard**2).mean()), _SMALLEST), 0.0, 0.99))
 
 
-def _shift(standard: Floats, logs: TokenLogs, rho: float) -> Floats:
+def _shift_statistic(standard: Floats, logs: TokenLogs, rho: float) -> Floats:
     """``1ᵀR⁻¹z / √(1ᵀR⁻¹1)`` of each document, where ``R`` has ``rho`` to the power of the distance, ``[n]``."""
     # The row sums of R⁻¹ are 1 / (1 + ρ) at both ends and (1 - ρ) / (1 + ρ) between; 1 for a single token.
     weights = np.full(len(standard), (1.0 - rho) / (1.0 + rho))

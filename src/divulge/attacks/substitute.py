@@ -45,8 +45,8 @@ class Substitute:
         Raises:
             divulge.InputError: no references, or a positive signal.
         """
-        why = "log-probabilities of the true class under substitutes of the target"
-        references = needs.part(evidence.references, "Substitute", "references", why)
+        description = "log-probabilities of the true class under substitutes of the target"
+        references = needs.part(evidence.references, "Substitute", "references", description)
         needs.log_probabilities(evidence.target, references, "Substitute", "label-loss")
         return np.minimum(evidence.target, moments(references, spread=False).mean)
 

@@ -18,7 +18,7 @@ _PENALTIES = np.logspace(0, 5, 11)
 LEAST = 20
 """Fewest records to learn from."""
 # A class has slopes of its own from this many records per feature on; fewer only add noise (Location-30).
-_A_SLOPE = 4
+_RECORDS_PER_SLOPE = 4
 
 
 def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int, seed: int) -> Floats:
@@ -41,17 +41,19 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
     if n < LEAST:
         raise InputError(f"at least {LEAST} candidates are needed to learn from, got {n}")
     check_integer(folds, "folds", least=2, most=n)
-    table, kinds = _table(features), _kinds(labels, n)
-    pooled = np.hstack([table, 3.0 * kinds])
+    table, class_indicators = _table(features), _class_indicators(labels, n)
+    pooled = np.hstack([table, 3.0 * class_indicators])
     fold = keep_together(seeds.generator(seed, "transductive", "folds").permutation(n) % folds, pooled)
     scores = np.empty(n)
     for k in range(folds):
-        held = fold == k
-        rest = values - _fitted(pooled, values, ~held)
-        for kind in kinds.T > 0:
-            if kinds.shape[1] > 1 and (kind & ~held).sum() >= max(LEAST, _A_SLOPE * table.shape[1]):
-                rest[kind] -= _fitted(table[kind], rest[kind], ~held[kind])
-        scores[held] = rest[held]
+        is_test = fold == k
+        residuals = values - _ridge_predictions(pooled, values, ~is_test)
+        for is_class in class_indicators.T > 0:
+            if class_indicators.shape[1] > 1 and (is_class & ~is_test).sum() >= max(
+                LEAST, _RECORDS_PER_SLOPE * table.shape[1]
+            ):
+                residuals[is_class] -= _ridge_predictions(table[is_class], residuals[is_class], ~is_test[is_class])
+        scores[is_test] = residuals[is_test]
     return scores
 
 
@@ -69,7 +71,7 @@ def leading(features: Array, components: int) -> Floats:
     return centred @ axes[:, -components:]
 
 
-def _fitted(table: Floats, signal: Floats, learn: Bools) -> Floats:
+def _ridge_predictions(table: Floats, signal: Floats, learn: Bools) -> Floats:
     """Ridge predictions for every row, learnt from the rows ``learn``, with the penalty of least leave-one-out error.
 
     One singular value decomposition serves every penalty, and leaving a record out is a division by one less
@@ -77,8 +79,8 @@ def _fitted(table: Floats, signal: Floats, learn: Bools) -> Floats:
     """
     centre, level = table[learn].mean(axis=0), signal[learn].mean()
     u, size, vt = np.linalg.svd(table[learn] - centre, full_matrices=False)
-    kept = size > 1e-9 * size.max(initial=0.0)
-    u, size, vt = u[:, kept], size[kept], vt[kept]
+    is_used = size > 1e-9 * size.max(initial=0.0)
+    u, size, vt = u[:, is_used], size[is_used], vt[is_used]
     target = signal[learn] - level
     shrunk = size**2 / (size**2 + _PENALTIES[:, None])
     along = u.T @ target
@@ -101,6 +103,6 @@ def _numbers(features: Array) -> Floats:
     return features.reshape(len(features), -1).astype(np.float64)
 
 
-def _kinds(labels: Ints | None, n: int) -> Floats:
+def _class_indicators(labels: Ints | None, n: int) -> Floats:
     """A column per class, ``[n, classes]``; a single one without labels."""
     return np.ones((n, 1)) if labels is None else (labels[:, None] == np.unique(labels)).astype(np.float64)

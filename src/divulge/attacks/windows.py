@@ -48,12 +48,12 @@ class WBC:
     lengths: tuple[int, ...] = LENGTHS
 
     def __post_init__(self) -> None:
-        given = tuple(
-            check_integer(one, "WBC.lengths", least=1, most=10**9) for one in as_list(self.lengths, "WBC.lengths")
+        lengths = tuple(
+            check_integer(length, "WBC.lengths", least=1, most=10**9) for length in as_list(self.lengths, "WBC.lengths")
         )
-        if not given:
+        if not lengths:
             raise InputError("WBC.lengths: at least 1 length is needed, got none")
-        object.__setattr__(self, "lengths", given)
+        object.__setattr__(self, "lengths", lengths)
 
     def score(self, evidence: Evidence) -> Floats:
         """The mean share of windows, ``[n]``, in [0, 1].
@@ -62,9 +62,9 @@ class WBC:
             divulge.InputError: no tokens, or none under reference models.
         """
         logs = needs.part(evidence.tokens, "WBC", "tokens", "log-probabilities of each token")
-        others = needs.part(logs.references, "WBC", "tokens.references", "the same under a reference model")
-        gain = logs.target - others.mean(axis=0, dtype=np.float64)
-        return np.mean([_won(gain, logs.offsets, length) for length in self.lengths], axis=0)
+        reference_logs = needs.part(logs.references, "WBC", "tokens.references", "the same under a reference model")
+        gain = logs.target - reference_logs.mean(axis=0, dtype=np.float64)
+        return np.mean([_share_of_windows_won(gain, logs.offsets, length) for length in self.lengths], axis=0)
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -75,15 +75,15 @@ class WBC:
         return self
 
 
-def _won(gain: Floats, offsets: Ints, length: int) -> Floats:
+def _share_of_windows_won(gain: Floats, offsets: Ints, length: int) -> Floats:
     """The share of each document's windows of ``length`` tokens whose sum of ``gain`` is above 0, ``[n]``."""
     lengths = np.diff(offsets)
-    own = np.minimum(lengths, length)
-    windows = lengths - own + 1
+    window_lengths = np.minimum(lengths, length)
+    windows = lengths - window_lengths + 1
     document = np.repeat(np.arange(len(lengths)), windows)
-    first = np.arange(len(document)) - np.repeat(np.cumsum(windows) - windows, windows) + offsets[document]
+    window_starts = np.arange(len(document)) - np.repeat(np.cumsum(windows) - windows, windows) + offsets[document]
     # Added up afresh for each window: of differences of a running total, rounding would decide where gains cancel.
-    sums, last = np.zeros(len(first)), len(gain) - 1
-    for place in range(int(own.max())):
-        sums += np.where(place < own[document], gain[np.minimum(first + place, last)], 0.0)
+    sums, last_token = np.zeros(len(window_starts)), len(gain) - 1
+    for place in range(int(window_lengths.max())):
+        sums += np.where(place < window_lengths[document], gain[np.minimum(window_starts + place, last_token)], 0.0)
     return np.bincount(document, weights=sums > 0, minlength=len(lengths)) / windows

@@ -27,7 +27,7 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
     A logistic regression on standardised signals and their squares tells one half of the calibration
     from the pool of the other half and the candidates. The pool enters in sorted order and equal rows are
     scored once, so that its members are exchangeable to the last bit. The halves are drawn by ``seed`` and by
-    a digest of all signals, not by row numbers: no order of the rows changes a score, and one seed draws
+    a hash_tables of all signals, not by row numbers: no order of the rows changes a score, and one seed draws
     other halves for other data.
 
     Args:
@@ -49,17 +49,24 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
         >>> judged.shape, kept.shape, bool(judged.mean() > kept.mean())
         ((20,), (30,), True)
     """
-    judged = check_matrix(candidates, "candidates").astype(np.float64)
-    known = check_matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
-    apart = [check_matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
-    if len(known) < 4:
-        raise InputError(f"calibration: at least 4 rows are needed to split it, got {len(known)}")
-    known = sort_rows(known)
-    order = seeds.generator(seed, "adadetect", hash_tables(known, sort_rows(judged))).permutation(len(known))
-    training, kept = known[order[: len(known) // 2]], known[order[len(known) // 2 :]]
-    tables = (judged, kept, *apart)
-    rows, at = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
-    pool = rows[np.sort(at.ravel())]
+    candidate_rows = check_matrix(candidates, "candidates").astype(np.float64)
+    calibration_rows = check_matrix(calibration, "calibration", columns=candidate_rows.shape[1]).astype(np.float64)
+    other_tables = [
+        check_matrix(table, "others", columns=candidate_rows.shape[1]).astype(np.float64) for table in others
+    ]
+    if len(calibration_rows) < 4:
+        raise InputError(f"calibration: at least 4 rows are needed to split it, got {len(calibration_rows)}")
+    calibration_rows = sort_rows(calibration_rows)
+    order = seeds.generator(seed, "adadetect", hash_tables(calibration_rows, sort_rows(candidate_rows))).permutation(
+        len(calibration_rows)
+    )
+    training, held_out = (
+        calibration_rows[order[: len(calibration_rows) // 2]],
+        calibration_rows[order[len(calibration_rows) // 2 :]],
+    )
+    tables = (candidate_rows, held_out, *other_tables)
+    rows, row_index = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+    pool = rows[np.sort(row_index.ravel())]
     center, scale = pool.mean(axis=0), pool.std(axis=0)
 
     def expand(table: Floats) -> Floats:
@@ -68,5 +75,5 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
 
     model = linear_model.LogisticRegression(class_weight="balanced", max_iter=200)
     model.fit(expand(np.concatenate([training, pool])), np.repeat([0, 1], [len(training), len(pool)]))
-    learned = model.decision_function(expand(rows))[at.ravel()]
+    learned = model.decision_function(expand(rows))[row_index.ravel()]
     return tuple(np.split(learned, np.cumsum([len(table) for table in tables])[:-1]))

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 NAME = "blind score"
 
-_USUAL = 0.3  # quantile that stands for the usual score: below one half, so that members move it little
-_ROUGH = (20, 10)  # records in a bin, and bins at most, of the straight line
-_FINE = (100, 30)  # the same of what it leaves
-_LARGEST = 1e150  # score: squares and sums of such still are finite
-_ENOUGH = 400  # records from which the straight line is refined
+_TYPICAL_QUANTILE = 0.3  # quantile that stands for the usual score: below one half, so that members move it little
+_COARSE_BINS = (20, 10)  # records in a bin, and bins at most, of the straight line
+_FINE_BINS = (100, 30)  # the same of what it leaves
+_LARGEST_SCORE = 1e150  # score: squares and sums of such still are finite
+_MIN_RECORDS_TO_REFINE = 400  # records from which the straight line is refined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,26 +66,26 @@ class Adjustment:
         Raises:
             divulge.InputError: scores so large that they cannot be subtracted.
         """
-        if (largest := float(np.abs(scores).max())) > _LARGEST:
-            raise InputError(f"scores: too large to be adjusted: at most {_LARGEST:g} is needed, got {largest:g}")
+        if (largest := float(np.abs(scores).max())) > _LARGEST_SCORE:
+            raise InputError(f"scores: too large to be adjusted: at most {_LARGEST_SCORE:g} is needed, got {largest:g}")
         order = np.lexsort((scores, blind))
         scores, blind = scores[order], blind[order]
-        place = (stats.rankdata(blind) - 0.5) / len(blind)
-        rank = special.ndtri(place)
-        values, first = np.unique(blind, return_index=True)
-        none = np.empty(0)
-        slope, centres, left = 0.0, none, none
-        bins = _bins(place, *_ROUGH)
-        at, usual = _usual_scores(rank, scores, bins)
-        if len(at) > 1 and np.ptp(usual) > 0:
-            gap = at - at.mean()
-            slope = float((gap * (usual - usual.mean())).sum() / (gap**2).sum())
-        if len(scores) >= _ENOUGH:
-            rest, bins = scores - slope * rank, _bins(place, *_FINE)
-            at, usual = _usual_scores(rank, rest, bins)
-            if len(at) > 1 and np.ptp(usual) > 0:
-                centres, left = at, usual
-        return cls(values, rank[first], slope, centres, left)
+        quantiles = (stats.rankdata(blind) - 0.5) / len(blind)
+        rank = special.ndtri(quantiles)
+        values, first_rows = np.unique(blind, return_index=True)
+        empty = np.empty(0)
+        slope, centres, residual_levels = 0.0, empty, empty
+        bins = _bins(quantiles, *_COARSE_BINS)
+        bin_ranks, typical_scores = _typical_scores(rank, scores, bins)
+        if len(bin_ranks) > 1 and np.ptp(typical_scores) > 0:
+            centred_ranks = bin_ranks - bin_ranks.mean()
+            slope = float((centred_ranks * (typical_scores - typical_scores.mean())).sum() / (centred_ranks**2).sum())
+        if len(scores) >= _MIN_RECORDS_TO_REFINE:
+            residuals, bins = scores - slope * rank, _bins(quantiles, *_FINE_BINS)
+            bin_ranks, typical_scores = _typical_scores(rank, residuals, bins)
+            if len(bin_ranks) > 1 and np.ptp(typical_scores) > 0:
+                centres, residual_levels = bin_ranks, typical_scores
+        return cls(values, rank[first_rows], slope, centres, residual_levels)
 
     def apply(self, scores: Floats, blind: Floats) -> Floats:
         """Adjust scores ``[n]`` by their blind scores ``[n]``; the same arithmetic for every record."""
@@ -94,16 +94,18 @@ class Adjustment:
         return adjusted - np.interp(rank, self.centres, self.left) if len(self.centres) else adjusted
 
 
-def _bins(place: Floats, least: int, most: int) -> Ints:
+def _bins(quantiles: Floats, min_size: int, max_bins: int) -> Ints:
     """The bin of each record, of about equally many; equal blind scores stay together."""
-    count = min(max(len(place) // least, 1), most)
-    return np.minimum((place * count).astype(np.int64), count - 1)
+    count = min(max(len(quantiles) // min_size, 1), max_bins)
+    return np.minimum((quantiles * count).astype(np.int64), count - 1)
 
 
-def _usual_scores(rank: Floats, scores: Floats, bins: Ints) -> tuple[Floats, Floats]:
+def _typical_scores(rank: Floats, scores: Floats, bins: Ints) -> tuple[Floats, Floats]:
     """The mean rank and the usual score of each bin."""
-    rows = [bins == one for one in np.unique(bins)]
-    return np.array([rank[row].mean() for row in rows]), np.array([np.quantile(scores[row], _USUAL) for row in rows])
+    bin_masks = [bins == bin_number for bin_number in np.unique(bins)]
+    return np.array([rank[mask].mean() for mask in bin_masks]), np.array(
+        [np.quantile(scores[mask], _TYPICAL_QUANTILE) for mask in bin_masks]
+    )
 
 
 def adjust_scores(
@@ -131,11 +133,13 @@ def adjust_scores(
         >>> round(scores.mean() - known.mean(), 1), abs(round(adjusted.mean() - beside.mean(), 1))
         (np.float64(1.1), np.float64(0.0))
     """
-    judged, known = check_vector(scores, "scores"), check_vector(calibration, "calibration")
-    blind = check_vector(baseline, "baseline", length=len(judged))
-    beside = check_vector(calibration_baseline, "calibration_baseline", length=len(known))
-    usual = Adjustment.fit(np.concatenate([judged, known]), np.concatenate([blind, beside]))
-    return usual.apply(judged, blind), usual.apply(known, beside)
+    candidate_scores, calibration_scores = check_vector(scores, "scores"), check_vector(calibration, "calibration")
+    candidate_blind = check_vector(baseline, "baseline", length=len(candidate_scores))
+    calibration_blind = check_vector(calibration_baseline, "calibration_baseline", length=len(calibration_scores))
+    adjustment = Adjustment.fit(
+        np.concatenate([candidate_scores, calibration_scores]), np.concatenate([candidate_blind, calibration_blind])
+    )
+    return adjustment.apply(candidate_scores, candidate_blind), adjustment.apply(calibration_scores, calibration_blind)
 
 
 def control(calibration_baseline: object, baseline: object, *, level: float = 0.05, seed: int = 0) -> Control:
@@ -156,11 +160,14 @@ def control(calibration_baseline: object, baseline: object, *, level: float = 0.
         >>> control([0.0, 1.0, 2.0], [0.5, 1.5]).passed
         True
     """
-    known, judged = (
+    calibration_scores, candidate_scores = (
         check_vector(calibration_baseline, "calibration_baseline"),
         check_vector(baseline, "baseline"),
     )
-    p = two_samples.two_sample_p_value(known, judged, seed=seed)
-    area = ranking.auc(np.concatenate([known, judged]), np.arange(len(known) + len(judged)) >= len(known))
-    says = f"the blind score alone tells candidates from calibration with AUC {area} (1/2 expected)"
-    return Control(NAME, p, check_number(level, "level", above=0, below=1), says, area)
+    p = two_samples.two_sample_p_value(calibration_scores, candidate_scores, seed=seed)
+    area = ranking.auc(
+        np.concatenate([calibration_scores, candidate_scores]),
+        np.arange(len(calibration_scores) + len(candidate_scores)) >= len(calibration_scores),
+    )
+    description = f"the blind score alone tells candidates from calibration with AUC {area} (1/2 expected)"
+    return Control(NAME, p, check_number(level, "level", above=0, below=1), description, area)

@@ -57,30 +57,31 @@ def select(candidates: object, calibration: object, *, fdr: float = 0.05, seed: 
     """
     level = check_number(fdr, "fdr", above=1e-12, below=1)
     check_integer(seed, "seed", least=0)
-    judged = Judged.of(candidates, calibration)
-    known, scores, m = judged.counts.calibration + 0.0, judged.scores + 0.0, judged.counts.total
-    slope = math.floor(level * (len(known) + 1) / m + 1e-9)
+    lookup = Judged.of(candidates, calibration)
+    calibration_scores, scores, m = lookup.counts.calibration + 0.0, lookup.scores + 0.0, lookup.counts.total
+    slope = math.floor(level * (len(calibration_scores) + 1) / m + 1e-9)
     if slope < 1:
         raise InputError(
-            f"calibration: {len(known)} scores are too few to bound the last of {m} candidates at fdr={level:g}; "
+            f"calibration: {len(calibration_scores)} scores are too few to bound the last of {m} candidates "
+            f"at fdr={level:g}; "
             f"at least {required_calibration(m, level, 1)} are needed"
         )
-    chosen = _best(known, scores, slope, seed)
-    low = float(scores[chosen].min()) if chosen.any() else math.inf
-    return Selection(chosen, judged.p_values, low, None, Guarantee(KIND, level, ASSUMES))
+    selected = _support_line_selection(calibration_scores, scores, slope, seed)
+    threshold = float(scores[selected].min()) if selected.any() else math.inf
+    return Selection(selected, lookup.p_values, threshold, None, Guarantee(KIND, level, ASSUMES))
 
 
-def _best(known: np.ndarray, scores: np.ndarray, slope: int, seed: int) -> np.ndarray:
-    """Which candidates are selected, ``[m]``; ``known`` is ascending."""
-    n, ascending = len(known), np.argsort(scores, kind="stable")
-    both = np.append(known, scores[ascending])
-    drawn = seeds.generator(seed, "boundary", hash_tables(known, scores[ascending])).random(len(both))
-    place = np.lexsort((drawn, -both))
-    judged = place >= n
-    above = np.cumsum(~judged)[judged]
-    gain = slope * np.arange(1, len(scores) + 1) - above - 1
-    best = int(np.argmax(gain))
-    chosen = np.zeros(len(scores), bool)
-    if gain[best] > 0:
-        chosen[ascending[place[judged][: best + 1] - n]] = True
-    return chosen
+def _support_line_selection(calibration: np.ndarray, scores: np.ndarray, slope: int, seed: int) -> np.ndarray:
+    """Return which candidates are selected, ``[m]``; ``calibration`` is ascending."""
+    n, ascending = len(calibration), np.argsort(scores, kind="stable")
+    pooled = np.append(calibration, scores[ascending])
+    tie_breakers = seeds.generator(seed, "boundary", hash_tables(calibration, scores[ascending])).random(len(pooled))
+    order = np.lexsort((tie_breakers, -pooled))
+    is_candidate = order >= n
+    n_calibration_above = np.cumsum(~is_candidate)[is_candidate]
+    gains = slope * np.arange(1, len(scores) + 1) - n_calibration_above - 1
+    best = int(np.argmax(gains))
+    selected = np.zeros(len(scores), bool)
+    if gains[best] > 0:
+        selected[ascending[order[is_candidate][: best + 1] - n]] = True
+    return selected

@@ -47,8 +47,8 @@ State: TypeAlias = Literal["passed", "doubtful", "failed"]
 
 _STANDING: dict[State, Standing] = {"passed": "holds", "doubtful": "doubtful", "failed": "void"}
 
-_SIGNS = 3  # that are named of what tells texts apart
-_MOST_TEXTS = 20_000  # of each kind; more sharpen nothing that is not found with these
+_MAX_SIGNS = 3  # that are named of what tells texts apart
+_MAX_TEXTS = 20_000  # of each kind; more sharpen nothing that is not found with these
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +122,26 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
         >>> exchangeability(rng.normal(size=300), rng.normal(size=200) + 0.5).state
         'failed'
     """
-    known, other = _signals(calibration, "calibration"), _signals(holdout, "holdout")
-    if known.shape[1:] != other.shape[1:]:
+    calibration_signals, holdout_signals = (
+        _check_signals(calibration, "calibration"),
+        _check_signals(holdout, "holdout"),
+    )
+    if calibration_signals.shape[1:] != holdout_signals.shape[1:]:
         raise InputError(
-            f"holdout: the same signals as in calibration are needed, got shapes {other.shape} and {known.shape}"
+            f"holdout: the same signals as in calibration are needed, got shapes "
+            f"{holdout_signals.shape} and {calibration_signals.shape}"
         )
-    what, sides = "declared-unseen holdout", [np.atleast_2d(side.T) for side in (known, other)]
+    description, sides = (
+        "declared-unseen holdout",
+        [np.atleast_2d(side.T) for side in (calibration_signals, holdout_signals)],
+    )
     d = len(sides[0])
-    names = [what] if d == 1 else [f"{what} (signal {i + 1} of {d})" for i in range(d)]
-    parts = zip(*sides, names, strict=True)
-    return strongest([_two_samples("exchangeability", *part, level, seed, conclusive=True) for part in parts])
+    names = [description] if d == 1 else [f"{description} (signal {i + 1} of {d})" for i in range(d)]
+    pairs = zip(*sides, names, strict=True)
+    return strongest([_compare_samples("exchangeability", *pair, level, seed, conclusive=True) for pair in pairs])
 
 
-def _signals(value: object, name: str) -> Floats:
+def _check_signals(value: object, name: str) -> Floats:
     """Scores ``[n]`` or signals ``[n, d]``."""
     signals = check_nonempty(check_array(value, name), name)
     if signals.ndim > 2 or not signals.size:
@@ -149,9 +156,9 @@ def strongest(evidence: Sequence[Control]) -> Control:
         >>> strongest([Control("exchangeability", p, 0.05, "") for p in (0.4, 0.02, 0.9)]).p_value
         0.06
     """
-    if not (given := as_list(evidence, "evidence")):
+    if not (controls := as_list(evidence, "evidence")):
         raise InputError("evidence: at least 1 control is needed, got none")
-    for control in given:
+    for control in controls:
         check_instance(control, "evidence", Control, "a controls.Control")
     lowest = min(evidence, key=lambda control: control.p_value)
     return replace(lowest, p_value=min(1.0, len(evidence) * lowest.p_value))
@@ -175,8 +182,13 @@ def clean_model(calibration: object, candidates: object, *, level: float = 0.05,
         >>> clean_model([0.0, 1.0, 2.0], [0.5, 1.5]).passed
         True
     """
-    known, judged = check_vector(calibration, "calibration"), check_vector(candidates, "candidates")
-    return _two_samples("clean model", known, judged, "candidates under a model that saw neither", level, seed)
+    calibration_scores, candidate_scores = (
+        check_vector(calibration, "calibration"),
+        check_vector(candidates, "candidates"),
+    )
+    return _compare_samples(
+        "clean model", calibration_scores, candidate_scores, "candidates under a model that saw neither", level, seed
+    )
 
 
 def low_scores(calibration: object, candidates: object, *, level: float = 0.05) -> Control:
@@ -217,14 +229,21 @@ def low_scores_of(counts: Counts, *, level: float = 0.05) -> Control:
     return Control("low scores", p, level, says)
 
 
-def _two_samples(
-    name: str, known: Floats, other: Floats, what: str, level: float, seed: int, *, conclusive: bool = False
+def _compare_samples(
+    name: str,
+    calibration: Floats,
+    sample: Floats,
+    description: str,
+    level: float,
+    seed: int,
+    *,
+    conclusive: bool = False,
 ) -> Control:
     check_number(level, "level", above=0, below=1)
     check_integer(seed, "seed", least=0)
-    area = _area(known, other)
-    says = f"{what} against calibration: AUC {area} (1/2 expected)"
-    return Control(name, two_samples.two_sample_p_value(known, other, seed=seed), level, says, area, conclusive)
+    area = _auc_against_calibration(calibration, sample)
+    says = f"{description} against calibration: AUC {area} (1/2 expected)"
+    return Control(name, two_samples.two_sample_p_value(calibration, sample, seed=seed), level, says, area, conclusive)
 
 
 def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0) -> Control:
@@ -253,66 +272,74 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     """
     check_number(level, "level", above=0, below=1)
     rng = seeds.generator(seed, "blind text")
-    known, judged = _texts(cal_texts, "cal_texts", rng), _texts(cand_texts, "cand_texts", rng)
-    label = np.repeat([0, 1], [len(known), len(judged)])
-    _, group = np.unique(known + judged, return_inverse=True)
-    half = (rng.random(int(group.max()) + 1) < 0.5)[group]
-    texts = np.array(known + judged, dtype=object)
-    parts = []
-    for train in (half, ~half):
-        if min(np.bincount(label[train], minlength=2).min(), np.bincount(label[~train], minlength=2).min()) < 2:
+    calibration_texts, candidate_texts = (
+        _check_texts(cal_texts, "cal_texts", rng),
+        _check_texts(cand_texts, "cand_texts", rng),
+    )
+    labels = np.repeat([0, 1], [len(calibration_texts), len(candidate_texts)])
+    _, groups = np.unique(calibration_texts + candidate_texts, return_inverse=True)
+    in_first_half = (rng.random(int(groups.max()) + 1) < 0.5)[groups]
+    texts = np.array(calibration_texts + candidate_texts, dtype=object)
+    score_pairs = []
+    for train in (in_first_half, ~in_first_half):
+        if min(np.bincount(labels[train], minlength=2).min(), np.bincount(labels[~train], minlength=2).min()) < 2:
             continue
-        scores = _classify(texts[train], label[train], texts[~train])
-        parts.append((scores[label[~train] == 1], scores[label[~train] == 0]))
-    control = _blind(parts, len(known), len(judged), level, seed)
+        scores = _train_and_score(texts[train], labels[train], texts[~train])
+        score_pairs.append((scores[labels[~train] == 1], scores[labels[~train] == 0]))
+    control = _blind_text_control(score_pairs, len(calibration_texts), len(candidate_texts), level, seed)
     if control.passed or control.auc is None or control.auc.low <= 0.5:
         return control
     signs = two_samples.text_differences(
-        judged, known, names=("candidates", "calibration texts"), most=_SIGNS, seed=seed
+        candidate_texts, calibration_texts, names=("candidates", "calibration texts"), most=_MAX_SIGNS, seed=seed
     )
     return replace(control, says="; ".join([control.says, *map(str, signs)]))
 
 
-def _blind(parts: list[tuple[Floats, Floats]], n: int, m: int, level: float, seed: int) -> Control:
-    if not parts:
+def _blind_text_control(score_pairs: list[tuple[Floats, Floats]], n: int, m: int, level: float, seed: int) -> Control:
+    if not score_pairs:
         return Control("blind text", 1.0, level, f"{n} and {m} distinct texts are too few to be told apart")
-    p = min(two_samples.rank_sum_p_value(known, judged, alternative="greater", seed=seed) for judged, known in parts)
-    areas = [_area(known, judged) for judged, known in parts]
+    p = min(
+        two_samples.rank_sum_p_value(calibration, candidates, alternative="greater", seed=seed)
+        for candidates, calibration in score_pairs
+    )
+    aucs = [_auc_against_calibration(calibration, candidates) for candidates, calibration in score_pairs]
     # As if both ways round erred together, which is the worst.
-    value, low, high = np.mean([(area.value, area.low, area.high) for area in areas], axis=0).tolist()
-    area = Estimate(value, low, high, areas[0].confidence, areas[0].method)
-    says = f"words, length and years alone tell candidates from calibration with AUC {area} (1/2 expected)"
-    return Control("blind text", min(1.0, len(parts) * p), level, says, area)
+    value, low, high = np.mean([(auc.value, auc.low, auc.high) for auc in aucs], axis=0).tolist()
+    auc = Estimate(value, low, high, aucs[0].confidence, aucs[0].method)
+    says = f"words, length and years alone tell candidates from calibration with AUC {auc} (1/2 expected)"
+    return Control("blind text", min(1.0, len(score_pairs) * p), level, says, auc)
 
 
-def _area(known: Floats, other: Floats) -> Estimate:
-    """The probability that one of ``other`` scores above one of ``known``, with a 95 % interval."""
-    return ranking.auc(np.concatenate([known, other]), np.arange(len(known) + len(other)) >= len(known))
+def _auc_against_calibration(calibration: Floats, sample: Floats) -> Estimate:
+    """Return the probability that one of ``sample`` scores above one of ``calibration``, with a 95 % interval."""
+    return ranking.auc(
+        np.concatenate([calibration, sample]), np.arange(len(calibration) + len(sample)) >= len(calibration)
+    )
 
 
-def _texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[str]:
-    """The distinct texts, at most `_MOST_TEXTS`; repeats are not independent evidence."""
-    given = check_strings(value, name)
-    if len(given) < 8:
-        raise InputError(f"{name}: at least 8 texts are needed, got {len(given)}")
-    texts = sorted(set(given))
-    if len(texts) <= _MOST_TEXTS:
-        return texts
-    return [texts[i] for i in rng.choice(len(texts), _MOST_TEXTS, replace=False)]
+def _check_texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[str]:
+    """The distinct texts, at most `_MAX_TEXTS`; repeats are not independent evidence."""
+    texts = check_strings(value, name)
+    if len(texts) < 8:
+        raise InputError(f"{name}: at least 8 texts are needed, got {len(texts)}")
+    distinct = sorted(set(texts))
+    if len(distinct) <= _MAX_TEXTS:
+        return distinct
+    return [distinct[i] for i in rng.choice(len(distinct), _MAX_TEXTS, replace=False)]
 
 
-def _classify(texts: Array, label: Array, judged: Array) -> Floats:
+def _train_and_score(train_texts: Array, train_labels: Array, test_texts: Array) -> Floats:
     words = sklearn_text.HashingVectorizer(n_features=2**18, ngram_range=(1, 2), alternate_sign=False)
     model = linear_model.LogisticRegression(C=10.0, class_weight="balanced", max_iter=300, tol=1e-3, solver="liblinear")
-    model.fit(_features(words, texts), label)
-    return model.decision_function(_features(words, judged))
+    model.fit(_text_features(words, train_texts), train_labels)
+    return model.decision_function(_text_features(words, test_texts))
 
 
-def _features(words: sklearn_text.HashingVectorizer, texts: Array) -> sparse.csr_matrix:
-    return sparse.hstack([words.transform(texts), sparse.csr_matrix([_surface(text) for text in texts])]).tocsr()
+def _text_features(words: sklearn_text.HashingVectorizer, texts: Array) -> sparse.csr_matrix:
+    return sparse.hstack([words.transform(texts), sparse.csr_matrix([_style_features(text) for text in texts])]).tocsr()
 
 
-def _surface(text: str) -> tuple[float, ...]:
+def _style_features(text: str) -> tuple[float, ...]:
     """Length, digits, capitals and years: what dates a text without reading it."""
     size = max(len(text), 1)
     years = [int(year) for year in re.findall(r"\b(?:1[5-9]|20)\d\d\b", text)]

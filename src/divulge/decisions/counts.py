@@ -65,7 +65,7 @@ class Counts:
             divulge.InputError: NaN or infinity.
         """
         scores = np.sort(check_vector(candidates, "candidates"))
-        above, tied = _above(scores, self.calibration)
+        above, tied = _count_above_and_tied(scores, self.calibration)
         return Counts(self.calibration, self.above + above, self.tied + tied, self.total + len(scores))
 
     def judge(self, candidates: object) -> tuple[Counts, Floats]:
@@ -81,21 +81,21 @@ class Counts:
         """
         scores = check_vector(candidates, "candidates")
         n = len(self.calibration)
-        p_values, at, equal = np.empty(len(scores)), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
+        p_values, n_below_counts, tied = np.empty(len(scores)), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
 
-        def look_up(part: slice) -> tuple[Ints, Ints]:
-            order, keys, below = _looked_up(scores[part], self.calibration)
-            p_values[part][order] = (n + 1.0 - below) / (n + 1.0)
-            same = below[self.calibration[np.minimum(below, n - 1)] == keys]
-            return np.bincount(below, minlength=n + 1), same
+        def count_chunk(chunk: slice) -> tuple[Ints, Ints]:
+            order, keys, below = _count_below_chunk(scores[chunk], self.calibration)
+            p_values[chunk][order] = (n + 1.0 - below) / (n + 1.0)
+            equal_places = below[self.calibration[np.minimum(below, n - 1)] == keys]
+            return np.bincount(below, minlength=n + 1), equal_places
 
-        for placed, same in machine.map_in_threads(look_up, _chunks(len(scores))):
-            at += placed
-            equal += np.bincount(same, minlength=n)
-        if equal.any():  # seen at the first of equal calibration scores, and true of all of them
-            equal = equal[np.searchsorted(self.calibration, self.calibration, side="left")]
-        above = at[::-1].cumsum()[::-1][1:]
-        return Counts(self.calibration, self.above + above, self.tied + equal, self.total + len(scores)), p_values
+        for chunk_counts, equal_places in machine.map_in_threads(count_chunk, _chunks(len(scores))):
+            n_below_counts += chunk_counts
+            tied += np.bincount(equal_places, minlength=n)
+        if tied.any():  # seen at the first of equal calibration scores, and true of all of them
+            tied = tied[np.searchsorted(self.calibration, self.calibration, side="left")]
+        above = n_below_counts[::-1].cumsum()[::-1][1:]
+        return Counts(self.calibration, self.above + above, self.tied + tied, self.total + len(scores)), p_values
 
     def merge(self, other: Counts) -> Counts:
         """The counts of both, as if all candidates had been added to one.
@@ -142,13 +142,13 @@ def nonempty(counts: object) -> Counts:
     Raises:
         divulge.InputError: no counts, or no candidates.
     """
-    held = check_instance(counts, "counts", Counts, "a decisions.counts.Counts")
-    if held.total == 0:
+    checked = check_instance(counts, "counts", Counts, "a decisions.counts.Counts")
+    if checked.total == 0:
         raise InputError("candidates: at least 1 entry is needed, got 0")
-    return held
+    return checked
 
 
-def _above(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
+def _count_above_and_tied(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
     """How many of the ascending ``scores`` lie above, and exactly at, each ascending calibration score."""
     below = np.searchsorted(scores, calibration, side="right")
     # Ties are rare among continuous scores, so the left edge is looked up only where one is seen.
@@ -165,7 +165,7 @@ def ranks(candidates: Floats, calibration: Floats) -> Ints:
         >>> ranks(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
         array([2, 0, 1])
     """
-    return len(calibration) - _below(candidates, calibration)
+    return len(calibration) - _count_below(candidates, calibration)
 
 
 def p_values(candidates: Floats, calibration: Floats) -> Floats:
@@ -175,27 +175,27 @@ def p_values(candidates: Floats, calibration: Floats) -> Floats:
         >>> p_values(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
         array([0.75, 0.25, 0.5 ])
     """
-    most = len(calibration) + 1.0
-    return (most - _below(candidates, calibration)) / most
+    n_plus_one = len(calibration) + 1.0
+    return (n_plus_one - _count_below(candidates, calibration)) / n_plus_one
 
 
-def _below(candidates: Floats, calibration: Floats) -> Ints:
+def _count_below(candidates: Floats, calibration: Floats) -> Ints:
     """How many calibration scores are lower than each candidate."""
-    counted = np.empty(len(candidates), np.int64)
+    n_below = np.empty(len(candidates), np.int64)
 
-    def look_up(part: slice) -> None:
-        order, _, below = _looked_up(candidates[part], calibration)
-        counted[part][order] = below
+    def count_chunk(chunk: slice) -> None:
+        order, _, below = _count_below_chunk(candidates[chunk], calibration)
+        n_below[chunk][order] = below
 
-    list(machine.map_in_threads(look_up, _chunks(len(candidates))))
-    return counted
+    list(machine.map_in_threads(count_chunk, _chunks(len(candidates))))
+    return n_below
 
 
 def _chunks(total: int) -> list[slice]:
     return [slice(start, start + _CHUNK) for start in range(0, total, _CHUNK)]
 
 
-def _looked_up(chunk: Floats, calibration: Floats) -> tuple[Ints, Floats, Ints]:
+def _count_below_chunk(chunk: Floats, calibration: Floats) -> tuple[Ints, Floats, Ints]:
     """An order of a chunk, its candidates in that order, and how many calibration scores lie below each.
 
     Looking up keys in ascending order is several times faster than in random order, and almost
@@ -204,13 +204,13 @@ def _looked_up(chunk: Floats, calibration: Floats) -> tuple[Ints, Floats, Ints]:
     """
     order = _nearly_ascending(chunk)
     keys = chunk[order]
-    cuts = np.arange(0, len(keys), _BLOCK)
-    first = np.searchsorted(calibration, np.minimum.reduceat(keys, cuts), side="left")
-    last = np.searchsorted(calibration, np.maximum.reduceat(keys, cuts), side="left")
+    starts = np.arange(0, len(keys), _BLOCK)
+    first_places = np.searchsorted(calibration, np.minimum.reduceat(keys, starts), side="left")
+    last_places = np.searchsorted(calibration, np.maximum.reduceat(keys, starts), side="left")
     below = np.empty(len(keys), np.int64)
-    for cut, low, high in zip(cuts.tolist(), first.tolist(), last.tolist(), strict=True):
-        part = slice(cut, cut + _BLOCK)
-        np.add(np.searchsorted(calibration[low:high], keys[part], side="left"), low, out=below[part])
+    for start, low, high in zip(starts.tolist(), first_places.tolist(), last_places.tolist(), strict=True):
+        block = slice(start, start + _BLOCK)
+        np.add(np.searchsorted(calibration[low:high], keys[block], side="left"), low, out=below[block])
     return order, keys, below
 
 

@@ -73,11 +73,13 @@ class Envelope:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         bounds, start = np.empty(len(self)), 0
-        spared = np.append(0, self._spared[:-1])
+        min_members = np.append(0, self._spared[:-1])
         # Bounds rise by one for every candidate at most, and are flat where a rank says more.
-        for end, most, spare in zip(self.reached.tolist(), self.most.tolist(), spared.tolist(), strict=True):
+        for end, max_false, members_before in zip(
+            self.reached.tolist(), self.most.tolist(), min_members.tolist(), strict=True
+        ):
             number = np.arange(start + 1.0, end + 1.0)
-            bounds[start:end] = np.minimum(number - spare, most) / number
+            bounds[start:end] = np.minimum(number - members_before, max_false) / number
             start = end
         return bounds.astype(dtype or np.float64, copy=False)
 
@@ -112,9 +114,9 @@ class Envelope:
             divulge.InputError: ``k`` below 1, or more than there are.
         """
         check_integer(k, "k", least=1, most=len(self))
-        at = int(np.searchsorted(self.reached, k))
-        spared = int(self._spared[at - 1]) if at else 0
-        return int(min(self.most[at], k - spared))
+        i = int(np.searchsorted(self.reached, k))
+        min_members = int(self._spared[i - 1]) if i else 0
+        return int(min(self.most[i], k - min_members))
 
     def bound(self, k: int) -> float:
         """The false discovery proportion of the ``k`` best, at most.
@@ -136,10 +138,10 @@ class Envelope:
         if level >= 1:
             return len(self)
         # Between two ranks bounds rise with every candidate, then are flat: the end is best, or the last that rises.
-        whole = self.reached[self.most <= level * self.reached * (1 + 1e-12)]
+        sizes_within = self.reached[self.most <= level * self.reached * (1 + 1e-12)]
         rising = np.floor(self._spared / (1 - level) * (1 + 1e-12))
         rising = np.minimum(rising, np.append(self.reached[1:], len(self))).astype(np.int64)
-        return int(max(np.max(whole, initial=0), np.max(rising[rising >= self.reached], initial=0)))
+        return int(max(np.max(sizes_within, initial=0), np.max(rising[rising >= self.reached], initial=0)))
 
 
 def envelope(calibration: object, candidates: object, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
@@ -166,8 +168,8 @@ def envelope(calibration: object, candidates: object, *, confidence: float = 0.9
         >>> bounds[[9, 49, 99]].round(2)
         array([0.2 , 0.08, 0.16])
     """
-    known = Counts.empty(calibration)
-    return of(known.add(check_vector(candidates, "candidates")), confidence=confidence, seed=seed)
+    empty_counts = Counts.empty(calibration)
+    return of(empty_counts.add(check_vector(candidates, "candidates")), confidence=confidence, seed=seed)
 
 
 def of(counts: Counts, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
@@ -185,19 +187,19 @@ def of(counts: Counts, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
         raise InputError(f"confidence: at most {_SUREST} can be simulated, got {confidence:g}")
     check_integer(seed, "seed", least=0)
     n, m = len(counts.calibration), counts.total
-    made = bands(n, m, float(confidence), int(seed))
-    reached = counts.above[n - made.ranks]
+    band_table = bands(n, m, float(confidence), int(seed))
+    reached = counts.above[n - band_table.ranks]
     # The band for the true number of non-members holds. It says how many there can be, and no band for more says less.
-    nonmembers = np.minimum(made.sizes, m - np.max(reached - made.most, axis=1))
-    at = int(np.argmax(nonmembers > np.append(made.sizes[1:], -1)))
-    reached, most = np.append(reached, m), np.append(made.most[at], nonmembers[at])
+    nonmembers = np.minimum(band_table.sizes, m - np.max(reached - band_table.most, axis=1))
+    i = int(np.argmax(nonmembers > np.append(band_table.sizes[1:], -1)))
+    reached, max_false = np.append(reached, m), np.append(band_table.most[i], nonmembers[i])
     # Of equal numbers reached the first rank says most; and a wider set cannot hold fewer.
-    most = np.minimum(np.minimum.accumulate(np.minimum(most, reached)[::-1])[::-1], nonmembers[at])
-    reached, first = np.unique(reached, return_index=True)
-    law = "counted exactly" if made.counted else "simulated, with an allowance for that"
-    says = f"simultaneous band of {len(made.ranks)} calibration ranks; its confidence is {law}"
-    claim = Guarantee("chance that any of these bounds fails", round(1 - confidence, 12), ASSUMES)
-    return Envelope(reached, most[first], float(confidence), says, claim)
+    max_false = np.minimum(np.minimum.accumulate(np.minimum(max_false, reached)[::-1])[::-1], nonmembers[i])
+    reached, first_index = np.unique(reached, return_index=True)
+    origin = "counted exactly" if band_table.counted else "simulated, with an allowance for that"
+    method = f"simultaneous band of {len(band_table.ranks)} calibration ranks; its confidence is {origin}"
+    guarantee = Guarantee("chance that any of these bounds fails", round(1 - confidence, 12), ASSUMES)
+    return Envelope(reached, max_false[first_index], float(confidence), method, guarantee)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,7 +235,7 @@ def choices(counts: Counts, *, method: StepUp | str = "storey", confidence: floa
         ([3, 4], [0.013, 0.93])
     """
     envelope = of(counts, confidence=confidence, seed=seed)
-    q = fdr.decide(counts, fdr=1 - 1e-9, method=method).q_values
-    best, first = np.unique(counts.reached, return_index=True)
-    best, first = best[best > 0], first[best > 0]
-    return Choices(best, np.asarray(envelope)[best - 1], q[first])
+    q_values = fdr.decide(counts, fdr=1 - 1e-9, method=method).q_values
+    best, first_index = np.unique(counts.reached, return_index=True)
+    best, first_index = best[best > 0], first_index[best > 0]
+    return Choices(best, np.asarray(envelope)[best - 1], q_values[first_index])

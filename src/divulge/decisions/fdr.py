@@ -36,10 +36,10 @@ from divulge.validation import check_integer, check_number, check_vector
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
-_KINDS = (BH, PTDI, Storey, Adaptive)
-METHODS = tuple(kind.name for kind in _KINDS)
+_METHOD_TYPES = (BH, PTDI, Storey, Adaptive)
+METHODS = tuple(kind.name for kind in _METHOD_TYPES)
 ASSUMES = ("non-member candidates are exchangeable with the calibration records",)
-_LEAST = 1e-12  # level; a lower one asks for more calibration than can be counted
+_MIN_LEVEL = 1e-12  # level; a lower one asks for more calibration than can be counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,15 +79,15 @@ def decide(counts: Counts, *, fdr: float, method: StepUp | Moments | str = "stor
         >>> rule.cut, rule.rank, rule.q_values[:2].round(3).tolist()
         (93.0, 5, [0.015, 0.03])
     """
-    check_number(fdr, "fdr", above=_LEAST, below=1)
-    used = _asked(method)
+    check_number(fdr, "fdr", above=_MIN_LEVEL, below=1)
+    step_up_method = _resolve_method(method)
     counting.nonempty(counts)
     refuse_small(len(counts.calibration), counts.total, fdr)
-    return step_up(counts, fdr, used)
+    return step_up(counts, fdr, step_up_method)
 
 
-def _asked(method: object) -> StepUp | Moments:
-    return method if isinstance(method, Moments) else named(method, _KINDS)
+def _resolve_method(method: object) -> StepUp | Moments:
+    return method if isinstance(method, Moments) else named(method, _METHOD_TYPES)
 
 
 def refuse_small(n: int, m: int, fdr: float) -> None:
@@ -97,10 +97,10 @@ def refuse_small(n: int, m: int, fdr: float) -> None:
         divulge.InputError: in that case, with the number that is needed.
     """
     if too_small(n, fdr):
-        least = required_calibration(m, fdr, m)
+        needed = required_calibration(m, fdr, m)
         raise InputError(
             f"calibration: {n} scores are too few for fdr={fdr:g}: the smallest p-value, 1/{n + 1}, exceeds it; at "
-            f"least {least} are needed (required_calibration says how many for a selection by bh)"
+            f"least {needed} are needed (required_calibration says how many for a selection by bh)"
         )
 
 
@@ -120,18 +120,18 @@ def step_up(counts: Counts, fdr: float, method: StepUp | Moments) -> Rule:
     Unlike `decide` it takes calibration of any size; where that is too small for the level, it selects nothing.
     """
     m, n = counts.total, len(counts.calibration)
-    top, bottom = method.null_share(counts)
+    numerator, denominator = method.null_share(counts)
     reached = counts.reached
     level = np.arange(1, n + 2, dtype=np.float64)
     # One division of (for most sizes exactly represented) whole numbers, so that equality with fdr is decided right.
     with np.errstate(divide="ignore"):
-        q = (level * (top * m)) / (reached * (bottom * (n + 1)))
+        q_values = (level * (numerator * m)) / (reached * (denominator * (n + 1)))
     # The step-up: a p-value's level is the smallest bound reached at it or at any larger p-value. Where
     # no candidate has been reached yet the bound is infinite and those further right decide.
-    q = np.minimum(np.minimum.accumulate(q[::-1])[::-1], 1.0)
-    rank = int(np.searchsorted(q, fdr, side="right")) - 1
-    cut = np.inf if rank < 0 else -np.inf if rank >= n else float(counts.calibration[n - 1 - rank])
-    return Rule(cut, rank, top / bottom if bottom else math.inf, q)
+    q_values = np.minimum(np.minimum.accumulate(q_values[::-1])[::-1], 1.0)
+    rank = int(np.searchsorted(q_values, fdr, side="right")) - 1
+    cutoff = np.inf if rank < 0 else -np.inf if rank >= n else float(counts.calibration[n - 1 - rank])
+    return Rule(cutoff, rank, numerator / denominator if denominator else math.inf, q_values)
 
 
 def threshold(
@@ -209,12 +209,12 @@ class Judged:
 
     def select(self, *, fdr: float, method: StepUp | Moments | str) -> Selection:
         """See `select`."""
-        used = _asked(method)
-        rule = decide(self.counts, fdr=fdr, method=used)
-        cautions = used.caution(self.counts.total)
-        notes = (*warnings(self.counts, rule, fdr), *cautions)
-        selection = self.chosen(self.scores > rule.cut, fdr=fdr, warnings=notes)
-        if isinstance(used, Moments):
+        step_up_method = _resolve_method(method)
+        rule = decide(self.counts, fdr=fdr, method=step_up_method)
+        cautions = step_up_method.caution(self.counts.total)
+        messages = (*warnings(self.counts, rule, fdr), *cautions)
+        selection = self.chosen(self.scores > rule.cut, fdr=fdr, warnings=messages)
+        if isinstance(step_up_method, Moments):
             return replace(selection, guarantee=Guarantee("FDR", 1.0, ()))
         return replace(selection, guarantee=selection.guarantee.at_most("doubtful")) if cautions else selection
 
@@ -236,27 +236,27 @@ def refuse_constant(candidates: Floats, calibration: Floats) -> None:
     Raises:
         divulge.InputError: in that case.
     """
-    first = candidates[0]
-    if calibration[0] == first and calibration[-1] == first and np.all(candidates == first):
+    value = candidates[0]
+    if calibration[0] == value and calibration[-1] == value and np.all(candidates == value):
         raise InputError(
-            f"candidates: every score, calibration included, is {first:g}; they cannot tell anything apart"
+            f"candidates: every score, calibration included, is {value:g}; they cannot tell anything apart"
         )
 
 
 def warnings(counts: Counts, rule: Rule, fdr: float) -> tuple[str, ...]:
     """What the user must know about a selection before relying on it."""
-    said = []
+    messages = []
     m, n = counts.total, len(counts.calibration)
     if counts.calibration[0] == counts.calibration[-1]:
-        said.append(f"all {n} calibration scores are {counts.calibration[0]:g}: p-values are 1 or 1/{n + 1}")
+        messages.append(f"all {n} calibration scores are {counts.calibration[0]:g}: p-values are 1 or 1/{n + 1}")
     if rule.rank < 0:
-        said.append(_nothing(counts, rule, fdr))
+        messages.append(_explain_empty_selection(counts, rule, fdr))
     elif rule.rank >= n:
-        said.append(f"all {m} candidates were selected: their scores exceed those of non-members nearly everywhere")
-    return tuple(said)
+        messages.append(f"all {m} candidates were selected: their scores exceed those of non-members nearly everywhere")
+    return tuple(messages)
 
 
-def _nothing(counts: Counts, rule: Rule, fdr: float) -> str:
+def _explain_empty_selection(counts: Counts, rule: Rule, fdr: float) -> str:
     m, n = counts.total, len(counts.calibration)
     if math.isinf(rule.null_share):
         return (
@@ -265,16 +265,17 @@ def _nothing(counts: Counts, rule: Rule, fdr: float) -> str:
             "bh need no such score"
         )
     nonmembers = math.ceil(rule.null_share * m - 1e-9)
-    least = math.ceil(rule.null_share * m / (fdr * (n + 1)) - 1e-9)
-    beyond = int(counts.above[-1])
+    min_selected = math.ceil(rule.null_share * m / (fdr * (n + 1)) - 1e-9)
+    n_above_all = int(counts.above[-1])
     # The estimated share of non-members can exceed 1, and then not even all candidates may be enough.
-    needs = f"a selection needs at least {least} of the {m} candidates"
-    if least > m:
+    needs = f"a selection needs at least {min_selected} of the {m} candidates"
+    if min_selected > m:
         needs = f"not even all {m} candidates would be enough for a selection"
     return (
-        f"nothing was selected: with {n} calibration scores and fdr={fdr:g} {needs}, and {beyond} score above all "
-        f"calibration; more calibration ({required_calibration(nonmembers, fdr, max(beyond, 1))} for a selection of "
-        f"{max(beyond, 1)}) or a stronger signal is needed (with an AUC near 0.65 every method has next to no power)"
+        f"nothing was selected: with {n} calibration scores and fdr={fdr:g} {needs}, and {n_above_all} score above all "
+        f"calibration; more calibration ({required_calibration(nonmembers, fdr, max(n_above_all, 1))} for a selection "
+        f"of {max(n_above_all, 1)}) or a stronger signal is needed (with an AUC near 0.65 every method has next to "
+        "no power)"
     )
 
 
@@ -294,7 +295,7 @@ def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
         199
     """
     check_integer(m, "m", least=1, most=10**15)
-    check_number(fdr, "fdr", above=_LEAST, below=1)
+    check_number(fdr, "fdr", above=_MIN_LEVEL, below=1)
     check_integer(expected_selected, "expected_selected", least=1)
     if expected_selected > m:
         raise InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")
@@ -316,5 +317,5 @@ def least_selected(n: int, m: int, fdr: float) -> int | None:
     """
     check_integer(n, "n", least=1, most=10**15)
     check_integer(m, "m", least=1, most=10**15)
-    check_number(fdr, "fdr", above=_LEAST, below=1)
+    check_number(fdr, "fdr", above=_MIN_LEVEL, below=1)
     return None if too_small(n, fdr) else min(max(math.ceil(m / (fdr * (n + 1)) - 1e-9), 1), m)

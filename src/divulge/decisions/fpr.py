@@ -100,15 +100,23 @@ def threshold(
     """
     calibration = check_vector(calibration, "calibration")
     level = check_number(fpr, "fpr", above=0, below=1)
-    kind = check_choice(guarantee, "guarantee", KINDS)
-    sure = check_number(confidence, "confidence", above=0, below=1)
+    guarantee_type = check_choice(guarantee, "guarantee", KINDS)
+    checked_confidence = check_number(confidence, "confidence", above=0, below=1)
     n = len(calibration)
-    rank = _marginal_rank(n, level) if kind == "marginal" else _conditional_rank(n, level, sure)
+    rank = _marginal_rank(n, level) if guarantee_type == "marginal" else _conditional_rank(n, level, checked_confidence)
     if rank < 1:
-        needed = required_calibration(level, guarantee=guarantee, confidence=sure)
-        raise InputError(f"calibration: {needed} known non-members are needed for a {kind} FPR of {level:g}, got {n}")
-    kth = float(np.partition(calibration, n - rank)[n - rank])
-    return ConformalThreshold(math.nextafter(kth, math.inf), level, _claim(kind, level, sure), rank, n)
+        n_needed = required_calibration(level, guarantee=guarantee, confidence=checked_confidence)
+        raise InputError(
+            f"calibration: {n_needed} known non-members are needed for a {guarantee_type} FPR of {level:g}, got {n}"
+        )
+    kth_largest = float(np.partition(calibration, n - rank)[n - rank])
+    return ConformalThreshold(
+        math.nextafter(kth_largest, math.inf),
+        level,
+        _make_guarantee(guarantee_type, level, checked_confidence),
+        rank,
+        n,
+    )
 
 
 def required_calibration(fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> int:
@@ -119,11 +127,11 @@ def required_calibration(fpr: float, *, guarantee: Kind = "marginal", confidence
         (99, 299)
     """
     level = check_number(fpr, "fpr", above=0, below=1)
-    sure = check_number(confidence, "confidence", above=0, below=1)
+    checked_confidence = check_number(confidence, "confidence", above=0, below=1)
     if check_choice(guarantee, "guarantee", KINDS) == "marginal":
         return math.ceil(1 / Fraction(str(level))) - 1
     # Rank 1 suffices once P(no score in the upper fpr-tail) = (1 - fpr)^n ≤ 1 - confidence.
-    return math.ceil(math.log1p(-sure) / math.log1p(-level))
+    return math.ceil(math.log1p(-checked_confidence) / math.log1p(-level))
 
 
 def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
@@ -163,16 +171,16 @@ def decide(
         >>> decide(range(99), [5.0, 98.5], fpr=0.01).selected
         array([False,  True])
     """
-    cut = threshold(calibration, fpr, guarantee=guarantee, confidence=confidence)
+    cutoff = threshold(calibration, fpr, guarantee=guarantee, confidence=confidence)
     candidates = check_vector(scores, "scores")
-    selected = cut.select(candidates)
+    selected = cutoff.select(candidates)
     return Selection(
         selected=selected,
         p_values=conformal.p_values(calibration, candidates),
-        threshold=_smallest(candidates, selected),
+        threshold=_smallest_selected_score(candidates, selected),
         usage=None,
-        guarantee=cut.guarantee,
-        warnings=_warnings(cut) if guarantee == "marginal" else (),
+        guarantee=cutoff.guarantee,
+        warnings=_warnings(cutoff) if guarantee == "marginal" else (),
     )
 
 
@@ -187,13 +195,15 @@ def _conditional_rank(n: int, fpr: float, confidence: float) -> int:
 
 
 def _beta_interval(rank: int, n: int, confidence: float) -> Estimate:
-    sure = check_number(confidence, "confidence", above=0, below=1)
-    low, high = special.betaincinv(rank, n + 1 - rank, [(1 - sure) / 2, (1 + sure) / 2])
-    return Estimate(rank / (n + 1), float(low), float(high), sure, "beta distribution of the conformal rank")
+    checked_confidence = check_number(confidence, "confidence", above=0, below=1)
+    low, high = special.betaincinv(rank, n + 1 - rank, [(1 - checked_confidence) / 2, (1 + checked_confidence) / 2])
+    return Estimate(
+        rank / (n + 1), float(low), float(high), checked_confidence, "beta distribution of the conformal rank"
+    )
 
 
-def _claim(kind: str, level: float, confidence: float) -> Guarantee:
-    if kind == "marginal":
+def _make_guarantee(guarantee_type: str, level: float, confidence: float) -> Guarantee:
+    if guarantee_type == "marginal":
         return Guarantee(
             "marginal FPR", level, ("non-member candidates are exchangeable with the calibration records",)
         )
@@ -204,7 +214,7 @@ def _claim(kind: str, level: float, confidence: float) -> Guarantee:
     )
 
 
-def _smallest(scores: Floats, selected: Bools) -> float:
+def _smallest_selected_score(scores: Floats, selected: Bools) -> float:
     return float(scores[selected].min()) if selected.any() else math.inf
 
 

@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp
     from divulge.types import Array, Floats, Ints
 
-ALIKE = "groups of non-members, their sizes included, are exchangeable with the groups of the calibration"
-EACH = "each non-member document of a candidate group is exchangeable with the calibration records"
+ASSUMES_EXCHANGEABLE_GROUPS = (
+    "groups of non-members, their sizes included, are exchangeable with the groups of the calibration"
+)
+ASSUMES_EXCHANGEABLE_DOCUMENTS = (
+    "each non-member document of a candidate group is exchangeable with the calibration records"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,21 +93,30 @@ def select(
         True
     """
     level = check_number(fdr, "fdr", above=0, below=1)
-    scores, known = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
-    names, sizes, means = _means(scores, groups, "groups")
+    scores, calibration_scores = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
+    names, sizes, means = _group_means(scores, groups, "groups")
     if calibration_groups is not None:
-        _, _, others = _means(known, calibration_groups, "calibration_groups")
-        chosen = step_up.select(means, others, fdr=level, method=method)
-        claim = Guarantee("FDR over groups", chosen.guarantee.level, (ALIKE,) if chosen.guarantee.says else ())
-        return GroupSelection(names, sizes, _claimed(chosen, claim, tuple(chosen.warnings)))
-    p = combined(conformal.p_values(known, scores), groups)
+        _, _, calibration_means = _group_means(calibration_scores, calibration_groups, "calibration_groups")
+        selection = step_up.select(means, calibration_means, fdr=level, method=method)
+        guarantee = Guarantee(
+            "FDR over groups",
+            selection.guarantee.level,
+            (ASSUMES_EXCHANGEABLE_GROUPS,) if selection.guarantee.says else (),
+        )
+        return GroupSelection(names, sizes, _with_guarantee(selection, guarantee, tuple(selection.warnings)))
+    p = combined(conformal.p_values(calibration_scores, scores), groups)
     harmonic = float((1 / np.arange(1, len(p) + 1)).sum())
-    said = "the calibration comes in no groups: p-values are combined for the worst dependence, at a cost in power"
-    chosen = Selection(
-        conformal.step_up(p, level / harmonic), p, math.inf, None, Guarantee("FDR over groups", level, (EACH,)), (said,)
+    warning = "the calibration comes in no groups: p-values are combined for the worst dependence, at a cost in power"
+    selection = Selection(
+        conformal.step_up(p, level / harmonic),
+        p,
+        math.inf,
+        None,
+        Guarantee("FDR over groups", level, (ASSUMES_EXCHANGEABLE_DOCUMENTS,)),
+        (warning,),
     )
-    low = float(means[chosen.selected].min()) if chosen.count else math.inf
-    return GroupSelection(names, sizes, _claimed(chosen, chosen.guarantee, (said,), low))
+    threshold = float(means[selection.selected].min()) if selection.count else math.inf
+    return GroupSelection(names, sizes, _with_guarantee(selection, selection.guarantee, (warning,), threshold))
 
 
 def combined(p_values: object, groups: object) -> Floats:
@@ -123,16 +136,16 @@ def combined(p_values: object, groups: object) -> Floats:
     p = check_vector(p_values, "p_values")
     if p.min() <= 0 or p.max() > 1:
         raise InputError(f"p_values: must lie in (0, 1], got {p.min():g} to {p.max():g}")
-    _, sizes, means = _means(np.log(p), groups, "groups")
+    _, sizes, means = _group_means(np.log(p), groups, "groups")
     # A single p-value is one already.
     return np.minimum(np.exp(means + (sizes > 1)), 1.0)
 
 
-def _means(values: Floats, groups: object, name: str) -> tuple[Array, Ints, Floats]:
+def _group_means(values: Floats, groups: object, name: str) -> tuple[Array, Ints, Floats]:
     """Names of the groups, their sizes and their mean values, which no order of the rows changes."""
-    names, at = np.unique(check_names(groups, name, length=len(values)), return_inverse=True)
-    order = np.lexsort((values, at))
-    starts = np.searchsorted(at[order], np.arange(len(names)))
+    names, group_index = np.unique(check_names(groups, name, length=len(values)), return_inverse=True)
+    order = np.lexsort((values, group_index))
+    starts = np.searchsorted(group_index[order], np.arange(len(names)))
     sizes = np.diff([*starts, len(values)])
     with np.errstate(over="ignore"):
         means = np.add.reduceat(values[order], starts) / sizes
@@ -141,6 +154,8 @@ def _means(values: Floats, groups: object, name: str) -> tuple[Array, Ints, Floa
     return names, sizes, means
 
 
-def _claimed(chosen: Selection, claim: Guarantee, said: tuple[str, ...], low: float | None = None) -> Selection:
-    threshold = chosen.threshold if low is None else low
-    return Selection(chosen.selected, chosen.p_values, threshold, chosen.usage, claim, said)
+def _with_guarantee(
+    selection: Selection, guarantee: Guarantee, warnings: tuple[str, ...], lowest: float | None = None
+) -> Selection:
+    threshold = selection.threshold if lowest is None else lowest
+    return Selection(selection.selected, selection.p_values, threshold, selection.usage, guarantee, warnings)

@@ -50,8 +50,8 @@ def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, 
     reached = np.flatnonzero((1 + negative) <= fdr * positive)
     if not reached.size:
         return np.zeros(len(scores), bool), np.inf
-    cut = float(steps[reached[0]])
-    return difference >= cut, cut
+    threshold = float(steps[reached[0]])
+    return difference >= threshold, threshold
 
 
 def symmetry(originals: object, knockoffs: object, *, level: float = 0.05) -> Control:

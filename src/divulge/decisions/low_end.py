@@ -8,7 +8,7 @@ from scipy import stats
 from divulge.decisions.controls import Control
 from divulge.validation import check_number, check_vector
 
-_LOWEST = (10, 40)  # parts of all scores whose lowest one is compared
+_FRACTIONS = (10, 40)  # parts of all scores whose lowest one is compared
 
 
 def control(calibration: object, holdout: object, *, level: float = 0.05) -> Control:
@@ -34,17 +34,18 @@ def control(calibration: object, holdout: object, *, level: float = 0.05) -> Con
         ('passed', 'failed')
     """
     check_number(level, "level", above=0, below=1)
-    known, other = check_vector(calibration, "calibration"), check_vector(holdout, "holdout")
-    pooled = np.sort(np.append(known, other))
-    p, says = 1.0, "no lowest scores that stand apart from the rest"
-    for edge in pooled[[len(pooled) // part for part in _LOWEST]]:
-        low, held = int(np.searchsorted(pooled, edge)), int((other < edge).sum())
-        law = stats.hypergeom(len(pooled), len(other), low)
-        tail = 2 * len(_LOWEST) * float(min(law.cdf(held), law.sf(held - 1)))
+    calibration_scores, holdout_scores = check_vector(calibration, "calibration"), check_vector(holdout, "holdout")
+    pooled = np.sort(np.append(calibration_scores, holdout_scores))
+    p, description = 1.0, "no lowest scores that stand apart from the rest"
+    for edge in pooled[[len(pooled) // part for part in _FRACTIONS]]:
+        n_low, n_holdout_low = int(np.searchsorted(pooled, edge)), int((holdout_scores < edge).sum())
+        distribution = stats.hypergeom(len(pooled), len(holdout_scores), n_low)
+        tail = 2 * len(_FRACTIONS) * float(min(distribution.cdf(n_holdout_low), distribution.sf(n_holdout_low - 1)))
         if tail < p:
-            expected = low * len(other) / len(pooled)
-            p, says = (
+            expected = n_low * len(holdout_scores) / len(pooled)
+            p, description = (
                 tail,
-                f"{held} of the {low} lowest scores are of the declared-unseen holdout, {expected:.1f} expected",
+                f"{n_holdout_low} of the {n_low} lowest scores are of the declared-unseen holdout, "
+                f"{expected:.1f} expected",
             )
-    return Control("low end", p, level, says, conclusive=True)
+    return Control("low end", p, level, description, conclusive=True)

@@ -169,8 +169,8 @@ class PTDI:
         excess = (1 + 1 / m) * (1 - (1 - self.eta) ** m)
         if excess <= _TOLERATED:
             return ()
-        said = f"with {m} candidates and eta={self.eta:g} ptdi can reach {excess:.2f} times its bound"
-        return (f"{said}; storey and bh do not",)
+        message = f"with {m} candidates and eta={self.eta:g} ptdi can reach {excess:.2f} times its bound"
+        return (f"{message}; storey and bh do not",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +212,12 @@ Method: TypeAlias = Auto | BH | PTDI | Storey | Adaptive | AdaDetect | Knockoff
 Kind = TypeVar("Kind", bound=Auto | BH | PTDI | Storey | Adaptive | AdaDetect | Knockoff)
 
 
-def named(method: object, kinds: Sequence[type[Kind]], *, eta: float = 0.05, lam: float = 0.5) -> Kind:
+def named(method: object, method_types: Sequence[type[Kind]], *, eta: float = 0.05, lam: float = 0.5) -> Kind:
     """The method that a name is short for; a method is itself.
 
     Args:
         method: a method, or its name.
-        kinds: those that apply.
+        method_types: those that apply.
         eta: of `PTDI`, where a name is given.
         lam: of `Storey`, where a name is given.
 
@@ -229,14 +229,18 @@ def named(method: object, kinds: Sequence[type[Kind]], *, eta: float = 0.05, lam
         Auto(adaptive=Adaptive(), storey=Storey(lam=0.3))
     """
     ptdi, storey = PTDI(eta), Storey(lam)
-    if isinstance(method, tuple(kinds)):
+    if isinstance(method, tuple(method_types)):
         return method
-    names = [kind.name for kind in kinds]
+    names = [method_type.name for method_type in method_types]
     if not isinstance(method, str) and hasattr(method, "name"):
         raise InputError(f"method: {type(method).__name__} does not apply here (known: {', '.join(names)})")
     check_choice(method, "method", names)
     defaults: tuple[Method, ...] = (Auto(storey=storey), BH(), ptdi, storey, Adaptive(), AdaDetect(), Knockoff())
-    return next(one for one in defaults if isinstance(one, tuple(kinds)) and one.name == method)
+    return next(
+        method_value
+        for method_value in defaults
+        if isinstance(method_value, tuple(method_types)) and method_value.name == method
+    )
 
 
 def parameters(method: Method) -> tuple[float, float]:

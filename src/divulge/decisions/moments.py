@@ -71,14 +71,16 @@ class Moments:
         if not inside:
             return 1.0, 0.0
         # R holds what is strictly below the first calibration score outside it.
-        held = int(np.sum(self._scores < counts.calibration[inside]))
-        ours, theirs, known = (1 + beyond) / (m + 1), inside / n, held / (k + 1)
-        if known >= theirs:
-            return max(ours / theirs, 1.0), 1.0
-        share = (ours - known) / (theirs - known)
+        n_members_inside = int(np.sum(self._scores < counts.calibration[inside]))
+        candidate_rate, calibration_rate, member_rate = (1 + beyond) / (m + 1), inside / n, n_members_inside / (k + 1)
+        if member_rate >= calibration_rate:
+            return max(candidate_rate / calibration_rate, 1.0), 1.0
+        share = (candidate_rate - member_rate) / (calibration_rate - member_rate)
         if not self.corrected:
             return max(share, 1e-9), 1.0
-        error = _error((ours, theirs, (held + 0.5) / (k + 1)), (m, n, k), share) / (theirs - known)
+        error = _standard_error(
+            (candidate_rate, calibration_rate, (n_members_inside + 0.5) / (k + 1)), (m, n, k), share
+        ) / (calibration_rate - member_rate)
         raised = max(share, error)
         return raised + error**2 / raised, 1.0
 
@@ -87,9 +89,9 @@ class Moments:
         return ("moments has no proof: its bound was only simulated, and rests on confirmed members like the others",)
 
 
-def _error(rates: tuple[float, float, float], sizes: tuple[int, int, int], share: float) -> float:
+def _standard_error(rates: tuple[float, float, float], sizes: tuple[int, int, int], share: float) -> float:
     """Standard error of ``F_candidates - (1 - π) F_calibration - π F_members``."""
-    kept = min(max(share, 0.0), 1.0)
-    weights = (1.0, kept, 1 - kept)
-    parts = (w * w * r * (1 - r) / size for w, r, size in zip(weights, rates, sizes, strict=True))
-    return math.sqrt(sum(parts))
+    clipped = min(max(share, 0.0), 1.0)
+    weights = (1.0, clipped, 1 - clipped)
+    variances = (w * w * r * (1 - r) / size for w, r, size in zip(weights, rates, sizes, strict=True))
+    return math.sqrt(sum(variances))

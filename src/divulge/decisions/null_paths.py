@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Shares of the candidates that may be non-members at most; each has a band of its own.
 _SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.22, 0.15, 0.1, 0.05)
 _LEVELS = np.arange(0.0, 8.5, 0.05)  # of the curves that a band is chosen from, as normal quantiles
-_COUNTED = (3000, 3_000_000)  # calibration scores, and these times candidates, up to which paths are counted
+_EXACT_LIMITS = (3000, 3_000_000)  # calibration scores, and these times candidates, up to which paths are counted
 _LARGE = 1e200  # numbers of orders are divided by themselves from here on
 _PATHS, _PER_ERROR = 4000, 20  # drawn elsewhere for each band: at least the former, and the latter over the error
 _UNLUCKY = 1e-6  # chance, over the seed, that the paths drawn make a band too narrow
@@ -62,74 +62,76 @@ def bands(n: int, m: int, confidence: float, seed: int) -> Bands:
     A band for ``k`` non-members holds for fewer, as leaving some out only lowers the path.
     """
     sizes = np.unique([math.ceil(share * m) for share in _SHARES])[::-1]
-    counted = n <= _COUNTED[0] and n * m <= _COUNTED[1]
-    if counted:
+    is_exact = n <= _EXACT_LIMITS[0] and n * m <= _EXACT_LIMITS[1]
+    if is_exact:
         ranks = np.arange(1, n + 1)
-        most = np.array([_count(n, size, confidence) for size in sizes.tolist()])
+        max_above = np.array([_exact_band(n, size, confidence) for size in sizes.tolist()])
     else:
-        ranks = _some(n)
-        most = _draw(ranks, n, sizes, confidence, seeds.generator(seed, "null paths", n, m))
+        ranks = _sample_ranks(n)
+        max_above = _simulated_bands(ranks, n, sizes, confidence, seeds.generator(seed, "null paths", n, m))
     # A larger curve holds where a smaller one does, and the largest of these is in order.
-    most = np.maximum.accumulate(most[::-1], axis=0)[::-1]
-    for array in (ranks, sizes, most):
+    max_above = np.maximum.accumulate(max_above[::-1], axis=0)[::-1]
+    for array in (ranks, sizes, max_above):
         array.setflags(write=False)
-    return Bands(ranks, sizes, most, counted)
+    return Bands(ranks, sizes, max_above, is_exact)
 
 
-def kept(most: Ints, size: int) -> float:
+def kept(max_above: Ints, size: int) -> float:
     """The probability that at most so many of ``size`` non-members lie above the 1st, 2nd, … calibration score.
 
     Examples:
         >>> round(kept(np.array([0, 1]), 1), 9)  # of three orders, one has the non-member on top
         0.666666667
     """
-    ways, scale = np.zeros(size + 1), 0.0  # orders down to a calibration score, by the non-members above it
-    ways[0] = 1.0
-    for limit in most.tolist():
-        within = ways[: limit + 1]
+    path_counts, scale = np.zeros(size + 1), 0.0  # orders down to a calibration score, by the non-members above it
+    path_counts[0] = 1.0
+    for limit in max_above.tolist():
+        within = path_counts[: limit + 1]
         np.add.accumulate(within, out=within)
         if within[-1] > _LARGE:
             scale += math.log(within[-1])
             within /= within[-1]
-    n, held = len(most), float(ways[: most[-1] + 1].sum())
-    return min(held * math.exp(scale - math.lgamma(n + size + 1) + math.lgamma(n + 1) + math.lgamma(size + 1)), 1.0)
+    n, n_kept = len(max_above), float(path_counts[: max_above[-1] + 1].sum())
+    return min(n_kept * math.exp(scale - math.lgamma(n + size + 1) + math.lgamma(n + 1) + math.lgamma(size + 1)), 1.0)
 
 
-def _count(n: int, size: int, confidence: float) -> Ints:
+def _exact_band(n: int, size: int, confidence: float) -> Ints:
     """The band for ``size`` non-members, at every rank."""
     ranks = np.arange(1, n + 1)
-    last = len(_LEVELS)
-    at = bisect.bisect_left(
-        range(last), confidence + 1e-9, key=lambda level: kept(_curves(ranks, n, size, _LEVELS[level])[0], size)
+    n_levels = len(_LEVELS)
+    level_index = bisect.bisect_left(
+        range(n_levels),
+        confidence + 1e-9,
+        key=lambda level: kept(_quantile_curves(ranks, n, size, _LEVELS[level])[0], size),
     )
-    return np.full(n, size) if at == last else _curves(ranks, n, size, _LEVELS[at])[0]
+    return np.full(n, size) if level_index == n_levels else _quantile_curves(ranks, n, size, _LEVELS[level_index])[0]
 
 
-def _draw(ranks: Ints, n: int, sizes: Ints, confidence: float, rng: np.random.Generator) -> Ints:
+def _simulated_bands(ranks: Ints, n: int, sizes: Ints, confidence: float, rng: np.random.Generator) -> Ints:
     """The bands of all sizes, at some ranks."""
     draws = math.ceil(max(_PATHS, _PER_ERROR / (1 - confidence)))
     gaps = rng.standard_gamma(np.diff([0, *ranks, n + 1]), size=(draws, len(ranks) + 1))
     gaps /= gaps.sum(axis=1, keepdims=True)
     crossing = intervals.clopper_pearson_upper(np.arange(draws + 1), draws, _UNLUCKY)
     allowed = int(np.searchsorted(crossing, 1 - confidence, side="right")) - 1
-    most = np.empty((len(sizes), len(ranks)), np.int64)
-    for row, size in zip(most, sizes.tolist(), strict=True):
-        curves = np.vstack([_curves(ranks, n, size, _LEVELS), np.full(len(ranks), size)])
-        needed = np.zeros(draws, np.int64)
+    max_above = np.empty((len(sizes), len(ranks)), np.int64)
+    for row, size in zip(max_above, sizes.tolist(), strict=True):
+        curves = np.vstack([_quantile_curves(ranks, n, size, _LEVELS), np.full(len(ranks), size)])
+        required_level = np.zeros(draws, np.int64)
         for curve, above in zip(curves.T, rng.multinomial(size, gaps)[:, :-1].cumsum(axis=1).T, strict=True):
-            np.maximum(needed, np.searchsorted(curve, above), out=needed)
-        row[:] = curves[np.sort(needed)[draws - 1 - allowed]]
-    return most
+            np.maximum(required_level, np.searchsorted(curve, above), out=required_level)
+        row[:] = curves[np.sort(required_level)[draws - 1 - allowed]]
+    return max_above
 
 
-def _some(n: int) -> Ints:
+def _sample_ranks(n: int) -> Ints:
     """Ranks in steps of equal ratio from either end of the calibration."""
     half = (n + 1) / 2
     top, bottom = np.geomspace(1, half, _TOP), n + 1 - np.geomspace(half, max(n / 200, 1), _BOTTOM)
     return np.unique(np.clip(np.round([*top, *bottom]), 1, n).astype(np.int64))
 
 
-def _curves(ranks: Ints, n: int, size: int, levels: np.ndarray | float) -> Ints:
+def _quantile_curves(ranks: Ints, n: int, size: int, levels: np.ndarray | float) -> Ints:
     """Quantiles of the number of non-members above each rank, ``[levels, r]``."""
     # The count is beta-binomial. A beta variable of this concentration times the size has its mean and variance.
     spread = max((size * (n + 2) / (n + 1 + size) - 1) / (n + 1), 1e-3)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp
     from divulge.types import Floats
 
-_RUNS = 100  # of each size tried
-_LAST = 400  # of the size that is named
-_STEP = 1.1  # between sizes tried
+_SEARCH_RUNS = 100  # of each size tried
+_FINAL_RUNS = 400  # of the size that is named
+_SIZE_RATIO = 1.1  # between sizes tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str =
     check_instance(setting, "setting", Setting, "a decisions.planning.Setting")
     check_integer(n, "n", least=1, most=10**7)
     level = check_number(fdr, "fdr", above=0, below=1)
-    return _simulated(n, setting, level, method, _LAST, seed)
+    return _simulate_power(n, setting, level, method, _FINAL_RUNS, seed)
 
 
 def calibration(
@@ -129,42 +129,48 @@ def calibration(
         (29, 9)
     """
     check_instance(setting, "setting", Setting, "a decisions.planning.Setting")
-    level, share = (
+    level, target_power = (
         check_number(fdr, "fdr", above=0, below=1),
         check_number(wanted, "wanted", above=0, below=1),
     )
-    least = step_up.required_calibration(setting.candidates, level, setting.candidates)
-    check_integer(most, "most", least=least, most=10**7)
-    steps = math.ceil(math.log(most / least) / math.log(_STEP))
-    sizes = np.unique(np.minimum(np.ceil(least * _STEP ** np.arange(steps + 1)).astype(int), most)).tolist()
+    min_calibration = step_up.required_calibration(setting.candidates, level, setting.candidates)
+    check_integer(most, "most", least=min_calibration, most=10**7)
+    steps = math.ceil(math.log(most / min_calibration) / math.log(_SIZE_RATIO))
+    sizes = np.unique(
+        np.minimum(np.ceil(min_calibration * _SIZE_RATIO ** np.arange(steps + 1)).astype(int), most)
+    ).tolist()
 
-    def enough(n: int) -> bool:
-        return _simulated(n, setting, level, method, _RUNS, seed).value >= share
+    def reaches_power(n: int) -> bool:
+        return _simulate_power(n, setting, level, method, _SEARCH_RUNS, seed).value >= target_power
 
     low, high = -1, len(sizes)
     while high - low > 1:  # but for scatter and the grid of p-values, the power rises with the size
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(sizes[middle]) else (middle, high)
+        low, high = (low, middle) if reaches_power(sizes[middle]) else (middle, high)
     size = sizes[high] if high < len(sizes) else None
-    return Plan(size, power(size or most, setting, fdr=level, method=method, seed=seed + 1), least)
+    return Plan(size, power(size or most, setting, fdr=level, method=method, seed=seed + 1), min_calibration)
 
 
-def _simulated(n: int, setting: Setting, level: float, method: StepUp | str, runs: int, seed: int) -> Estimate:
+def _simulate_power(n: int, setting: Setting, level: float, method: StepUp | str, runs: int, seed: int) -> Estimate:
     shares = np.zeros(runs)
     for run in range(runs):
         counts, members = setting.draw(n, seeds.generator(seed, "planning", run))
         if not step_up.too_small(n, level):
             shares[run] = np.mean(members > step_up.decide(counts, fdr=level, method=method).cut)
-    return _mean(shares)
+    return _mean_power(shares)
 
 
-def _mean(shares: Floats) -> Estimate:
+def _mean_power(shares: Floats) -> Estimate:
     """How often any member is selected, times the share where any is: runs of which none is are no certainty of 0."""
-    some, error = shares[shares > 0], 0.025 / 2  # on either side of either factor
-    often = intervals.proportion(len(some), len(shares), 1 - 2 * error)
+    positive_shares, error = shares[shares > 0], 0.025 / 2  # on either side of either factor
+    probability = intervals.proportion(len(positive_shares), len(shares), 1 - 2 * error)
     low, high = 0.0, 1.0
-    if len(some) >= 2:
-        reach = special.stdtrit(len(some) - 1, 1 - error) * float(some.std(ddof=1)) / math.sqrt(len(some))
-        low, high = max(float(some.mean()) - reach, 0.0), min(float(some.mean()) + reach, 1.0)
-    says = f"{len(shares)} draws of normal scores with this AUC; interval of Clopper and Pearson times Student's"
-    return Estimate(float(shares.mean()), often.low * float(low), often.high * float(high), 0.95, says)
+    if len(positive_shares) >= 2:
+        reach = (
+            special.stdtrit(len(positive_shares) - 1, 1 - error)
+            * float(positive_shares.std(ddof=1))
+            / math.sqrt(len(positive_shares))
+        )
+        low, high = max(float(positive_shares.mean()) - reach, 0.0), min(float(positive_shares.mean()) + reach, 1.0)
+    method = f"{len(shares)} draws of normal scores with this AUC; interval of Clopper and Pearson times Student's"
+    return Estimate(float(shares.mean()), probability.low * float(low), probability.high * float(high), 0.95, method)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 _METHODS = (BH, PTDI, Storey, Adaptive, AdaDetect)
-_WHOLE = 1 + 1e-9
+_ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,9 @@ class Sensitivity:
         Raises:
             divulge.InputError: a ``gamma`` below 1.
         """
-        return int((self.gammas * _WHOLE >= check_number(gamma, "gamma", above=1, below=math.inf, closed=True)).sum())
+        return int(
+            (self.gammas * _ROUNDING >= check_number(gamma, "gamma", above=1, below=math.inf, closed=True)).sum()
+        )
 
     def up_to(self, share: float = 1.0) -> float:
         """The largest ``Γ`` up to which at least this share of the selection stands; 0 where nothing is selected.
@@ -86,8 +88,12 @@ class Sensitivity:
         if not selected:
             return "nothing is selected"
         # Cut off, not rounded: nothing stands beyond its Γ.
-        first, half, last = (math.floor(100 * _WHOLE * self.up_to(share)) / 100 for share in (1.0, 0.5, 1e-12))
-        return f"all {selected} stand up to Γ = {first:.2f}, half up to {half:.2f}, some up to {last:.2f}"
+        all_stand, half_stand, any_stand = (
+            math.floor(100 * _ROUNDING * self.up_to(share)) / 100 for share in (1.0, 0.5, 1e-12)
+        )
+        return (
+            f"all {selected} stand up to Γ = {all_stand:.2f}, half up to {half_stand:.2f}, some up to {any_stand:.2f}"
+        )
 
 
 def of(
@@ -127,9 +133,9 @@ def by_rank(counts: Counts, *, fdr: float, method: StepUp | AdaDetect | str) -> 
         divulge.InputError: no candidates, a level outside (0, 1), or a method that does not apply.
     """
     counting.nonempty(counts)
-    used = named(method, _METHODS)
-    exact = isinstance(used, BH | AdaDetect)
+    step_up_method = named(method, _METHODS)
+    exact = isinstance(step_up_method, BH | AdaDetect)
     level = check_number(fdr, "fdr", above=0, below=1)
-    rule = step_up.step_up(counts, level, BH() if isinstance(used, AdaDetect) else used)
+    rule = step_up.step_up(counts, level, BH() if isinstance(step_up_method, AdaDetect) else step_up_method)
     gammas = (level / rule.q_values) ** (1.0 if exact else 0.5)
     return np.where(np.arange(len(gammas)) <= rule.rank, np.maximum(gammas, 1.0), 0.0)

@@ -63,16 +63,21 @@ class Strata:
 
     def each(self) -> Iterator[tuple[Ints, Ints]]:
         """Rows of the candidates and of the calibration that belong together, stratum by stratum."""
-        (names, judged), (others, beside) = _rows(self.candidates), _rows(self.calibration)
-        _, first, second = np.intersect1d(names, others, assume_unique=True, return_indices=True)
-        for i, j in zip(first.tolist(), second.tolist(), strict=True):
-            yield judged[i], beside[j]
+        (names, candidate_rows), (calibration_names, calibration_rows) = (
+            _rows_by_stratum(self.candidates),
+            _rows_by_stratum(self.calibration),
+        )
+        _, candidate_index, calibration_index = np.intersect1d(
+            names, calibration_names, assume_unique=True, return_indices=True
+        )
+        for i, j in zip(candidate_index.tolist(), calibration_index.tolist(), strict=True):
+            yield candidate_rows[i], calibration_rows[j]
 
 
-def _rows(strata: Array) -> tuple[Array, list[Ints]]:
+def _rows_by_stratum(strata: Array) -> tuple[Array, list[Ints]]:
     """The names, and the rows of each."""
-    names, at, sizes = np.unique(strata, return_inverse=True, return_counts=True)
-    return names, np.split(np.argsort(at, kind="stable"), np.cumsum(sizes)[:-1])
+    names, stratum_index, sizes = np.unique(strata, return_inverse=True, return_counts=True)
+    return names, np.split(np.argsort(stratum_index, kind="stable"), np.cumsum(sizes)[:-1])
 
 
 def p_values(candidates: object, calibration: object, strata: Strata) -> Floats:
@@ -87,10 +92,10 @@ def p_values(candidates: object, calibration: object, strata: Strata) -> Floats:
     """
     check_instance(strata, "strata", Strata, "a decisions.strata.Strata")
     scores = check_vector(candidates, "candidates", length=len(strata.candidates))
-    known = check_vector(calibration, "calibration", length=len(strata.calibration))
+    calibration_scores = check_vector(calibration, "calibration", length=len(strata.calibration))
     p = np.ones(len(scores))
-    for judged, beside in strata.each():
-        p[judged] = conformal.p_values(known[beside], scores[judged])
+    for candidate_rows, calibration_rows in strata.each():
+        p[candidate_rows] = conformal.p_values(calibration_scores[calibration_rows], scores[candidate_rows])
     return p
 
 
@@ -116,15 +121,17 @@ def select(candidates: object, calibration: object, strata: Strata, *, fdr: floa
     """
     level = check_number(fdr, "fdr", above=1e-12, below=1)
     p, m = p_values(candidates, calibration, strata), len(strata.candidates)
-    least = np.ones(m)
-    for judged, beside in strata.each():
-        least[judged] = 1 / (len(beside) + 1)
-    if not conformal.step_up(least, level).any():
+    smallest_p = np.ones(m)
+    for candidate_rows, calibration_rows in strata.each():
+        smallest_p[candidate_rows] = 1 / (len(calibration_rows) + 1)
+    if not conformal.step_up(smallest_p, level).any():
         raise InputError(
             f"calibration: its strata are too small for fdr={level:g}: not even a selection of all candidates could be "
             f"proven; a stratum of all candidates would take {math.ceil(1 / level - 1 - 1e-9)} records"
         )
-    chosen = conformal.step_up(p, level)
-    low = float(check_vector(candidates, "candidates")[chosen].min()) if chosen.any() else math.inf
-    said = f"{strata.uncovered} of {m} candidates are of strata without calibration and cannot be selected"
-    return Selection(chosen, p, low, None, Guarantee("FDR", level, ASSUMES), (said,) if strata.uncovered else ())
+    selected = conformal.step_up(p, level)
+    threshold = float(check_vector(candidates, "candidates")[selected].min()) if selected.any() else math.inf
+    warning = f"{strata.uncovered} of {m} candidates are of strata without calibration and cannot be selected"
+    return Selection(
+        selected, p, threshold, None, Guarantee("FDR", level, ASSUMES), (warning,) if strata.uncovered else ()
+    )

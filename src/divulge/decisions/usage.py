@@ -29,13 +29,13 @@ _GRID = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 # Standard errors by which a wider region may disagree with a narrower one (Lepski's method).
 _TOLERANCE = 2.0
 # Times its size that ties may make the lowest tenth, before it is no place that members can be thought to avoid.
-_SPREAD = 2.0
+_MAX_TIE_RATIO = 2.0
 # Where the scores of members are known: cuts, by the share above them of an equal mixture of both kinds;
 # pseudo-observations shared out over the regions, and put on both sides of a cut; shares that the interval tries.
 _CUTS = (0.8, 0.5, 0.25, 0.1, 0.03)
-_PSEUDO = 2.0
-_BESIDE = 1.5
-_TRIED = 4001
+_PSEUDO_COUNTS = 2.0
+_PSEUDO_PER_SIDE = 1.5
+_N_SHARES = 4001
 
 
 def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -> Estimate:
@@ -73,56 +73,56 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     if members is not None:
         return mixture(counts, members, confidence=confidence)
     m, n = counts.total, len(counts.calibration)
-    at = np.unique([n + 1 - min(max(math.floor(lam * (n + 1) + 1e-9), 2), n + 1) for lam in _GRID])[::-1]
-    region = np.searchsorted(counts.calibration, counts.calibration[at], side="right")
-    low_scoring = m - counts.above[at]
-    nonmembers = _lepski(low_scoring, region, m, n)
+    places = np.unique([n + 1 - min(max(math.floor(lam * (n + 1) + 1e-9), 2), n + 1) for lam in _GRID])[::-1]
+    region_sizes = np.searchsorted(counts.calibration, counts.calibration[places], side="right")
+    n_low = m - counts.above[places]
+    nonmembers = _lepski_nonmember_share(n_low, region_sizes, m, n)
     error = (1 - confidence) / 2
-    low = _proven(low_scoring, at + 1, m, n, error / (2 * len(at)))
-    says = f"assumes members score above the lowest {region[-1] / n:.0%} of non-members"
-    high = _pure(int(low_scoring[-1]), int(region[-1]), m, n, error / 2)
-    if region[-1] > _SPREAD * (at[-1] + 1):
-        high, says = 1.0, "unknown, as too many low scores tie"
+    low = _proven_lower_bound(n_low, places + 1, m, n, error / (2 * len(places)))
+    assumption = f"assumes members score above the lowest {region_sizes[-1] / n:.0%} of non-members"
+    high = _upper_bound_if_pure(int(n_low[-1]), int(region_sizes[-1]), m, n, error / 2)
+    if region_sizes[-1] > _MAX_TIE_RATIO * (places[-1] + 1):
+        high, assumption = 1.0, "unknown, as too many low scores tie"
     elif high < 0:  # no share fits: members score low, or non-members do not score like the calibration
-        high, says = 1.0, "unknown, as more candidates than non-members score low"
+        high, assumption = 1.0, "unknown, as more candidates than non-members score low"
     value = min(max(1 - nonmembers, 0.0), 1.0)
-    method = f"ratio of low scores (Lepski); low end proven, high end {says}"
+    method = f"ratio of low scores (Lepski); low end proven, high end {assumption}"
     return Estimate(value, min(low, value), max(high, value), confidence, method)
 
 
-def _lepski(low_scoring: np.ndarray, region: np.ndarray, m: int, n: int) -> float:
+def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int, n: int) -> float:
     """The share of non-members by the widest region that agrees with all narrower ones; widest first."""
     expected = region / (n + 1)
     nonmembers = low_scoring / (m * expected)
     for i in range(len(region)):
         # What the narrower regions would scatter by if this one were right; their own estimates are too noisy to say.
-        here = min(nonmembers[i], 1.0)
-        variance = np.maximum(1 - expected, 0) / expected * (here / m + here**2 / n)
+        nonmember_share = min(nonmembers[i], 1.0)
+        variance = np.maximum(1 - expected, 0) / expected * (nonmember_share / m + nonmember_share**2 / n)
         spread = np.sqrt(np.maximum(variance[i + 1 :] - variance[i], 0))
         if np.all(nonmembers[i] - nonmembers[i + 1 :] <= _TOLERANCE * spread):
             return float(nonmembers[i])
     return float(nonmembers[-1])
 
 
-def _proven(low_scoring: np.ndarray, least: np.ndarray, m: int, n: int, error: float) -> float:
-    """A lower bound of the share; ``least`` calibration scores lie in each region whatever ties with its edge."""
-    candidates, calibration = (
-        intervals.clopper_pearson_upper(low_scoring, m, error),
-        intervals.clopper_pearson_lower(least, n, error),
+def _proven_lower_bound(n_low: np.ndarray, min_calibration: np.ndarray, m: int, n: int, error: float) -> float:
+    """Return a lower bound of the share; each region holds ``min_calibration`` scores whatever ties with its edge."""
+    candidate_rate, calibration_rate = (
+        intervals.clopper_pearson_upper(n_low, m, error),
+        intervals.clopper_pearson_lower(min_calibration, n, error),
     )
-    return float(np.max(1 - candidates / calibration, initial=0.0))
+    return float(np.max(1 - candidate_rate / calibration_rate, initial=0.0))
 
 
-def _pure(low_scoring: int, region: int, m: int, n: int, error: float) -> float:
+def _upper_bound_if_pure(n_low: int, region_size: int, m: int, n: int, error: float) -> float:
     """An upper bound of the share if the narrowest region holds no member; ties with its edge belong to it.
 
     Below 0 where more candidates score low than any share allows.
     """
-    candidates, calibration = (
-        intervals.clopper_pearson_lower(low_scoring, m, error),
-        intervals.clopper_pearson_upper(region, n, error),
+    candidate_rate, calibration_rate = (
+        intervals.clopper_pearson_lower(n_low, m, error),
+        intervals.clopper_pearson_upper(region_size, n, error),
     )
-    return 1 - float(candidates / calibration)
+    return 1 - float(candidate_rate / calibration_rate)
 
 
 def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Estimate:
@@ -153,59 +153,73 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
         0.5049 [0.3845, 0.6155]
     """
     check_number(confidence, "confidence", above=0, below=1)
-    known = np.sort(check_vector(members, "members"))
-    at = _cuts(counts.calibration, known)
-    edges = counts.calibration[at]
-    up = [counts.above[at], _above(known, edges), _above(counts.calibration, edges)]
-    sizes = (counts.total, len(known), len(counts.calibration))
-    held = [-np.diff([size, *above, 0]) for size, above in zip(sizes, up, strict=True)]
-    ones = (held[1] + _PSEUDO / len(at)) / (sizes[1] + _PSEUDO * (1 + 1 / len(at)))
+    member_scores = np.sort(check_vector(members, "members"))
+    cut_places = _cuts(counts.calibration, member_scores)
+    edges = counts.calibration[cut_places]
+    n_above = [counts.above[cut_places], _count_above(member_scores, edges), _count_above(counts.calibration, edges)]
+    sizes = (counts.total, len(member_scores), len(counts.calibration))
+    bin_counts = [-np.diff([size, *above, 0]) for size, above in zip(sizes, n_above, strict=True)]
+    member_rates = (bin_counts[1] + _PSEUDO_COUNTS / len(cut_places)) / (
+        sizes[1] + _PSEUDO_COUNTS * (1 + 1 / len(cut_places))
+    )
     # Cuts at calibration scores leave 1 / (n + 1) above the largest: the one of the conformal p-value.
-    zeros = np.append(held[2][:-1], held[2][-1] + 1) / (sizes[2] + 1)
-    value = _most_likely(held[0], ones, zeros)
-    low, high = _kept(up, sizes, 1 - confidence)
-    says = "assumes that all members score like the known ones"
+    calibration_rates = np.append(bin_counts[2][:-1], bin_counts[2][-1] + 1) / (sizes[2] + 1)
+    value = _most_likely(bin_counts[0], member_rates, calibration_rates)
+    low, high = _compatible_interval(n_above, sizes, 1 - confidence)
+    assumption = "assumes that all members score like the known ones"
     if low > high:
-        low, high, says = 0.0, 1.0, "no share fits the candidates: their members do not score like the known ones"
-    method = f"most likely mixture of known members and calibration, Fieller's interval; {says}"
+        low, high, assumption = 0.0, 1.0, "no share fits the candidates: their members do not score like the known ones"
+    method = f"most likely mixture of known members and calibration, Fieller's interval; {assumption}"
     return Estimate(value, min(low, value), max(high, value), confidence, method)
 
 
-def _kept(above: Sequence[np.ndarray], sizes: Sequence[int], error: float) -> tuple[float, float]:
+def _compatible_interval(n_above: Sequence[np.ndarray], sizes: Sequence[int], error: float) -> tuple[float, float]:
     """The least and the largest share in [0, 1] that no cut rejects; ``(1, 0)`` if there is none.
 
     Args:
-        above: how many candidates, known members and calibration scores lie above each cut, three times ``[cuts]``.
+        n_above: how many candidates, known members and calibration scores lie above each cut, three times ``[cuts]``.
         sizes: how many there are.
         error: of all cuts together.
     """
-    tried = np.linspace(0, 1, _TRIED)
-    rates = [(up[:, None] + _BESIDE) / (size + 2 * _BESIDE) for up, size in zip(above, sizes, strict=True)]
-    scatter = [rate * (1 - rate) / (size + 2 * _BESIDE) for rate, size in zip(rates, sizes, strict=True)]
-    gap = rates[0] - tried * rates[1] - (1 - tried) * rates[2]
-    variance = scatter[0] + tried**2 * scatter[1] + (1 - tried) ** 2 * scatter[2]
+    shares = np.linspace(0, 1, _N_SHARES)
+    rates = [
+        (counts[:, None] + _PSEUDO_PER_SIDE) / (size + 2 * _PSEUDO_PER_SIDE)
+        for counts, size in zip(n_above, sizes, strict=True)
+    ]
+    variances = [rate * (1 - rate) / (size + 2 * _PSEUDO_PER_SIDE) for rate, size in zip(rates, sizes, strict=True)]
+    differences = rates[0] - shares * rates[1] - (1 - shares) * rates[2]
+    variance = variances[0] + shares**2 * variances[1] + (1 - shares) ** 2 * variances[2]
     limit = special.ndtri(1 - error / (2 * len(rates[0])))
-    kept = tried[np.all(gap**2 <= limit**2 * variance, axis=0)]
-    step = 1 / (_TRIED - 1)  # the end lies between the last share kept and the next
-    return (max(kept[0] - step, 0.0), min(kept[-1] + step, 1.0)) if len(kept) else (1.0, 0.0)
+    compatible_shares = shares[np.all(differences**2 <= limit**2 * variance, axis=0)]
+    step = 1 / (_N_SHARES - 1)  # the end lies between the last share kept and the next
+    return (
+        (max(compatible_shares[0] - step, 0.0), min(compatible_shares[-1] + step, 1.0))
+        if len(compatible_shares)
+        else (1.0, 0.0)
+    )
 
 
 def _cuts(calibration: Floats, members: Floats) -> np.ndarray:
     """Places in the calibration with the wanted shares of an equal mixture of both kinds above them."""
-    share = (_above(calibration, calibration) / len(calibration) + _above(members, calibration) / len(members)) / 2
-    cuts = calibration[[int(np.argmin(np.abs(share - wanted))) for wanted in _CUTS]]
+    share_above = (
+        _count_above(calibration, calibration) / len(calibration) + _count_above(members, calibration) / len(members)
+    ) / 2
+    cuts = calibration[[int(np.argmin(np.abs(share_above - target))) for target in _CUTS]]
     return np.searchsorted(calibration, np.unique(cuts), side="left")
 
 
-def _above(ordered: Floats, cuts: Floats) -> np.ndarray:
+def _count_above(ordered: Floats, cuts: Floats) -> np.ndarray:
     return len(ordered) - np.searchsorted(ordered, cuts, side="right")
 
 
-def _most_likely(held: np.ndarray, ones: Floats, zeros: Floats) -> float:
+def _most_likely(candidate_counts: np.ndarray, member_rates: Floats, calibration_rates: Floats) -> float:
     """The share in [0, 1] where the concave log-likelihood is largest, by bisection of its slope."""
 
     def slope(value: float) -> float:
-        return float(held @ ((ones - zeros) / (value * ones + (1 - value) * zeros)))
+        return float(
+            candidate_counts
+            @ ((member_rates - calibration_rates) / (value * member_rates + (1 - value) * calibration_rates))
+        )
 
     low, high = 0.0, 1.0
     if slope(low) <= 0 or slope(high) >= 0:

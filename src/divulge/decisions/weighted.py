@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 _FOLDS = 5
-_LARGEST = 1e100  # a square of more overflows
+_LARGEST_VALUE = 1e100  # a square of more overflows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Weights:
 
     def __post_init__(self) -> None:
         for name in ("calibration", "candidates"):
-            object.__setattr__(self, name, _weights(getattr(self, name), f"weights.{name}"))
+            object.__setattr__(self, name, _check_weights(getattr(self, name), f"weights.{name}"))
         if not (isinstance(self.auc, float) and math.isnan(self.auc)):  # not known
             check_number(self.auc, "weights.auc", above=0, below=1, closed=True)
 
@@ -91,40 +91,46 @@ def density_ratio(calibration_features: object, features: object, *, like: objec
         >>> bool(600 < found.effective < 900)  # 2000 / E[w²] = 2000 / e on paper
         True
     """
-    calibration = _features(calibration_features, "calibration_features", None)
-    candidates = _features(features, "features", calibration.shape[1])
-    others = candidates if like is None else _features(like, "like", calibration.shape[1])
-    for name, table in (("calibration_features", calibration), ("features" if like is None else "like", others)):
+    calibration = _check_features(calibration_features, "calibration_features", None)
+    candidates = _check_features(features, "features", calibration.shape[1])
+    nonmembers_like = candidates if like is None else _check_features(like, "like", calibration.shape[1])
+    for name, table in (
+        ("calibration_features", calibration),
+        ("features" if like is None else "like", nonmembers_like),
+    ):
         if len(table) < 2 * _FOLDS:
             raise InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(table)}")
-    order = np.concatenate([np.lexsort(calibration.T), len(calibration) + np.lexsort(others.T)])
-    rows = np.vstack([calibration, others])[order] + 0.0
+    order = np.concatenate([np.lexsort(calibration.T), len(calibration) + np.lexsort(nonmembers_like.T)])
+    rows = np.vstack([calibration, nonmembers_like])[order] + 0.0
     scaler = preprocessing.StandardScaler().fit(rows)
-    x, rest = scaler.transform(rows), scaler.transform(candidates + 0.0)
-    asked = np.arange(len(x)) >= len(calibration)
+    x, candidate_features = scaler.transform(rows), scaler.transform(candidates + 0.0)
+    is_candidate = np.arange(len(x)) >= len(calibration)
     rng = seeds.generator(seed, "weights", "folds", hash_tables(rows))
-    fold = keep_together(np.r_[rng.permutation(len(calibration)), rng.permutation(len(others))] % _FOLDS, rows)
-    log_odds, beside = np.empty(len(x)), np.zeros(len(candidates))
-    if any(np.unique(asked[fold != k]).size < 2 for k in range(_FOLDS)):  # all records of a side are one record
+    fold = keep_together(np.r_[rng.permutation(len(calibration)), rng.permutation(len(nonmembers_like))] % _FOLDS, rows)
+    log_odds, candidate_log_odds = np.empty(len(x)), np.zeros(len(candidates))
+    if any(np.unique(is_candidate[fold != k]).size < 2 for k in range(_FOLDS)):  # all records of a side are one record
         raise InputError(
             "calibration_features, features: too few different records for weights; equal records share a fold, and "
             "one side is left in a single fold"
         )
     for k in range(_FOLDS):
-        model = linear_model.LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], asked[fold != k])
+        model = linear_model.LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], is_candidate[fold != k])
         log_odds[fold == k] = model.decision_function(x[fold == k])
-        beside += model.decision_function(rest) / _FOLDS
-    _, same = np.unique(rows, axis=0, return_inverse=True)
-    log_odds[order] = (np.bincount(same.ravel(), log_odds) / np.bincount(same.ravel()))[same.ravel()]
-    own = log_odds[asked] if like is None else beside
-    odds = [np.exp(np.clip(one, -50, 50)) * len(calibration) / len(others) for one in (log_odds[~asked], own)]
-    return Weights(*odds, _auc(log_odds[asked], log_odds[~asked]))
+        candidate_log_odds += model.decision_function(candidate_features) / _FOLDS
+    _, row_index = np.unique(rows, axis=0, return_inverse=True)
+    log_odds[order] = (np.bincount(row_index.ravel(), log_odds) / np.bincount(row_index.ravel()))[row_index.ravel()]
+    candidate_side_log_odds = log_odds[is_candidate] if like is None else candidate_log_odds
+    odds = [
+        np.exp(np.clip(values, -50, 50)) * len(calibration) / len(nonmembers_like)
+        for values in (log_odds[~is_candidate], candidate_side_log_odds)
+    ]
+    return Weights(*odds, _auc(log_odds[is_candidate], log_odds[~is_candidate]))
 
 
-def _features(value: object, name: str, columns: int | None) -> Floats:
+def _check_features(value: object, name: str, columns: int | None) -> Floats:
     table = check_matrix(value, name, columns=columns)
-    if np.abs(table).max() > _LARGEST:
-        raise InputError(f"{name}: values beyond ±{_LARGEST:g} cannot be standardised")
+    if np.abs(table).max() > _LARGEST_VALUE:
+        raise InputError(f"{name}: values beyond ±{_LARGEST_VALUE:g} cannot be standardised")
     return table.astype(np.float64)
 
 
@@ -147,13 +153,13 @@ def p_values(calibration: object, scores: object, weights: Weights) -> Floats:
     check_instance(weights, "weights", Weights, "what density_ratio returned")
     calibration = check_vector(calibration, "calibration")
     candidates = check_vector(scores, "scores")
-    own = _weights(weights.calibration, "weights.calibration", len(calibration))
-    theirs = _weights(weights.candidates, "weights.candidates", len(candidates))
-    order = np.lexsort((own, calibration))
+    calibration_weights = _check_weights(weights.calibration, "weights.calibration", len(calibration))
+    candidate_weights = _check_weights(weights.candidates, "weights.candidates", len(candidates))
+    order = np.lexsort((calibration_weights, calibration))
     # Weight of all calibration scores from the i-th smallest on; nothing beyond the largest.
-    beyond = np.append(np.cumsum(own[order][::-1])[::-1], 0.0)
-    at_least = beyond[np.searchsorted(calibration[order], candidates, side="left")]
-    return (at_least + theirs) / (beyond[0] + theirs)
+    cumulative_weight = np.append(np.cumsum(calibration_weights[order][::-1])[::-1], 0.0)
+    weight_at_or_above = cumulative_weight[np.searchsorted(calibration[order], candidates, side="left")]
+    return (weight_at_or_above + candidate_weights) / (cumulative_weight[0] + candidate_weights)
 
 
 def decide(calibration: object, scores: object, fpr: float, weights: Weights) -> Selection:
@@ -175,11 +181,11 @@ def decide(calibration: object, scores: object, fpr: float, weights: Weights) ->
     """
     level = check_number(fpr, "fpr", above=0, below=1)
     check_instance(weights, "weights", Weights, "what density_ratio returned")
-    needed, effective = required_calibration(level), weights.effective
-    if round(effective, 6) < needed:
+    n_needed, effective = required_calibration(level), weights.effective
+    if round(effective, 6) < n_needed:
         raise InputError(
             f"weights: the {len(weights.calibration)} calibration records are worth {effective:.1f} that look like the "
-            f"candidates, and {needed} are needed for an FPR of {level:g}; no valid correction is possible"
+            f"candidates, and {n_needed} are needed for an FPR of {level:g}; no valid correction is possible"
         )
     reachable = weights.reachable(level)
     if reachable < 0.5:
@@ -210,12 +216,12 @@ def decide(calibration: object, scores: object, fpr: float, weights: Weights) ->
     )
 
 
-def _weights(value: object, name: str, length: int | None = None) -> Floats:
+def _check_weights(value: object, name: str, length: int | None = None) -> Floats:
     weights = check_vector(value, name, length=length)
     if weights.min() < 0 or not weights.any():
         raise InputError(f"{name}: weights must be ≥ 0 and not all zero, got a least of {weights.min():g}")
-    if not 1 / _LARGEST < weights.max() < _LARGEST:
-        raise InputError(f"{name}: the largest must lie between {1 / _LARGEST:g} and {_LARGEST:g}")
+    if not 1 / _LARGEST_VALUE < weights.max() < _LARGEST_VALUE:
+        raise InputError(f"{name}: the largest must lie between {1 / _LARGEST_VALUE:g} and {_LARGEST_VALUE:g}")
     return weights
 
 

@@ -69,23 +69,27 @@ def select(candidates: object, calibration: object, weights: Weights, *, fdr: fl
     """
     level = check_number(fdr, "fdr", above=1e-12, below=1)
     check_integer(seed, "seed", least=0)
-    scores, known = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
-    p = weighted.p_values(known, scores, weights)
-    _refuse(weights, level)
-    sizes = _sizes(scores, known, weights, level)
-    first = p <= level * sizes / len(p) + _EXACT
-    drawn = seeds.generator(
-        seed, "weighted fdr", hash_tables(*(np.sort(side) + 0.0 for side in (scores, known)))
+    scores, calibration_scores = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
+    p_values = weighted.p_values(calibration_scores, scores, weights)
+    _check_weights_suffice(weights, level)
+    sizes = _step_up_sizes(scores, calibration_scores, weights, level)
+    passes_first_step = p_values <= level * sizes / len(p_values) + _EXACT
+    uniform = seeds.generator(
+        seed, "weighted fdr", hash_tables(*(np.sort(side) + 0.0 for side in (scores, calibration_scores)))
     ).random()
-    chosen = _pruned(first, drawn * sizes)
-    notes = [f"{len(known)} calibration records count as {weights.effective:.0f} that look like the candidates"]
-    if first.any() and not chosen.any():
-        notes.append(f"nothing was selected: the step that corrects for unequal weights left none of {first.sum()}")
-    low = float(scores[chosen].min()) if chosen.any() else math.inf
-    return Selection(chosen, p, low, None, Guarantee("FDR", level, ASSUMES), tuple(notes))
+    selected = _prune(passes_first_step, uniform * sizes)
+    warnings = [
+        f"{len(calibration_scores)} calibration records count as {weights.effective:.0f} that look like the candidates"
+    ]
+    if passes_first_step.any() and not selected.any():
+        warnings.append(
+            f"nothing was selected: the step that corrects for unequal weights left none of {passes_first_step.sum()}"
+        )
+    threshold = float(scores[selected].min()) if selected.any() else math.inf
+    return Selection(selected, p_values, threshold, None, Guarantee("FDR", level, ASSUMES), tuple(warnings))
 
 
-def _refuse(weights: Weights, level: float) -> None:
+def _check_weights_suffice(weights: Weights, level: float) -> None:
     if weights.candidates.min() <= 0:
         raise InputError("weights.candidates: must be above 0; 0 says that no such document is unused")
     effective, reachable = weights.effective, weights.reachable(level)
@@ -102,7 +106,7 @@ def _refuse(weights: Weights, level: float) -> None:
         )
 
 
-def _sizes(scores: Floats, known: Floats, weights: Weights, level: float) -> Ints:
+def _step_up_sizes(scores: Floats, calibration: Floats, weights: Weights, level: float) -> Ints:
     """``R_j`` of the candidates that can stay, ``[m]``; others get one more than the number that score above them.
 
     Better candidates than ``j`` have smaller p-values in the heap of ``j`` than ``j`` has, so only the ``k`` beyond
@@ -110,19 +114,19 @@ def _sizes(scores: Floats, known: Floats, weights: Weights, level: float) -> Int
     """
     m, total = len(scores), math.fsum(weights.calibration)
     best = np.sort(scores)[::-1]
-    order = np.lexsort((weights.calibration, known))
-    beyond = np.append(np.cumsum(weights.calibration[order][::-1])[::-1], 0.0)
-    at_least = beyond[np.searchsorted(known[order], best, side="left")]
-    part = level * np.arange(1, m + 1) / m
-    bound = (part * total - at_least) / (1 - part) + _EXACT * total
-    reach = np.maximum.accumulate(bound[::-1])  # ascending: the largest bound of the last 1, 2, … ranks
-    largest = m - np.searchsorted(reach, weights.candidates, side="left")
-    above = m - np.searchsorted(best[::-1], scores, side="right")
-    return np.maximum(largest, above + 1)
+    order = np.lexsort((weights.calibration, calibration))
+    cumulative_weight = np.append(np.cumsum(weights.calibration[order][::-1])[::-1], 0.0)
+    weight_at_or_above = cumulative_weight[np.searchsorted(calibration[order], best, side="left")]
+    fractions = level * np.arange(1, m + 1) / m
+    bound = (fractions * total - weight_at_or_above) / (1 - fractions) + _EXACT * total
+    best_bounds = np.maximum.accumulate(bound[::-1])  # ascending: the largest bound of the last 1, 2, … ranks
+    largest = m - np.searchsorted(best_bounds, weights.candidates, side="left")
+    n_above = m - np.searchsorted(best[::-1], scores, side="right")
+    return np.maximum(largest, n_above + 1)
 
 
-def _pruned(first: Bools, sizes: Floats) -> Bools:
-    """Of the ``first``, the largest set such that each one's size is at most the number in it."""
-    ordered = np.sort(sizes[first])
-    fits = np.flatnonzero(ordered <= np.arange(1, len(ordered) + 1))
-    return first & (sizes <= (fits[-1] + 1 if len(fits) else 0))
+def _prune(passes_first_step: Bools, sizes: Floats) -> Bools:
+    """Return the largest set of candidates that pass the first step such that each one's size is at most its number."""
+    ordered = np.sort(sizes[passes_first_step])
+    fitting = np.flatnonzero(ordered <= np.arange(1, len(ordered) + 1))
+    return passes_first_step & (sizes <= (fitting[-1] + 1 if len(fitting) else 0))

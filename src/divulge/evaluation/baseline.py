@@ -38,8 +38,8 @@ BaselineAnswer: TypeAlias = Literal["leak found", "no leak found", "too little d
 Ruling: TypeAlias = Literal["kept", "broken", "undecided"]
 
 UNSEEN = 0.25  # AUC beyond the blind score's that may go unseen and "no leak found" still be said
-_GROUP = 10  # records that are taken for alike in their blind score
-_EXACT = 1000  # groups up to which the number of members among the best is counted out
+_GROUP_SIZE = 10  # records that are taken for alike in their blind score
+_MAX_EXACT_GROUPS = 1000  # groups up to which the number of members among the best is counted out
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +107,22 @@ class BaselineComparison:
             divulge.InputError: a statistic that was not compared, a limit outside [0, 1].
         """
         check_number(limit, "limit", above=-1e-12, below=1 + 1e-12)
-        named = next(iter(self.attacks.values())).difference
-        check_choice(statistic, "statistic", tuple(named))
-        ends = [(one.difference[statistic].low, one.difference[statistic].high) for one in self.attacks.values()]
-        broken = any(low > limit and one.leak for (low, _), one in zip(ends, self.attacks.values(), strict=True))
+        differences = next(iter(self.attacks.values())).difference
+        check_choice(statistic, "statistic", tuple(differences))
+        intervals = [
+            (attack.difference[statistic].low, attack.difference[statistic].high) for attack in self.attacks.values()
+        ]
+        is_broken = any(
+            low > limit and attack.leak for (low, _), attack in zip(intervals, self.attacks.values(), strict=True)
+        )
         if statistic == "auc":
-            ends += [(one.reversed_difference.low, one.reversed_difference.high) for one in self.attacks.values()]
-            broken |= any(one.reversed_difference.low > limit and one.leak for one in self.attacks.values())
-        if broken:
+            intervals += [
+                (attack.reversed_difference.low, attack.reversed_difference.high) for attack in self.attacks.values()
+            ]
+            is_broken |= any(attack.reversed_difference.low > limit and attack.leak for attack in self.attacks.values())
+        if is_broken:
             return "broken"
-        return "kept" if not self.confounded and all(high <= limit for _, high in ends) else "undecided"
+        return "kept" if not self.confounded and all(high <= limit for _, high in intervals) else "undecided"
 
     def __str__(self) -> str:
         return self.text
@@ -154,53 +160,72 @@ def against_baseline(
         >>> against_baseline(blind + members, blind, members).answer
         'leak found'
     """
-    named = dict(scores) if isinstance(scores, Mapping) else {"attack": scores}
-    if not named:
+    scores_by_attack = dict(scores) if isinstance(scores, Mapping) else {"attack": scores}
+    if not scores_by_attack:
         raise InputError("scores: at least 1 attack is needed, got none")
     blind, truth = check_scores(baseline, members, "baseline")
-    attacks = {str(name): check_scores(values, members, _argument(name, scores))[0] for name, values in named.items()}
+    attacks = {
+        str(name): check_scores(values, members, _argument_name(name, scores))[0]
+        for name, values in scores_by_attack.items()
+    }
     for name, values in attacks.items():
-        check_vector(values, _argument(name, scores), length=len(blind))
+        check_vector(values, _argument_name(name, scores), length=len(blind))
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     levels = [level for level in as_list(fpr, "fpr") if (~truth).sum() >= min_nonmembers(level)]
     rates = [f"tpr@fpr={level:g}" for level in dict.fromkeys(levels)]
     each = 1 - error / (len(attacks) * (1 + len(rates)))
 
-    apart = two_samples.two_sample_p_value(blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0))
-    own = {one: measure(blind, truth, one, 1 - error / (2 * (1 + len(rates)))) for one in ("auc", *rates)}
-    flipped = own["auc"].high < 0.5
+    blind_p_value = two_samples.two_sample_p_value(
+        blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0)
+    )
+    blind_estimates = {
+        statistic: measure(blind, truth, statistic, 1 - error / (2 * (1 + len(rates)))) for statistic in ("auc", *rates)
+    }
+    flipped = blind_estimates["auc"].high < 0.5
     blind = -blind if flipped else blind
-    early = any(own[rate].low > level for rate, level in zip(rates, dict.fromkeys(levels), strict=True))
-    confounded = apart <= error / 2 or own["auc"].low > 0.5 or flipped or early
-    groups = _groups(blind)
-    compared = {name: _compare(values, blind, truth, rates, groups, each) for name, values in attacks.items()}
-    shown = {one: measure(blind, truth, one, each) for one in ("auc", "advantage", *rates, "epsilon")}
-    answer, text = _conclude(compared, shown, confounded, rates)
-    return BaselineComparison(answer, text, shown, apart, confounded, flipped, compared, confidence, each)
+    beats_chance_early = any(
+        blind_estimates[rate].low > level for rate, level in zip(rates, dict.fromkeys(levels), strict=True)
+    )
+    confounded = blind_p_value <= error / 2 or blind_estimates["auc"].low > 0.5 or flipped or beats_chance_early
+    groups = _like_record_groups(blind)
+    comparisons = {name: _compare_attack(values, blind, truth, rates, groups, each) for name, values in attacks.items()}
+    blind_shown = {
+        statistic: measure(blind, truth, statistic, each) for statistic in ("auc", "advantage", *rates, "epsilon")
+    }
+    answer, text = _conclude(comparisons, blind_shown, confounded, rates)
+    return BaselineComparison(
+        answer, text, blind_shown, blind_p_value, confounded, flipped, comparisons, confidence, each
+    )
 
 
-def _argument(name: object, scores: object) -> str:
+def _argument_name(name: object, scores: object) -> str:
     return f"scores[{name!r}]" if isinstance(scores, Mapping) else "scores"
 
 
-def _compare(
+def _compare_attack(
     values: Floats, blind: Floats, truth: Bools, rates: Sequence[str], groups: Floats, confidence: float
 ) -> AttackDifference:
-    own = {one: measure(values, truth, one, confidence) for one in ("auc", "advantage", *rates, "epsilon")}
-    difference = {one: paired_difference(values, blind, truth, one, confidence) for one in ("auc", "advantage", *rates)}
-    turned = paired_difference(-values, blind, truth, "auc", confidence)
+    attack_estimates = {
+        statistic: measure(values, truth, statistic, confidence)
+        for statistic in ("auc", "advantage", *rates, "epsilon")
+    }
+    difference = {
+        statistic: paired_difference(values, blind, truth, statistic, confidence)
+        for statistic in ("auc", "advantage", *rates)
+    }
+    reversed_difference = paired_difference(-values, blind, truth, "auc", confidence)
     p_values = {"auc": among_equals(values, truth, groups)}
     for rate in rates:
         p_values[rate] = best_among_equals(values, truth, groups, float(rate.partition("=")[2]))
     error = 1 - confidence
-    leak = p_values["auc"] <= error and max(difference["auc"].low, turned.low) > 0
-    leak |= any(p_values[rate] <= error and difference[rate].low > 0 for rate in rates)
-    return AttackDifference(own, difference, turned, p_values, bool(leak))
+    is_leak = p_values["auc"] <= error and max(difference["auc"].low, reversed_difference.low) > 0
+    is_leak |= any(p_values[rate] <= error and difference[rate].low > 0 for rate in rates)
+    return AttackDifference(attack_estimates, difference, reversed_difference, p_values, bool(is_leak))
 
 
-def _groups(blind: Floats) -> Floats:
+def _like_record_groups(blind: Floats) -> Floats:
     """The group of about ten records of like blind score that each belongs to; equal ones share one."""
-    return np.floor((stats.rankdata(blind) - 0.5) / _GROUP)
+    return np.floor((stats.rankdata(blind) - 0.5) / _GROUP_SIZE)
 
 
 def among_equals(scores: Floats, truth: Bools, groups: Floats) -> float:
@@ -215,20 +240,20 @@ def among_equals(scores: Floats, truth: Bools, groups: Floats) -> float:
     """
     order = np.lexsort((scores, groups))
     _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
-    of = np.repeat(np.arange(len(size)), size)
-    # Mid-ranks within groups: those in the whole table of (group, score), less the records of earlier groups.
-    new = np.r_[True, (np.diff(of) > 0) | (np.diff(scores[order]) > 0)]
-    run = np.cumsum(new) - 1
-    first, width = np.flatnonzero(new), np.bincount(run)
-    rank = (first + (width + 1) / 2)[run] - start[of] - (size[of] + 1) / 2
-    inside = truth[order]
-    m = np.bincount(of, weights=inside)
+    group_index = np.repeat(np.arange(len(size)), size)
+    # Mid-ranks within groups: those in the whole check_scores of (group, score), less the records of earlier groups.
+    starts_run = np.r_[True, (np.diff(group_index) > 0) | (np.diff(scores[order]) > 0)]
+    run_index = np.cumsum(starts_run) - 1
+    run_starts, run_lengths = np.flatnonzero(starts_run), np.bincount(run_index)
+    rank = (run_starts + (run_lengths + 1) / 2)[run_index] - start[group_index] - (size[group_index] + 1) / 2
+    is_member = truth[order]
+    m = np.bincount(group_index, weights=is_member)
     usable = (m > 0) & (m < size)
-    moved = np.bincount(of, weights=rank * inside)
-    spread = np.bincount(of, weights=rank**2)
+    rank_sums = np.bincount(group_index, weights=rank * is_member)
+    squared_ranks = np.bincount(group_index, weights=rank**2)
     n = size.astype(np.float64)
-    total = float((moved / (n + 1))[usable].sum())
-    part = m * (n - m) * spread / (n * np.maximum(n - 1, 1) * (n + 1) ** 2)
+    total = float((rank_sums / (n + 1))[usable].sum())
+    part = m * (n - m) * squared_ranks / (n * np.maximum(n - 1, 1) * (n + 1) ** 2)
     variance = float(part[usable].sum())
     return 2 * float(stats.norm.sf(abs(total) / variance**0.5)) if variance > 0 else 1.0
 
@@ -242,44 +267,58 @@ def best_among_equals(scores: Floats, truth: Bools, groups: Floats, share: float
     best = scores > np.sort(scores)[::-1][min(int(share * len(scores)), len(scores) - 1)]
     if not best.any():
         return 1.0
-    _, of = np.unique(groups, return_inverse=True)
-    size, m, k = (np.bincount(of, weights=part) for part in (np.ones(len(of)), truth, best))
-    hit = (k > 0) & (m > 0) & (m < size)
-    certain = int(np.minimum(k, m)[m == size].sum())
-    seen = int((best & truth).sum()) - certain
-    if not hit.any():
+    _, group_index = np.unique(groups, return_inverse=True)
+    size, m, n_best_in_group = (
+        np.bincount(group_index, weights=part) for part in (np.ones(len(group_index)), truth, best)
+    )
+    is_informative = (n_best_in_group > 0) & (m > 0) & (m < size)
+    n_certain = int(np.minimum(n_best_in_group, m)[m == size].sum())
+    n_hits = int((best & truth).sum()) - n_certain
+    if not is_informative.any():
         return 1.0
-    size, m, k = size[hit], m[hit], k[hit]
-    if len(size) > _EXACT:
-        mean = float((k * m / size).sum())
-        variance = float((k * m * (size - m) * (size - k) / (size**2 * np.maximum(size - 1, 1))).sum())
-        return float(stats.norm.sf((seen - 0.5 - mean) / variance**0.5)) if variance > 0 else 1.0
-    law = np.ones(1)
-    for one, inside, drawn in zip(size.astype(int), m.astype(int), k.astype(int), strict=True):
-        law = np.convolve(law, stats.hypergeom.pmf(np.arange(drawn + 1), one, inside, drawn))
-    return min(1.0, float(law[seen:].sum()))
+    size, m, n_best_in_group = size[is_informative], m[is_informative], n_best_in_group[is_informative]
+    if len(size) > _MAX_EXACT_GROUPS:
+        mean = float((n_best_in_group * m / size).sum())
+        variance = float(
+            (n_best_in_group * m * (size - m) * (size - n_best_in_group) / (size**2 * np.maximum(size - 1, 1))).sum()
+        )
+        return float(stats.norm.sf((n_hits - 0.5 - mean) / variance**0.5)) if variance > 0 else 1.0
+    distribution = np.ones(1)
+    for group_size, n_members, n_best in zip(size.astype(int), m.astype(int), n_best_in_group.astype(int), strict=True):
+        distribution = np.convolve(
+            distribution, stats.hypergeom.pmf(np.arange(n_best + 1), group_size, n_members, n_best)
+        )
+    return min(1.0, float(distribution[n_hits:].sum()))
 
 
 def _conclude(
     attacks: Mapping[str, AttackDifference], blind: Mapping[str, Estimate], confounded: bool, rates: Sequence[str]
 ) -> tuple[BaselineAnswer, str]:
-    def gain(name: str) -> float:
-        one = attacks[name]
-        return max(one.reversed_difference.low, *(difference.low for difference in one.difference.values()))
+    def largest_lower_bound(name: str) -> float:
+        attack = attacks[name]
+        return max(attack.reversed_difference.low, *(difference.low for difference in attack.difference.values()))
 
-    found = [name for name, one in attacks.items() if one.leak]
-    if found:
-        one = attacks[best := max(found, key=gain)]
-        turned = one.reversed_difference.low > max(one.difference[which].low for which in ("auc", *rates))
-        pairs = {which: one.difference[which] for which in ("auc", *rates)}
-        which = max(pairs, key=lambda name: pairs[name].low)
-        shown = one.reversed_difference if turned else pairs[which]
-        what = "the AUC of the reversed score" if turned else "the AUC" if which == "auc" else f"the TPR ({which[4:]})"
-        return "leak found", (
-            f"Leak found: {best} tells members from non-members better than the blind score does; {what} is larger by "
-            f"{shown}."
+    leaking = [name for name, attack in attacks.items() if attack.leak]
+    if leaking:
+        attack = attacks[best := max(leaking, key=largest_lower_bound)]
+        is_reversed = attack.reversed_difference.low > max(
+            attack.difference[statistic].low for statistic in ("auc", *rates)
         )
-    closest = max(attacks, key=gain)
+        pairs = {statistic: attack.difference[statistic] for statistic in ("auc", *rates)}
+        statistic = max(pairs, key=lambda name: pairs[name].low)
+        shown_difference = attack.reversed_difference if is_reversed else pairs[statistic]
+        description = (
+            "the AUC of the reversed score"
+            if is_reversed
+            else "the AUC"
+            if statistic == "auc"
+            else f"the TPR ({statistic[4:]})"
+        )
+        return "leak found", (
+            f"Leak found: {best} tells members from non-members better than the blind score does; {description} is "
+            f"larger by {shown_difference}."
+        )
+    closest = max(attacks, key=largest_lower_bound)
     difference = attacks[closest].difference["auc"]
     if confounded:
         return "split is confounded", (
@@ -287,24 +326,27 @@ def _conclude(
             f"(AUC {blind['auc']}), and no attack is shown to add to it (AUC of {closest} less that of the blind "
             f"score: {difference}). Nothing that attacks found can be attributed to the model."
         )
-    reach = max(max(one.difference["auc"].high, one.reversed_difference.high) for one in attacks.values())
-    if any(_beyond_chance(one, rates) for one in attacks.values()):
+    largest_gain = max(
+        max(attack.difference["auc"].high, attack.reversed_difference.high) for attack in attacks.values()
+    )
+    if any(_is_beyond_chance(attack, rates) for attack in attacks.values()):
         return "too little data to say", (
             "Too little data to say: an attack does better than guessing, but not surely better than the blind "
             f"score does (AUC of {closest} less that of the blind score: {difference})."
         )
-    if reach <= UNSEEN:
+    if largest_gain <= UNSEEN:
         return "no leak found", (
             "No leak found: neither the blind score nor an attack tells members from non-members, and no attack's AUC "
-            f"exceeds the blind score's by more than {reach:.3f}."
+            f"exceeds the blind score's by more than {largest_gain:.3f}."
         )
     return "too little data to say", (
-        f"Too little data to say: an attack's AUC may exceed the blind score's by {reach:.3f}; {UNSEEN:g}, halfway "
+        f"Too little data to say: an attack's AUC may exceed the blind score's by {largest_gain:.3f}; {UNSEEN:g}, "
+        "halfway "
         "between guessing and certainty, could well be missed."
     )
 
 
-def _beyond_chance(one: AttackDifference, rates: Sequence[str]) -> bool:
-    area = one.attack["auc"]
-    early = any(one.attack[rate].low > float(rate.partition("=")[2]) for rate in rates)
-    return area.low > 0.5 or area.high < 0.5 or early or one.attack["epsilon"].low > 0
+def _is_beyond_chance(difference: AttackDifference, rates: Sequence[str]) -> bool:
+    auc = difference.attack["auc"]
+    beats_chance_early = any(difference.attack[rate].low > float(rate.partition("=")[2]) for rate in rates)
+    return auc.low > 0.5 or auc.high < 0.5 or beats_chance_early or difference.attack["epsilon"].low > 0

@@ -18,13 +18,8 @@ from divulge import seeds
 from divulge.errors import InputError
 from divulge.evaluation import likeness
 from divulge.evaluation.record_features import RecordFeatures, extract_features
-from divulge.statistics.duplicates import (
-    canonical_order,
-    digest_records,
-    first_of_each_group,
-    fold_groups,
-    groups_are_split_whole,
-)
+from divulge.statistics import duplicates
+from divulge.statistics.duplicates import digest_records, first_of_each_group, fold_groups, groups_are_split_whole
 from divulge.statistics.ranking import auc
 from divulge.types import Estimate
 from divulge.validation import check_integer, check_labels, check_number, check_records
@@ -36,8 +31,8 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 # Shifts that are tried for `Blind.detectable`: how many standard errors apart the means are; each so many times.
-_TRIED = (2.5, 3.5, 4.5, 6.0, 8.0, 11.0, 15.0)
-_TIMES = 10
+_SHIFTS = (2.5, 3.5, 4.5, 6.0, 8.0, 11.0, 15.0)
+_SHIFT_REPEATS = 10
 _POWER = 0.8
 
 
@@ -128,52 +123,56 @@ def baseline(
         >>> baseline(rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 1.0).confounded
         True
     """
-    inside, outside = _pair(x_members, x_nonmembers)
+    inside, outside = _check_pair(x_members, x_nonmembers)
     level = check_number(false_alarm, "false_alarm", above=1e-15, below=1)
-    draws = check_integer(permutations, "permutations", least=math.ceil(1 / level - 1e-9) - 1)
+    n_permutations = check_integer(permutations, "permutations", least=math.ceil(1 / level - 1e-9) - 1)
     for name, side in (("x_members", inside), ("x_nonmembers", outside)):
         if len(side) < 2 * FOLDS:
             raise InputError(f"{name}: at least {2 * FOLDS} records are needed, got {len(side)}")
-    labels = _labels(y_members, y_nonmembers, len(inside), len(outside))
+    labels = _check_labels(y_members, y_nonmembers, len(inside), len(outside))
 
     rng = seeds.generator(check_integer(seed, "seed", least=0), "blind")
-    both = np.concatenate([inside, outside])
-    order, copies = canonical_order(both, labels, np.arange(len(both)) >= len(inside))
+    records = np.concatenate([inside, outside])
+    order, copies = duplicates.canonical_order(records, labels, np.arange(len(records)) >= len(inside))
     if groups_are_split_whole(copies, order < len(inside)):
         units = first_of_each_group(copies, order < len(inside))
         order, copies = order[units], copies[units]
-    used = np.sort(rng.permutation(len(order))[: check_integer(most, "most", least=4 * FOLDS)])
+    kernel_rows = np.sort(rng.permutation(len(order))[: check_integer(most, "most", least=4 * FOLDS)])
     truth = order < len(inside)
     if not 0 < truth.sum() < len(truth):
         raise InputError("x_members, x_nonmembers: records of both kinds are needed")
-    own = None if labels is None else labels[order]
-    features = extract_features(both[order], own, used)
-    memberships = _memberships(truth, copies, draws, rng)
-    tilted = _tilted(features.linear[:, : features.plain], int(truth.sum()), copies, rng)
-    columns = np.hstack([memberships, tilted])
-    fold = fold_groups(copies, FOLDS, rng)
-    alike = likeness.kernel(both[order[used]], None if own is None else own[used])
-    guesses = _cross_validated(alike, columns[used], [np.flatnonzero(fold[used] == k) for k in range(FOLDS)])
-    ridges = list(_ridge_statistics(features, columns, fold))
-    shown = guesses[:, 0], truth[used]
-    if len(used) < len(order):
-        shown = max(ridges, key=lambda one: float(_standard(one[0], draws)[0]))[1], truth
-    found = [_areas(guesses, columns[used]), *(statistics for statistics, _ in ridges)]
-    statistics = np.max([_standard(one, draws) for one in found], axis=0)
-    exceeding = 1 + (statistics[1 : 1 + draws, None] >= statistics - 1e-12).sum(0)
-    p_values = exceeding / (1 + draws)
+    ordered_labels = None if labels is None else labels[order]
+    features = extract_features(records[order], ordered_labels, kernel_rows)
+    memberships = _permuted_memberships(truth, copies, n_permutations, rng)
+    shifted_memberships = _shifted_memberships(features.linear[:, : features.plain], int(truth.sum()), copies, rng)
+    membership_columns = np.hstack([memberships, shifted_memberships])
+    folds = fold_groups(copies, FOLDS, rng)
+    similarity = likeness.kernel(
+        records[order[kernel_rows]], None if ordered_labels is None else ordered_labels[kernel_rows]
+    )
+    guesses = _kernel_ridge_guesses(
+        similarity, membership_columns[kernel_rows], [np.flatnonzero(folds[kernel_rows] == k) for k in range(FOLDS)]
+    )
+    ridges = list(_ridge_statistics(features, membership_columns, folds))
+    guesses_and_truth = guesses[:, 0], truth[kernel_rows]
+    if len(kernel_rows) < len(order):
+        guesses_and_truth = max(ridges, key=lambda group: float(_standard(group[0], n_permutations)[0]))[1], truth
+    area_groups = [_aucs(guesses, membership_columns[kernel_rows]), *(statistics for statistics, _ in ridges)]
+    statistics = np.max([_standard(group, n_permutations) for group in area_groups], axis=0)
+    exceeding = 1 + (statistics[1 : 1 + n_permutations, None] >= statistics - 1e-12).sum(0)
+    p_values = exceeding / (1 + n_permutations)
     p_value = float(p_values[0])
     return Blind(
-        auc=auc(*shown, confidence),
+        auc=auc(*guesses_and_truth, confidence),
         confounded=p_value <= level,
         p_value=p_value,
         false_alarm=level,
         records=len(order),
         method=(
-            f"kernel ridge of {len(used):,} records, linear and radial ridge of {len(order):,}, {FOLDS} folds; "
-            f"{draws} permutations"
+            f"kernel ridge of {len(kernel_rows):,} records, linear and radial ridge of {len(order):,}, {FOLDS} folds; "
+            f"{n_permutations} permutations"
         ),
-        detectable=_detectable(p_values[1 + draws :] <= level, truth),
+        detectable=_detectable(p_values[1 + n_permutations :] <= level, truth),
     )
 
 
@@ -201,23 +200,23 @@ def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Ints | None, s
         [0.5, 1.0]
     """
     n = len(x)
-    normal = np.column_stack([special.ndtri((stats.rankdata(one) - 0.5) / n) for one in scores.values()])
+    normal = np.column_stack([special.ndtri((stats.rankdata(values) - 0.5) / n) for values in scores.values()])
     if n < 4 * FOLDS:
         return dict(zip(scores, normal.T, strict=True))
-    order, copies = canonical_order(x, labels, np.zeros(n, dtype=bool))
+    order, copies = duplicates.canonical_order(x, labels, np.zeros(n, dtype=bool))
     rng = seeds.generator(seed, "blind", "adjust")
     sample = np.sort(rng.permutation(n)[:2000])
     features = extract_features(x[order], None if labels is None else labels[order], sample)
-    fold, wanted = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
-    best, least = np.zeros_like(wanted), (wanted**2).sum(0)
-    for guesses in _ridge(features, wanted, fold, _adjusting(features, n)):
-        errors = ((wanted - guesses) ** 2).sum(0)
-        better = errors < least
-        best[:, better], least = guesses[:, better], np.minimum(errors, least)
-    rest = np.empty_like(wanted)
-    rest[order] = wanted - best
+    folds, targets = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
+    best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
+    for guesses in _ridge_predictions(features, targets, folds, _adjustment_penalties(features, n)):
+        errors = ((targets - guesses) ** 2).sum(0)
+        is_better = errors < best_errors
+        best_guesses[:, is_better], best_errors = guesses[:, is_better], np.minimum(errors, best_errors)
+    residuals = np.empty_like(targets)
+    residuals[order] = targets - best_guesses
     # Rounding keeps ties ties.
-    return dict(zip(scores, np.round(rest, 9).T, strict=True))
+    return dict(zip(scores, np.round(residuals, 9).T, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,15 +252,16 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
         >>> found.members, found.nonmembers
         (array([1]), array([0]))
     """
-    inside, outside = (list(digest_records(side)) for side in _pair(x_members, x_nonmembers))
-    shared = set(inside) & set(outside)
-    at_members, at_nonmembers = (
-        np.flatnonzero(np.fromiter((d in shared for d in side), bool, len(side))) for side in (inside, outside)
+    member_digests, nonmember_digests = (list(digest_records(side)) for side in _check_pair(x_members, x_nonmembers))
+    shared = set(member_digests) & set(nonmember_digests)
+    member_places, nonmember_places = (
+        np.flatnonzero(np.fromiter((d in shared for d in side), bool, len(side)))
+        for side in (member_digests, nonmember_digests)
     )
-    return Duplicates(at_members, at_nonmembers)
+    return Duplicates(member_places, nonmember_places)
 
 
-def _pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
+def _check_pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
     """Both sides as arrays of one type and one shape per record."""
     inside, outside = check_records(x_members, "x_members"), check_records(x_nonmembers, "x_nonmembers")
     if (inside.dtype == object) != (outside.dtype == object):
@@ -270,11 +270,11 @@ def _pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
         raise InputError(f"x_nonmembers: shape {inside.shape[1:]} per record is needed, got {outside.shape[1:]}")
     if inside.dtype == object:
         return inside.ravel(), outside.ravel()
-    kind = np.result_type(inside, outside)
-    return inside.astype(kind, copy=False), outside.astype(kind, copy=False)
+    common_dtype = np.result_type(inside, outside)
+    return inside.astype(common_dtype, copy=False), outside.astype(common_dtype, copy=False)
 
 
-def _labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Ints | None:
+def _check_labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Ints | None:
     if (y_members is None) != (y_nonmembers is None):
         raise InputError("y_members, y_nonmembers: give both or neither")
     if y_members is None:
@@ -285,7 +285,7 @@ def _labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Ints | N
     ]
 
 
-def _memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
+def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
     """The true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
 
     Which of several copies of a record is a member means nothing, so true and random memberships are told in the one
@@ -296,55 +296,57 @@ def _memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generato
     return np.sort(2 * copies[:, None] + ~columns, axis=0) % 2 == 0
 
 
-def _cross_validated(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
+def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
     """Held-out guesses for every column of memberships, as ranks within each fold, ``[n, columns]``."""
     n = len(kernel)
-    wanted = memberships.astype(np.float64)
-    guesses = np.empty_like(wanted)
+    targets = memberships.astype(np.float64)
+    guesses = np.empty_like(targets)
     for fold in folds:
-        rest = np.setdiff1d(np.arange(n), fold)
-        if not len(rest):  # all records are equal
+        training_rows = np.setdiff1d(np.arange(n), fold)
+        if not len(training_rows):  # all records are equal
             guesses[fold] = 0.5
             continue
-        factor = linalg.cho_factor(kernel[np.ix_(rest, rest)] + np.eye(len(rest)), lower=True)
-        weights = linalg.cho_solve(factor, wanted[rest] - wanted[rest].mean(0))
+        factor = linalg.cho_factor(
+            kernel[np.ix_(training_rows, training_rows)] + np.eye(len(training_rows)), lower=True
+        )
+        weights = linalg.cho_solve(factor, targets[training_rows] - targets[training_rows].mean(0))
         # Rounding keeps equal records equal; ranks make folds comparable.
-        held_out = np.round(kernel[np.ix_(fold, rest)] @ weights, 9)
+        held_out = np.round(kernel[np.ix_(fold, training_rows)] @ weights, 9)
         guesses[fold] = (stats.rankdata(held_out, axis=0) - 0.5) / len(fold)
     return guesses
 
 
-def _areas(guesses: Floats, memberships: Bools) -> Floats:
+def _aucs(guesses: Floats, memberships: Bools) -> Floats:
     """The AUC of each column, by mid-ranks."""
     ranks = stats.rankdata(guesses, axis=0)
     m = memberships.sum(0)
     return ((ranks * memberships).sum(0) - m * (m + 1) / 2) / (m * (len(guesses) - m))
 
 
-def _tilted(columns: Floats, members: int, copies: Ints, rng: np.random.Generator) -> Bools:
-    """Memberships that lean towards one of the ``columns`` each, by shifts of `_TRIED` standard errors, ``[n, t]``."""
+def _shifted_memberships(columns: Floats, members: int, copies: Ints, rng: np.random.Generator) -> Bools:
+    """Memberships that lean towards one of the ``columns`` each, by shifts of `_SHIFTS` standard errors, ``[n, t]``."""
     n = len(copies)
     unit = (n / (members * (n - members))) ** 0.5
-    drawn = []
-    for distance in _TRIED:
-        for _ in range(_TIMES):
+    uniforms = []
+    for distance in _SHIFTS:
+        for _ in range(_SHIFT_REPEATS):
             along = np.zeros(n) if not columns.shape[1] else columns[:, rng.integers(columns.shape[1])]
             deviation = float(along.std())
             keys = rng.logistic(size=n) + distance * unit * (along - along.mean()) / max(deviation, 1e-12)
             lean = np.zeros(n, dtype=bool)
             lean[np.argsort(-keys, kind="stable")[:members]] = True
-            drawn.append(lean)
-    return np.sort(2 * copies[:, None] + ~np.column_stack(drawn), axis=0) % 2 == 0
+            uniforms.append(lean)
+    return np.sort(2 * copies[:, None] + ~np.column_stack(uniforms), axis=0) % 2 == 0
 
 
-def _detectable(seen: Bools, truth: Bools) -> float | None:
+def _detectable(detected: Bools, truth: Bools) -> float | None:
     """The AUC of the smallest shift tried from which on 80 % of the leaning memberships were seen; None without any."""
-    rates = seen.reshape(len(_TRIED), _TIMES).mean(1)
-    enough = np.flatnonzero(np.minimum.accumulate(rates[::-1])[::-1] >= _POWER)
-    if not len(enough):
+    rates = detected.reshape(len(_SHIFTS), _SHIFT_REPEATS).mean(1)
+    is_powerful = np.flatnonzero(np.minimum.accumulate(rates[::-1])[::-1] >= _POWER)
+    if not len(is_powerful):
         return None
     unit = (len(truth) / (truth.sum() * (~truth).sum())) ** 0.5
-    return float(special.ndtr(_TRIED[int(enough[0])] * unit / 2**0.5))
+    return float(special.ndtr(_SHIFTS[int(is_powerful[0])] * unit / 2**0.5))
 
 
 def _standard(statistics: Floats, draws: int) -> Floats:
@@ -357,56 +359,60 @@ def _standard(statistics: Floats, draws: int) -> Floats:
 def _ridge_statistics(features: RecordFeatures, columns: Bools, fold: Ints) -> Iterator[tuple[Floats, Floats]]:
     """Yield, for each strength of the regression, a statistic of every membership, and the true one's ranks."""
     n = len(fold)
-    wanted = columns.astype(np.float32) - columns.mean(0, dtype=np.float64).astype(np.float32)
+    targets = columns.astype(np.float32) - columns.mean(0, dtype=np.float64).astype(np.float32)
     never = np.inf
     penalties = ((1.0, never), (1.0, n / 1000), (1.0, 1.0), (n / 30, n / 30))
-    for guesses in _ridge(features, wanted, fold, [(*one, never) for one in penalties]):
-        total, own = np.zeros(columns.shape[1]), np.empty(n)
+    for guesses in _ridge_predictions(features, targets, fold, [(*total_i, never) for total_i in penalties]):
+        total, guesses_by_fold = np.zeros(columns.shape[1]), np.empty(n)
         for k in range(FOLDS):
             rows = np.flatnonzero(fold == k)
             if not len(rows):
                 continue
-            held = guesses[rows] - guesses[rows].mean(0)
-            deviation = held.std(0)
-            total += (held * wanted[rows]).sum(0, dtype=np.float64) / np.where(deviation > 1e-9, deviation, np.inf)
-            own[rows] = (stats.rankdata(np.round(guesses[rows, 0], 9)) - 0.5) / len(rows)
-        yield np.round(total, 6), own
+            fold_rows = guesses[rows] - guesses[rows].mean(0)
+            deviation = fold_rows.std(0)
+            total += (fold_rows * targets[rows]).sum(0, dtype=np.float64) / np.where(
+                deviation > 1e-9, deviation, np.inf
+            )
+            guesses_by_fold[rows] = (stats.rankdata(np.round(guesses[rows, 0], 9)) - 0.5) / len(rows)
+        yield np.round(total, 6), guesses_by_fold
 
 
-def _adjusting(features: RecordFeatures, n: int) -> list[tuple[float, float, float]]:
+def _adjustment_penalties(features: RecordFeatures, n: int) -> list[tuple[float, float, float]]:
     """Penalties of linear, radial and class features from which the regression of a score is chosen."""
-    never = np.inf
-    plain = [(1.0, never, never), (1.0, n / 1000, never), (1.0, 1.0, never), (n / 30, n / 30, never)]
-    by_class = [(1.0, never, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
-    return [*plain, (1.0, 0.1, never), *(by_class if features.by_class.shape[1] else [])]
+    unused = np.inf
+    record_penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
+    class_penalties = [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
+    return [*record_penalties, (1.0, 0.1, unused), *(class_penalties if features.by_class.shape[1] else [])]
 
 
-def _ridge(
-    features: RecordFeatures, wanted: Floats, fold: Ints, penalties: Sequence[tuple[float, float, float]]
+def _ridge_predictions(
+    features: RecordFeatures, targets: Floats, folds: Ints, penalties: Sequence[tuple[float, float, float]]
 ) -> Iterator[Floats]:
-    """Held-out predictions of the columns of ``wanted`` by ridge regression, ``[n, columns]`` for each penalty.
+    """Held-out predictions of the columns of ``targets`` by ridge regression, ``[n, columns]`` for each penalty.
 
     Args:
         features: of the records, ``[n, ...]``.
-        wanted: centred, ``[n, columns]``.
-        fold: of each record.
+        targets: centred, ``[n, columns]``.
+        folds: the fold of each record.
         penalties: of linear, radial and class features; infinite where a block is left out.
     """
-    table, wanted = features.all, wanted.astype(np.float32)
+    table, targets = features.all, targets.astype(np.float32)
     sizes = features.linear.shape[1], features.radial.shape[1], features.by_class.shape[1]
-    rows = [np.flatnonzero(fold == k) for k in range(FOLDS)]
-    grams = [(table[at].T @ table[at]).astype(np.float64) for at in rows]
-    sums = [(table[at].T @ wanted[at]).astype(np.float64) for at in rows]
+    rows = [np.flatnonzero(folds == k) for k in range(FOLDS)]
+    grams = [(table[test_rows].T @ table[test_rows]).astype(np.float64) for test_rows in rows]
+    sums = [(table[test_rows].T @ targets[test_rows]).astype(np.float64) for test_rows in rows]
     for penalty in penalties:
-        each = np.repeat(penalty, sizes)
-        kept = np.flatnonzero(np.isfinite(each))
-        guesses = np.zeros_like(wanted)
-        for k, at in enumerate(rows):
-            if not len(at) or not len(kept):
+        column_penalties = np.repeat(penalty, sizes)
+        used_columns = np.flatnonzero(np.isfinite(column_penalties))
+        guesses = np.zeros_like(targets)
+        for k, test_rows in enumerate(rows):
+            if not len(test_rows) or not len(used_columns):
                 continue
-            gram = np.sum([one for i, one in enumerate(grams) if i != k], axis=0)[np.ix_(kept, kept)]
-            target = np.sum([one for i, one in enumerate(sums) if i != k], axis=0)[kept]
-            gram[np.diag_indices(len(kept))] += np.maximum(each[kept], 1e-3)
+            gram = np.sum([block_i for i, block_i in enumerate(grams) if i != k], axis=0)[
+                np.ix_(used_columns, used_columns)
+            ]
+            target = np.sum([block_i for i, block_i in enumerate(sums) if i != k], axis=0)[used_columns]
+            gram[np.diag_indices(len(used_columns))] += np.maximum(column_penalties[used_columns], 1e-3)
             weights = linalg.cho_solve(linalg.cho_factor(gram, lower=True), target)
-            guesses[at] = table[np.ix_(at, kept)] @ weights.astype(np.float32)
+            guesses[test_rows] = table[np.ix_(test_rows, used_columns)] @ weights.astype(np.float32)
         yield guesses

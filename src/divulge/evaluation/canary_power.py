@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Sides
 
-_MOST = 1 << 20  # canaries; a plan beyond is no plan
+_MAX_CANARIES = 1 << 20  # canaries; a plan beyond is no plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +73,18 @@ def canaries_needed(
     """
     check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
     check_number(true, "true", above=claimed, below=64.0)
-    wanted = check_number(power, "power", above=0, below=1)
+    target_power = check_number(power, "power", above=0, below=1)
     test = _Test.of(claimed, delta, confidence, family, sides)
-    strength = _strength(GaussianMechanism(), true, test.rule.delta)
-    low, high = 2, _MOST.bit_length()
+    strength = _strength_at_epsilon(GaussianMechanism(), true, test.rule.delta)
+    low, high = 2, _MAX_CANARIES.bit_length()
     while high - low > 1:  # the power of a test grows with the number of canaries
         middle = (low + high) // 2
-        enough = test.of_size(1 << middle).best(strength)[1] >= wanted
-        low, high = (low, middle) if enough else (middle, high)
-    if high == _MOST.bit_length():
+        is_powerful = test.of_size(1 << middle).best(strength)[1] >= target_power
+        low, high = (low, middle) if is_powerful else (middle, high)
+    if high == _MAX_CANARIES.bit_length():
         return None
-    guesses, reached = test.of_size(1 << high).best(strength)
-    return CanaryPower(1 << high, guesses, true, reached)
+    guesses, attained_power = test.of_size(1 << high).best(strength)
+    return CanaryPower(1 << high, guesses, true, attained_power)
 
 
 def smallest_violation(
@@ -120,15 +120,15 @@ def smallest_violation(
     """
     n = check_integer(canaries, "canaries", least=1, most=10**9)
     check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
-    wanted = check_number(power, "power", above=0, below=1)
+    target_power = check_number(power, "power", above=0, below=1)
     game = _Test.of(claimed, delta, confidence, family, sides).of_size(n)
-    strength = largest(lambda strength: game.best(strength)[1] < wanted)
-    guesses, reached = game.best(strength)
+    strength = largest(lambda strength: game.best(strength)[1] < target_power)
+    guesses, attained_power = game.best(strength)
     epsilon = GaussianMechanism().epsilon(strength, check_number(delta, "delta", above=0, below=1, closed=True))
-    return CanaryPower(n, guesses, epsilon, reached) if reached >= 0.99 * wanted else None
+    return CanaryPower(n, guesses, epsilon, attained_power) if attained_power >= 0.99 * target_power else None
 
 
-def _strength(family: Families, epsilon: float, delta: float) -> float:
+def _strength_at_epsilon(family: Families, epsilon: float, delta: float) -> float:
     return largest(lambda strength: family.epsilon(strength, delta) <= epsilon)
 
 
@@ -148,7 +148,7 @@ class _Test:
         if check_number(delta, "delta", above=0, below=1, closed=True) == 0:
             raise InputError("delta: must be above 0, since a Gaussian mechanism has no finite ε at 0")
         rule = GuessRule.of(family, None, sides, delta)
-        level = claimed if rule.family is None else _strength(rule.family, claimed, rule.delta)
+        level = claimed if rule.family is None else _strength_at_epsilon(rule.family, claimed, rule.delta)
         return cls(rule, level, error)
 
     def of_size(self, canaries: int) -> _Game:
@@ -156,7 +156,9 @@ class _Test:
         counts = guess_counts(canaries)
         error = self.error / len(counts)
         refutes = partial(self.rule.refutes, self.level, canaries, error=error)
-        return _Game(canaries, self.rule.sides, {count: _most(partial(refutes, count), count) for count in counts})
+        return _Game(
+            canaries, self.rule.sides, {count: _max_refuting_wrong(partial(refutes, count), count) for count in counts}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ class _Game:
         return float(bdtr(self.allowed[guesses], guesses, errors).mean())
 
 
-def _most(refutes: Callable[[int], bool], guesses: int) -> int:
+def _max_refuting_wrong(refutes: Callable[[int], bool], guesses: int) -> int:
     """The largest number of wrong guesses that refutes, -1 if none does."""
     low, high = -1, guesses
     while high - low > 1:

@@ -111,15 +111,15 @@ def paired_difference(
         >>> print(paired_difference(members * 1.0, members * 2.0, members))
         0.0000 [-0.7822, 0.7822]
     """
-    first, truth = check_scores(scores_a, members, "scores_a")
-    second = check_vector(scores_b, "scores_b", length=len(first))
+    values_a, truth = check_scores(scores_a, members, "scores_a")
+    values_b = check_vector(scores_b, "scores_b", length=len(values_a))
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     if check_string(statistic, "statistic") == "auc":
-        return _auc_difference(first, second, truth, error)
+        return _auc_difference(values_a, values_b, truth, error)
     if statistic == "advantage":
-        a, b = (advantage(values, truth, 1 - error / 2) for values in (first, second))
+        a, b = (advantage(values, truth, 1 - error / 2) for values in (values_a, values_b))
         return Estimate(a.value - b.value, max(a.low - b.high, -1.0), min(a.high - b.low, 1.0), 1 - error, SEPARATE)
-    pairs = (first[truth], first[~truth]), (second[truth], second[~truth])
+    pairs = (values_a[truth], values_a[~truth]), (values_b[truth], values_b[~truth])
     level = check_fpr(int((~truth).sum()), asked_fpr(statistic))
     return _tpr_difference(*pairs, level, error)
 
@@ -139,8 +139,8 @@ class Area:
     high: Floats
 
 
-def _auc_difference(first: Floats, second: Floats, truth: Bools, error: float) -> Estimate:
-    a, b = _area(first, truth, error), _area(second, truth, error)
+def _auc_difference(values_a: Floats, values_b: Floats, truth: Bools, error: float) -> Estimate:
+    a, b = _area(values_a, truth, error), _area(values_b, truth, error)
     low, high = (float(end) for end in difference_bounds(a, b, error))
     value = float(a.placed.value - b.placed.value)
     return Estimate(value, low, high, 1 - error, PAIRED)
@@ -176,12 +176,12 @@ def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: flo
     strict_a, asked_a, loose_a = _selections(*a, fpr, step)
     strict_b, asked_b, loose_b = _selections(*b, fpr, step)
     value = float(asked_a.mean() - asked_b.mean())
-    low = _gap(strict_a, loose_b, m, step)
-    high = -_gap(strict_b, loose_a, m, step)
+    low = _net_gain_lower_bound(strict_a, loose_b, m, step)
+    high = -_net_gain_lower_bound(strict_b, loose_a, m, step)
     return Estimate(value, low, high, 1 - error, DISCORDANT)
 
 
-def _gap(winner: np.ndarray, loser: np.ndarray, m: int, step: float) -> float:
+def _net_gain_lower_bound(winner: np.ndarray, loser: np.ndarray, m: int, step: float) -> float:
     """Lower bound of P(winner finds it, loser does not) - P(loser finds it, winner does not)."""
     gain = intervals.clopper_pearson_lower((winner & ~loser).sum(), m, step)
     return float(gain - intervals.clopper_pearson_upper((loser & ~winner).sum(), m, step))

@@ -46,13 +46,13 @@ FALSE_ALARM = 0.01  # chance that sets which are alike are called different afte
 _WORD = r"\w+"
 _FOLDS = 5
 _MOST_STRATA = 10  # they remove 97 % of the difference in what they are made by, and the adjusted scores the rest
-_STRATUM = 20  # records of the smaller kind that a stratum has on average, at least
-_DOUBTFUL = 0.05  # p-value of the normal law from which on permutations decide instead
+_STRATUM_SIZE = 20  # records of the smaller kind that a stratum has on average, at least
+_PERMUTE_BELOW = 0.05  # p-value of the normal law from which on permutations decide instead
 _PERMUTATIONS = 199
 _MOST_PERMUTED = 2000  # records, beyond which the normal law is near enough
-_CHANCE = 1.0  # standard errors by which predictions must tell the sets apart before records are left out
-_EXPLAINED = 0.01  # share of the variance that covariates must explain, on other records, before they are used
-_ALL = 0.999  # share from which on a score is the covariates, and what is left of it rounding
+_MIN_SEPARATION = 1.0  # standard errors by which predictions must tell the sets apart before records are left out
+_MIN_EXPLAINED = 0.01  # share of the variance that covariates must explain, on other records, before they are used
+_FULLY_EXPLAINED = 0.999  # share from which on a score is the covariates, and what is left of it rounding
 _DIGITS = 2  # of what is left, in standard deviations of all: smaller differences are the fit's
 _MOST_TOPICS = 30
 _MOST_CATEGORIES = 20
@@ -93,7 +93,7 @@ class Covariates:
             >>> Covariates(("length", "topic:1", "topic:2", "column:age"), np.zeros((0, 4))).kinds
             ('length', 'topic', 'age')
         """
-        return tuple(dict.fromkeys(_kind(name) for name in self.names))
+        return tuple(dict.fromkeys(_column_label(name) for name in self.names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,39 +164,50 @@ def adjust(
     """
     if groups is not None:
         rows = np.flatnonzero(first_of_each_group(groups, members))
-        own, rest = ({name: values[rows] for name, values in each.items()} for each in (scores, unexplained or {}))
-        found = adjust(own, members[rows], covariates[rows], seed=seed, unexplained=rest)
-        return None if found is None else replace(found, kept=np.isin(np.arange(len(members)), rows[found.kept]))
+        values_by_name, unexplained_by_name = (
+            {name: values[rows] for name, values in each.items()} for each in (scores, unexplained or {})
+        )
+        adjustment = adjust(values_by_name, members[rows], covariates[rows], seed=seed, unexplained=unexplained_by_name)
+        return (
+            None
+            if adjustment is None
+            else replace(adjustment, kept=np.isin(np.arange(len(members)), rows[adjustment.kept]))
+        )
     features = _features(covariates)
     if features.shape[1] == 0 or min(members.sum(), (~members).sum()) < LEAST_RECORDS:
         return None
     folds = _stratified_folds(members, seed, "before")
     predicted = _predict_membership(features, members, folds)
-    before = _separation(predicted, members)
-    kept = np.ones(len(members), dtype=bool)
-    if before > _CHANCE:
-        kept = _balanced(predicted, members, seed)
-    overlap = min(members[kept].sum(), (~members[kept]).sum()) >= LEAST_RECORDS
+    separation_before = _separation_z(predicted, members)
+    is_kept = np.ones(len(members), dtype=bool)
+    if separation_before > _MIN_SEPARATION:
+        is_kept = _balance_strata(predicted, members, seed)
+    overlap = min(members[is_kept].sum(), (~members[is_kept]).sum()) >= LEAST_RECORDS
     if not overlap:  # of small sets that may be chance; the scores are still made relative
-        kept[:] = True
-        overlap = _p_value(features, members, folds, before, seed) > FALSE_ALARM
-    after = before
-    if not kept.all():
-        features = _features(covariates[kept])
-        folds = _stratified_folds(members[kept], seed, "after")
-        after = _separation(_predict_membership(features, members[kept], folds), members[kept])
-    p_value = _p_value(features, members[kept], folds, after, seed)
-    folds = _folds(int(kept.sum()), seeds.generator(seed, "covariates", "folds"))
-    relative = {name: _relative(features, own[kept], folds) for name, own in scores.items()}
+        is_kept[:] = True
+        overlap = _p_value(features, members, folds, separation_before, seed) > FALSE_ALARM
+    separation_after = separation_before
+    if not is_kept.all():
+        features = _features(covariates[is_kept])
+        folds = _stratified_folds(members[is_kept], seed, "after")
+        separation_after = _separation_z(_predict_membership(features, members[is_kept], folds), members[is_kept])
+    p_value = _p_value(features, members[is_kept], folds, separation_after, seed)
+    folds = _folds(int(is_kept.sum()), seeds.generator(seed, "covariates", "folds"))
+    relative = {
+        name: _relative_scores(features, values_by_name[is_kept], folds) for name, values_by_name in scores.items()
+    }
     return Adjustment(
         adjusted_for=covariates.varied.kinds,
-        kept=kept,
-        scores={name: own for name, (own, _) in relative.items()},
+        kept=is_kept,
+        scores={name: values_by_name for name, (values_by_name, _) in relative.items()},
         explained={name: share for name, (_, share) in relative.items()},
-        p_before=float(stats.norm.sf(before)),
+        p_before=float(stats.norm.sf(separation_before)),
         p_value=p_value,
         overlap=bool(overlap),
-        unexplained={name: _relative(features, own[kept], folds)[0] for name, own in (unexplained or {}).items()},
+        unexplained={
+            name: _relative_scores(features, values_by_name[is_kept], folds)[0]
+            for name, values_by_name in (unexplained or {}).items()
+        },
     )
 
 
@@ -212,12 +223,12 @@ def of_texts(texts: Sequence[str], *, seed: int = 0) -> Covariates:
     """
     short = [text[:MOST_CHARACTERS] for text in texts]
     years = [[int(year) for year in YEAR.findall(text)] for text in short]
-    newest = np.array([max(named, default=0) for named in years], dtype=np.float64)
-    named = newest > 0
-    newest[~named] = np.median(newest[named]) if named.any() else 0
-    columns = {"length": np.log1p([float(len(text)) for text in texts]), "year": newest, "year:named": named * 1.0}
+    newest = np.array([max(names, default=0) for names in years], dtype=np.float64)
+    names = newest > 0
+    newest[~names] = np.median(newest[names]) if names.any() else 0
+    columns = {"length": np.log1p([float(len(text)) for text in texts]), "year": newest, "year:named": names * 1.0}
     topics = _topics(short, seed)
-    columns |= {f"topic:{at + 1}": column for at, column in enumerate(topics.T)}
+    columns |= {f"topic:{row + 1}": column for row, column in enumerate(topics.T)}
     return Covariates(tuple(columns), np.column_stack(list(columns.values())))
 
 
@@ -227,18 +238,18 @@ def of_columns(columns: Mapping[str, Array]) -> Covariates:
     Raises:
         divulge.InputError: a number that is NaN or infinite.
     """
-    made: dict[str, Floats] = {}
+    parts: dict[str, Floats] = {}
     for name, values in columns.items():
         column = _dates(np.asarray(values))
         if column.dtype.kind in "mM":
             column = column.astype("datetime64[s]" if column.dtype.kind == "M" else "timedelta64[s]").astype(np.int64)
         if column.dtype.kind in "biuf":
-            made[f"column:{name}"] = check_vector(column.astype(np.float64), f"covariates: {name}")
+            parts[f"column:{name}"] = check_vector(column.astype(np.float64), f"covariates: {name}")
             continue
         words, code, count = np.unique(column.astype(str), return_inverse=True, return_counts=True)
         often = np.argsort(-count, kind="stable")[: min(_MOST_CATEGORIES, len(words) - 1)]
-        made |= {f"category:{at}:{name}": (code == word) * 1.0 for at, word in enumerate(often)}
-    return Covariates(tuple(made), np.column_stack(list(made.values())) if made else np.zeros((0, 0)))
+        parts |= {f"category:{row}:{name}": (code == word) * 1.0 for row, word in enumerate(often)}
+    return Covariates(tuple(parts), np.column_stack(list(parts.values())) if parts else np.zeros((0, 0)))
 
 
 def _dates(column: Array) -> Array:
@@ -258,11 +269,11 @@ def joined(parts: Sequence[Covariates]) -> Covariates:
     return Covariates(names, np.hstack([part.values for part in parts if part.names]))
 
 
-def _kind(name: str) -> str:
-    first, _, rest = name.partition(":")
-    if first == "category":
-        return rest.partition(":")[2]
-    return rest if first == "column" else first
+def _column_label(name: str) -> str:
+    head, _, tail = name.partition(":")
+    if head == "category":
+        return tail.partition(":")[2]
+    return tail if head == "column" else head
 
 
 def _topics(texts: Sequence[str], seed: int) -> Floats:
@@ -328,7 +339,7 @@ def _cross_fitted(features: Floats, values: Floats, folds: Ints) -> Floats:
     return predicted
 
 
-def _separation(predicted: Floats, members: Bools) -> float:
+def _separation_z(predicted: Floats, members: Bools) -> float:
     """By how many standard errors of chance predictions are larger for members."""
     m, n = int(members.sum()), int((~members).sum())
     area = stats.mannwhitneyu(predicted[members], predicted[~members]).statistic / (m * n)
@@ -341,47 +352,47 @@ def _p_value(features: Floats, members: Bools, folds: Ints, separation: float, s
     Predictions of few records vary more than the normal law has it, as folds share what they learn from. So what is
     in doubt is decided by memberships permuted within folds, which are as likely as the true one.
     """
-    by_normal_law = float(stats.norm.sf(separation))
-    if by_normal_law > _DOUBTFUL or len(members) > _MOST_PERMUTED:
-        return by_normal_law
+    normal_p = float(stats.norm.sf(separation))
+    if normal_p > _PERMUTE_BELOW or len(members) > _MOST_PERMUTED:
+        return normal_p
     rng = seeds.generator(seed, "covariates", "permuted")
     permuted = np.repeat(members[:, None], _PERMUTATIONS, axis=1)
     for fold in np.unique(folds):
         rows = np.flatnonzero(folds == fold)
         permuted[rows] = rng.permuted(permuted[rows], axis=0)
     predicted = _predict_membership(features, permuted, folds)
-    reached = sum(_separation(*pair) >= separation - 1e-9 for pair in zip(predicted.T, permuted.T, strict=True))
-    return max(by_normal_law, (1 + reached) / (1 + _PERMUTATIONS))
+    n_reached = sum(_separation_z(*pair) >= separation - 1e-9 for pair in zip(predicted.T, permuted.T, strict=True))
+    return max(normal_p, (1 + n_reached) / (1 + _PERMUTATIONS))
 
 
-def _balanced(predicted: Floats, members: Bools, seed: int) -> Bools:
+def _balance_strata(predicted: Floats, members: Bools, seed: int) -> Bools:
     """Records that remain when every stratum has members and non-members in one proportion.
 
     Of all proportions it is that which leaves most to the comparison, so that where one kind abounds, the other is
     kept whole.
     """
-    count = int(np.clip(min(members.sum(), (~members).sum()) // _STRATUM, 2, _MOST_STRATA))
+    count = int(np.clip(min(members.sum(), (~members).sum()) // _STRATUM_SIZE, 2, _MOST_STRATA))
     stratum = np.floor((stats.rankdata(predicted) - 0.5) / len(predicted) * count).astype(np.int64)
     inside = np.bincount(stratum[members], minlength=count)
     outside = np.bincount(stratum[~members], minlength=count)
     mixed = (inside > 0) & (outside > 0)
-    best, left = 0.0, (np.zeros_like(inside), np.zeros_like(outside))
+    best, stratum_counts = 0.0, (np.zeros_like(inside), np.zeros_like(outside))
     for proportion in np.unique(inside[mixed] / outside[mixed]):
         m = np.minimum(inside, np.floor(proportion * outside + 0.5).astype(np.int64))
         n = np.minimum(outside, np.floor(inside / proportion + 0.5).astype(np.int64))
         effective = float(m.sum() * n.sum() / max(m.sum() + n.sum(), 1))
         if effective > best:
-            best, left = effective, (m, n)
-    kept = np.zeros(len(members), dtype=bool)
+            best, stratum_counts = effective, (m, n)
+    is_kept = np.zeros(len(members), dtype=bool)
     order = seeds.generator(seed, "covariates", "left out").permutation(len(members))
-    for at in range(count):
-        for side, number in ((members, left[0][at]), (~members, left[1][at])):
-            rows = order[(stratum[order] == at) & side[order]]
-            kept[rows[:number]] = True
-    return kept
+    for i in range(count):
+        for side, number in ((members, stratum_counts[0][i]), (~members, stratum_counts[1][i])):
+            rows = order[(stratum[order] == i) & side[order]]
+            is_kept[rows[:number]] = True
+    return is_kept
 
 
-def _relative(features: Floats, scores: Floats, folds: Ints) -> tuple[Floats, float]:
+def _relative_scores(features: Floats, scores: Floats, folds: Ints) -> tuple[Floats, float]:
     """Scores relative to what the covariates lead one to expect, and how much of their variance that is.
 
     Scores of which the covariates explain next to nothing come back as they are; of scores that are nothing else,
@@ -389,20 +400,20 @@ def _relative(features: Floats, scores: Floats, folds: Ints) -> tuple[Floats, fl
     """
     normal = stats.norm.ppf((stats.rankdata(scores) - 0.5) / len(scores))
     expected = _cross_fitted(features, normal, folds)
-    explained = _explained(normal, expected)
-    if explained < _EXPLAINED:
+    explained = _explained_variance(normal, expected)
+    if explained < _MIN_EXPLAINED:
         return scores, 0.0
-    if explained >= _ALL:
+    if explained >= _FULLY_EXPLAINED:
         return np.zeros(len(scores)), explained
-    left = np.round(normal - expected, _DIGITS)
-    size = np.abs(left)
-    usual = _cross_fitted(features, size, folds)
-    if _explained(size, usual) >= _EXPLAINED:
-        left = left / np.maximum(usual, size.mean() / 4)
-    return left, explained
+    residuals = np.round(normal - expected, _DIGITS)
+    sizes = np.abs(residuals)
+    expected_sizes = _cross_fitted(features, sizes, folds)
+    if _explained_variance(sizes, expected_sizes) >= _MIN_EXPLAINED:
+        residuals = residuals / np.maximum(expected_sizes, sizes.mean() / 4)
+    return residuals, explained
 
 
-def _explained(values: Floats, predicted: Floats) -> float:
+def _explained_variance(values: Floats, predicted: Floats) -> float:
     """Share of the variance of ``values`` that predictions of other records' models take away; below 0 for none."""
     total = float(((values - values.mean()) ** 2).sum())
     return 1 - float(((values - predicted) ** 2).sum()) / total if total > 0 else 0.0

@@ -61,7 +61,7 @@ def epsilon_lower_bound(
 
     Returns:
         ``value`` and ``low`` are the bound, ``high`` is infinity: scores bound ε from below only. ``method`` says
-        whether a bound above 0 comes from sure members (records that score higher than nearly every non-member)
+        whether a bound count_above 0 comes from sure members (records that score higher than nearly every non-member)
         or from sure non-members (records that score lower than nearly every member).
 
     Raises:
@@ -84,7 +84,7 @@ def epsilon_lower_bound(
     if isinstance(assumed, SubsampledGaussian):
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
     if assumed is not None and slack == 0:
-        raise InputError("delta: must be above 0 for a family: a Gaussian mechanism has no finite ε at 0")
+        raise InputError("delta: must be count_above 0 for a family: a Gaussian mechanism has no finite ε at 0")
     chosen = check_choice(strategy, "strategy", STRATEGIES)
     draw = check_integer(seed, "seed", least=0)
     tried = _split(values, truth, slack, error, draw) if chosen == "split" else _bonferroni(values, truth, error)
@@ -92,11 +92,11 @@ def epsilon_lower_bound(
         bound = assumed.epsilon(tried.strength, slack)
         return Estimate(bound, bound, np.inf, confidence, f"clopper-pearson, {chosen}; if {assumed.assumes}")
     ratios = tried.ratios(slack)
-    by_members, by_nonmembers = (float(ratio.max()) for ratio in ratios)
-    bound = max(by_members, by_nonmembers, 0.0)
+    from_members, from_nonmembers = (float(ratio.max()) for ratio in ratios)
+    bound = max(from_members, from_nonmembers, 0.0)
     parts = [f"clopper-pearson, {chosen} over thresholds"]
     if bound > 0:
-        parts.append(BY_MEMBERS if by_members >= by_nonmembers else BY_NONMEMBERS)
+        parts.append(BY_MEMBERS if from_members >= from_nonmembers else BY_NONMEMBERS)
     return Estimate(bound, bound, np.inf, confidence, ", ".join(parts))
 
 
@@ -120,22 +120,27 @@ class _Rates:
     def ratios(self, delta: float) -> tuple[Floats, Floats]:
         """Two bounds on ε, by TPR / FPR and by TNR / FNR: the same two bounds on rates serve both."""
         with np.errstate(divide="ignore"):
-            by_members = np.log(np.maximum(1 - self.fnr - delta, 0)) - np.log(self.fpr)
-            by_nonmembers = np.log(np.maximum(1 - self.fpr - delta, 0)) - np.log(self.fnr)
-        return by_members, by_nonmembers
+            from_members = np.log(np.maximum(1 - self.fnr - delta, 0)) - np.log(self.fpr)
+            from_nonmembers = np.log(np.maximum(1 - self.fpr - delta, 0)) - np.log(self.fnr)
+        return from_members, from_nonmembers
 
     @property
     def strength(self) -> float:
         """The largest bound on the μ of a Gaussian mechanism."""
-        told = (self.fnr < 1) & (self.fpr < 1)
-        return max(0.0, float((-special.ndtri(self.fnr[told]) - special.ndtri(self.fpr[told])).max(initial=0.0)))
+        is_informative = (self.fnr < 1) & (self.fpr < 1)
+        return max(
+            0.0,
+            float(
+                (-special.ndtri(self.fnr[is_informative]) - special.ndtri(self.fpr[is_informative])).max(initial=0.0)
+            ),
+        )
 
 
 def _bonferroni(values: Floats, truth: Bools, error: float) -> _Rates:
     inside, outside = np.sort(values[truth]), np.sort(values[~truth])
     m, n = len(inside), len(outside)
     up, down = _ranks(n), _ranks(m)
-    # Just above the r-th highest non-member, or at the r-th lowest member. An order statistic leaves r - 1
+    # Just count_above the r-th highest non-member, or at the r-th lowest member. An order statistic leaves r - 1
     # of its own kind beyond it; where ties leave fewer, that number would be a choice made by the data.
     fp = np.r_[up - 1.0, count_above(outside, np.nextafter(inside[down - 1], -np.inf))]
     fn = np.r_[m - count_above(inside, outside[-up]), down - 1.0]
@@ -145,12 +150,12 @@ def _bonferroni(values: Floats, truth: Bools, error: float) -> _Rates:
 def _split(values: Floats, truth: Bools, delta: float, error: float, seed: int) -> _Rates:
     rng = seeds.generator(seed, "epsilon", "split")
     # Sorted before they are dealt, so the order of the rows changes nothing.
-    choose, measure = zip(*(_deal(np.sort(values[kind]), rng) for kind in (truth, ~truth)), strict=True)
+    choose, measure = zip(*(_deal(np.sort(values[seed_name]), rng) for seed_name in (truth, ~truth)), strict=True)
     if not (len(choose[0]) and len(choose[1])):
         return _Rates(np.ones(1), np.ones(1))
     cuts = np.unique(np.r_[choose])
-    cut = cuts[np.argmax(np.maximum(*_at(choose, cuts, error).ratios(delta)).clip(0))]
-    return _at(measure, np.array([cut]), error)
+    half_size = cuts[np.argmax(np.maximum(*_at(choose, cuts, error).ratios(delta)).clip(0))]
+    return _at(measure, np.array([half_size]), error)
 
 
 def _at(halves: tuple[Floats, Floats], cuts: Floats, error: float) -> _Rates:
@@ -161,9 +166,9 @@ def _at(halves: tuple[Floats, Floats], cuts: Floats, error: float) -> _Rates:
 
 
 def _deal(ordered: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    first = np.zeros(len(ordered), bool)
-    first[rng.permutation(len(ordered))[: len(ordered) // 2]] = True
-    return ordered[first], ordered[~first]
+    first_half = np.zeros(len(ordered), bool)
+    first_half[rng.permutation(len(ordered))[: len(ordered) // 2]] = True
+    return ordered[first_half], ordered[~first_half]
 
 
 def _ranks(n: int) -> np.ndarray:

@@ -55,10 +55,10 @@ class PrivacyLoss:
         Args:
             both_sides: whether guesses may be "used" and "not used", or "used" only.
         """
-        telling = np.abs(self.loss) if both_sides else self.loss
-        order = np.argsort(-telling, kind="stable")
+        informativeness = np.abs(self.loss) if both_sides else self.loss
+        order = np.argsort(-informativeness, kind="stable")
         mass = (self.used + self.unused)[order]
-        wrong = mass / (1.0 + np.exp(np.minimum(telling[order], 700.0)))
+        wrong = mass / (1.0 + np.exp(np.minimum(informativeness[order], 700.0)))
         total, missed = (np.concatenate([[0.0], np.cumsum(part)]) for part in (mass, wrong))
         return Errors(total / total[-1], missed / total[-1])
 
@@ -118,14 +118,14 @@ class GaussianMechanism:
 
     def losses(self, strength: float) -> PrivacyLoss:
         """See `Family`."""
-        return _step(strength, lambda z: strength * z - strength**2 / 2)
+        return _step_loss(strength, lambda z: strength * z - strength**2 / 2)
 
     def epsilon(self, strength: float, delta: float) -> float:
         """By the exact formula of Balle & Wang 2018; at δ = 0 there is no finite one."""
 
         def exceeds(epsilon: float) -> bool:
-            near, far = strength / 2 - epsilon / strength, -strength / 2 - epsilon / strength
-            return float(special.ndtr(near) - np.exp(epsilon + special.log_ndtr(far))) > delta
+            inner, outer = strength / 2 - epsilon / strength, -strength / 2 - epsilon / strength
+            return float(special.ndtr(inner) - np.exp(epsilon + special.log_ndtr(outer))) > delta
 
         return largest(exceeds) if strength > 0 else 0.0
 
@@ -171,9 +171,9 @@ class SubsampledGaussian:
         with np.errstate(divide="ignore"):
             unused = np.log1p(-self.rate)
         mu = strength if self.steps == 1 else min(strength, _SHARP)
-        one = _step(mu, lambda z: np.logaddexp(unused, np.log(self.rate) + mu * z - mu**2 / 2))
+        step_loss = _step_loss(mu, lambda z: np.logaddexp(unused, np.log(self.rate) + mu * z - mu**2 / 2))
         # No step takes back more than log(1 - rate), so one loss of this size settles the sum of all.
-        return _composed(replace(one, loss=np.minimum(one.loss, _SETTLED - self.steps * unused)), self.steps)
+        return _compose(replace(step_loss, loss=np.minimum(step_loss.loss, _SETTLED - self.steps * unused)), self.steps)
 
     def epsilon(self, strength: float, delta: float) -> float:
         """See `Family`."""
@@ -184,7 +184,7 @@ class SubsampledGaussian:
 Families: TypeAlias = GaussianMechanism | SubsampledGaussian
 
 
-def _step(strength: float, loss: Callable[[Floats], Floats]) -> PrivacyLoss:
+def _step_loss(strength: float, loss: Callable[[Floats], Floats]) -> PrivacyLoss:
     """One observation, N(0, 1) where the record was not used, whose privacy loss is known."""
     z = np.linspace(-_REACH, _REACH + strength, _CELLS)
     unused = np.exp(-(z**2) / 2) * (z[1] - z[0]) / np.sqrt(2 * np.pi)
@@ -192,14 +192,18 @@ def _step(strength: float, loss: Callable[[Floats], Floats]) -> PrivacyLoss:
     return PrivacyLoss(value, np.exp(value - z**2 / 2) * (z[1] - z[0]) / np.sqrt(2 * np.pi), unused)
 
 
-def _composed(one: PrivacyLoss, steps: int) -> PrivacyLoss:
+def _compose(step_loss: PrivacyLoss, steps: int) -> PrivacyLoss:
     """The sum of ``steps`` independent losses, by Fourier transform."""
     if steps == 1:
-        return one
-    means = np.array([one.loss @ one.used, one.loss @ one.unused])
-    spreads = np.sqrt(np.maximum([one.loss**2 @ one.used, one.loss**2 @ one.unused] - means**2, 0.0))
+        return step_loss
+    means = np.array([step_loss.loss @ step_loss.used, step_loss.loss @ step_loss.unused])
+    spreads = np.sqrt(
+        np.maximum([step_loss.loss**2 @ step_loss.used, step_loss.loss**2 @ step_loss.unused] - means**2, 0.0)
+    )
     centre = float(means.mean())
-    reach = float(steps * np.ptp(means) / 2 + _REACH * np.sqrt(steps) * spreads.max() + np.abs(one.loss - centre).max())
+    reach = float(
+        steps * np.ptp(means) / 2 + _REACH * np.sqrt(steps) * spreads.max() + np.abs(step_loss.loss - centre).max()
+    )
     # Sharing a loss between two cells adds to its variance: little beside a step's own on a grid much finer, or little
     # beside the size of the sum.
     sizes = np.sqrt(steps) * spreads + steps * np.abs(means)
@@ -213,17 +217,17 @@ def _composed(one: PrivacyLoss, steps: int) -> PrivacyLoss:
             f"family: {steps} steps that tell so little each cannot be composed to any precision; take 'gaussian'"
         )
 
-    def total(mass: Floats) -> Floats:
-        at = (one.loss - centre) / width
-        cell = np.floor(at).astype(np.int64)
+    def convolve_mass(mass: Floats) -> Floats:
+        positions = (step_loss.loss - centre) / width
+        cell = np.floor(positions).astype(np.int64)
         # A loss between two cells is shared so that its mean stays.
-        spread = np.bincount(cell % cells, mass * (1 - at + cell), cells)
-        spread += np.bincount((cell + 1) % cells, mass * (at - cell), cells)
+        spread = np.bincount(cell % cells, mass * (1 - positions + cell), cells)
+        spread += np.bincount((cell + 1) % cells, mass * (positions - cell), cells)
         summed = np.fft.irfft(np.fft.rfft(spread / spread.sum()) ** steps, cells)
         return np.fft.fftshift(np.maximum(summed, 0.0))
 
     loss = steps * centre + width * (np.arange(cells) - cells // 2)
-    return PrivacyLoss(loss, total(one.used), total(one.unused))
+    return PrivacyLoss(loss, convolve_mass(step_loss.used), convolve_mass(step_loss.unused))
 
 
 def largest(holds: Callable[[float], bool]) -> float:

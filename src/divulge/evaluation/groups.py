@@ -53,17 +53,17 @@ def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
         >>> print(rates([True, False, True], [True, True, False]).tpr)
         0.5000 [0.0126, 0.9874]
     """
-    yes = check_nonempty(check_mask(selected, "selected", (None,)), "selected")
+    selected_mask = check_nonempty(check_mask(selected, "selected", (None,)), "selected")
     truth = check_mask(members, "members", (None,))
-    if truth.shape != yes.shape:
-        raise InputError(f"members: {len(yes)} values are needed (one per decision), got {len(truth)}")
+    if truth.shape != selected_mask.shape:
+        raise InputError(f"members: {len(selected_mask)} values are needed (one per decision), got {len(truth)}")
     m, n = int(truth.sum()), int((~truth).sum())
-    hits, alarms = int((yes & truth).sum()), int((yes & ~truth).sum())
+    true_positives, false_positives = int((selected_mask & truth).sum()), int((selected_mask & ~truth).sum())
     return Rates(
-        tpr=_share(hits, m, confidence),
-        fpr=_share(alarms, n, confidence),
-        precision=_share(hits, hits + alarms, confidence),
-        accuracy=intervals.proportion(hits + n - alarms, m + n, confidence),
+        tpr=_proportion_or_none(true_positives, m, confidence),
+        fpr=_proportion_or_none(false_positives, n, confidence),
+        precision=_proportion_or_none(true_positives, true_positives + false_positives, confidence),
+        accuracy=intervals.proportion(true_positives + n - false_positives, m + n, confidence),
         members=m,
         nonmembers=n,
     )
@@ -71,7 +71,7 @@ def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
 
 @dataclass(frozen=True, slots=True)
 class Subgroup:
-    """One row of a table by group.
+    """One row of a check_scores by group.
 
     Attributes:
         group: the group's name, as given.
@@ -99,7 +99,7 @@ def subgroups(
     *,
     simultaneous: bool = False,
 ) -> tuple[Subgroup, ...]:
-    """A table by class, or by any grouping the user brings.
+    """A check_scores by class, or by any grouping the user brings.
 
     TPR and FPR are at one threshold for all groups, the one `tpr_at_fpr` reads off all non-members: what
     an attacker who does not know the group would do. A group whose FPR is far from ``fpr`` shows that
@@ -127,17 +127,18 @@ def subgroups(
         raise InputError(f"groups: {len(values)} values are needed (one per score), got shape {names.shape}")
     outside = np.sort(values[~truth])
     level = check_fpr(len(outside), check_number(fpr, "fpr", above=0, below=1))
-    cut = outside[-1 - int(np.floor(level * len(outside) + 1e-9))]
+    threshold = outside[-1 - int(np.floor(level * len(outside) + 1e-9))]
     try:
         distinct, index = np.unique(names, return_inverse=True)
     except TypeError as error:
         raise InputError(f"groups: values of one kind are needed, strings or numbers ({error})") from None
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    sure = 1 - error / len(distinct) if check_bool(simultaneous, "simultaneous") else confidence
+    each_confidence = 1 - error / len(distinct) if check_bool(simultaneous, "simultaneous") else confidence
     order = np.argsort(index, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(index))[:-1])
+    group_rows = np.split(order, np.cumsum(np.bincount(index))[:-1])
     return tuple(
-        _row(name, values[part], truth[part], cut, sure) for name, part in zip(distinct.tolist(), parts, strict=True)
+        _subgroup(name, values[rows], truth[rows], threshold, each_confidence)
+        for name, rows in zip(distinct.tolist(), group_rows, strict=True)
     )
 
 
@@ -182,19 +183,19 @@ def most_exposed(
     order = np.argsort(names, kind="stable")
     order = order[truth[order]]
     order = order[np.argsort(-values[order], kind="stable")][: check_integer(k, "k", least=1)]
-    as_high = len(outside) - np.searchsorted(outside, values[order], side="left")
+    n_as_high = len(outside) - np.searchsorted(outside, values[order], side="left")
     return tuple(
         Exposure(name, float(values[i]), intervals.proportion(int(count), len(outside), confidence))
-        for i, name, count in zip(order, names[order].tolist(), as_high, strict=True)
+        for i, name, count in zip(order, names[order].tolist(), n_as_high, strict=True)
     )
 
 
-def _share(successes: int, trials: int, confidence: float) -> Estimate | None:
+def _proportion_or_none(successes: int, trials: int, confidence: float) -> Estimate | None:
     return intervals.proportion(successes, trials, confidence) if trials else None
 
 
-def _row(name: Any, values: Floats, truth: Bools, cut: float, confidence: float) -> Subgroup:
-    measured = rates(values > cut, truth, confidence)
-    both = measured.members > 0 and measured.nonmembers > 0
-    area = auc(values, truth, confidence) if both else None
-    return Subgroup(name, measured.members, measured.nonmembers, area, measured.tpr, measured.fpr)
+def _subgroup(name: Any, values: Floats, truth: Bools, threshold: float, confidence: float) -> Subgroup:
+    group_rates = rates(values > threshold, truth, confidence)
+    has_both = group_rates.members > 0 and group_rates.nonmembers > 0
+    auc_estimate = auc(values, truth, confidence) if has_both else None
+    return Subgroup(name, group_rates.members, group_rates.nonmembers, auc_estimate, group_rates.tpr, group_rates.fpr)

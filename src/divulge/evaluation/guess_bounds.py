@@ -28,7 +28,7 @@ Sides: TypeAlias = Literal["both", "in"]
 BOUNDS: tuple[Bound, ...] = get_args(Bound)
 SIDES: tuple[Sides, ...] = get_args(Sides)
 COINS = "each canary was included by its own fair coin"
-APART = "what the model tells of one canary does not depend on the coins of the others"
+ASSUMES_INDEPENDENT_CANARIES = "what the model tells of one canary does not depend on the coins of the others"
 _LEAST_GUESSES = 8  # fewer cannot bound ε at 95 %
 _SINGLE = 4096  # right guesses up to which each is looked at by itself
 _NODES = 400  # of the quadrature over how telling the guessed canaries are
@@ -90,7 +90,7 @@ class GuessRule:
     def assumes(self) -> tuple[str, ...]:
         """One sentence per assumption beside the coins."""
         family = () if self.family is None else (self.family.assumes,)
-        return (*family, APART) if self.bound == "tight" else family
+        return (*family, ASSUMES_INDEPENDENT_CANARIES) if self.bound == "tight" else family
 
     def epsilon(self, canaries: int, guesses: int, wrong: int, error: float, *, swaps: bool = False) -> float:
         """The largest ε that so few wrong guesses refute, with probability ``error`` at most where it is true.
@@ -169,32 +169,32 @@ def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, erro
     share = guesses / canaries
     # Scalars of the standard library: many times faster here than those of SciPy.
     for i in range(right - 1, -1, -1):
-        least = max(erfc((strength - _quantile(rightly)) / _ROOT) / 2, wrongly)
-        rightly += i / (guesses - i) * (least - wrongly)
-        wrongly = least
+        min_right = max(erfc((strength - _quantile(rightly)) / _ROOT) / 2, wrongly)
+        rightly += i / (guesses - i) * (min_right - wrongly)
+        wrongly = min_right
         if rightly + wrongly >= share:
             return True
     return False
 
 
-def _p_value(right: int, made: int, n: int, chance: float, delta: float) -> float:
+def _p_value(right: int, guesses: int, n: int, chance: float, delta: float) -> float:
     """P(at least ``right`` of ``made`` guesses are right) under (ε, δ)-DP with e^ε/(1+e^ε) = ``chance``."""
-    tail = float(special.bdtrc(right - 1, made, chance)) if right > 0 else 1.0
+    tail = float(special.bdtrc(right - 1, guesses, chance)) if right > 0 else 1.0
     if delta == 0 or right == 0:
         return tail
     # Thm 5.2: δ lets the adversary move mass by i right guesses at a price of 1/i.
     ends = _steps(right)
     starts = np.append(1, ends[:-1] + 1)
-    reachable = np.where(right - ends > 0, special.bdtrc(np.maximum(right - ends - 1, 0), made, chance), 1.0)
+    reachable = np.where(right - ends > 0, special.bdtrc(np.maximum(right - ends - 1, 0), guesses, chance), 1.0)
     return min(1.0, tail + 2 * n * delta * float(np.max((reachable - tail) / starts)))
 
 
 @lru_cache(maxsize=64)
-def _steps(most: int) -> Ints:
-    """The last number of each block of 1, 2, …, ``most``: single numbers first, then blocks of a thousandth.
+def _steps(max_value: int) -> Ints:
+    """The last number of each block of 1, 2, …, ``max_value``: single numbers first, then blocks of a thousandth.
 
     A block is judged by its largest gain at its smallest price, which errs by a thousandth, on the safe side.
     """
-    count = int(np.log(max(most / _SINGLE, 1.0)) / np.log1p(1e-3)) + 1
+    count = int(np.log(max(max_value / _SINGLE, 1.0)) / np.log1p(1e-3)) + 1
     wide = (_SINGLE * (1 + 1e-3) ** np.arange(1, count + 1)).astype(np.int64)
-    return np.unique(np.concatenate([np.arange(1, min(most, _SINGLE) + 1), wide[wide < most], [most]]))
+    return np.unique(np.concatenate([np.arange(1, min(max_value, _SINGLE) + 1), wide[wide < max_value], [max_value]]))

@@ -76,17 +76,17 @@ def style(text: str) -> list[float]:
 
 def _linear_and_radial(columns: Floats) -> list[Floats]:
     """Linear and radial kernel of standardised columns; outliers are pulled in to five deviations."""
-    kept = _unit(columns[:, columns.min(0) < columns.max(0)])
-    if kept.shape[1] == 0:
+    varied_columns = _scale_to_unit(columns[:, columns.min(0) < columns.max(0)])
+    if varied_columns.shape[1] == 0:
         return [np.zeros((len(columns), len(columns)))]
-    scaled = np.clip((kept - kept.mean(0)) / kept.std(0), -5, 5)
+    scaled = np.clip((varied_columns - varied_columns.mean(0)) / varied_columns.std(0), -5, 5)
     linear = scaled @ scaled.T
     square = np.diag(linear)
     distances = np.maximum(square[:, None] + square - 2 * linear, 0)
     return [linear, np.exp(-distances / max(float(np.median(distances)), 1e-12))]
 
 
-def _unit(columns: Floats) -> Floats:
+def _scale_to_unit(columns: Floats) -> Floats:
     """Columns moved and scaled to [0, 1]; halves, lest the largest numbers overflow."""
     low, high = columns.min(0) / 2, columns.max(0) / 2
     return (columns / 2 - low) / np.where(high > low, high - low, 1.0)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
 COMPONENTS = 2
-LEAST = 50
+MIN_RECORDS = 50
 _MIXTURES = 5
 _LARGEST = 300.0  # of a log ratio: its square is still a float64
 
@@ -89,22 +89,30 @@ def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
         >>> found.error < found.variance
         True
     """
-    known, asked = both(seen, query)
-    fitted = _fitted_plane(known)
+    seen_rows, query_rows = both(seen, query)
+    project = _principal_plane(seen_rows)
     with np.errstate(over="ignore", invalid="ignore"):
-        inside, outside = fitted(known), fitted(asked)
-    if not (np.isfinite(outside).all() and np.isfinite(outside**2).all()):
-        raise InputError(f"query: values up to {np.abs(asked).max():g} are too far from seen for a density")
-    near, far = mixture(inside, seed), mixture(outside, seed)
-    ratio = np.exp(np.clip(far.score_samples(outside) - near.score_samples(outside), -_LARGEST, _LARGEST))
-    rows = np.ones(len(asked), dtype=bool)
-    half = np.zeros(len(asked), dtype=bool)
-    half[seeds.generator(seed, "linearity", "halves").permutation(len(asked))[: len(asked) // 2]] = True
-    linear = _fit(asked, ratio, rows)
-    fresh = np.where(half, _fit(asked, ratio, ~half), _fit(asked, ratio, half))
+        seen_plane, query_plane = project(seen_rows), project(query_rows)
+    if not (np.isfinite(query_plane).all() and np.isfinite(query_plane**2).all()):
+        raise InputError(f"query: values up to {np.abs(query_rows).max():g} are too far from seen for a density")
+    seen_mixture, query_mixture = mixture(seen_plane, seed), mixture(query_plane, seed)
+    ratio = np.exp(
+        np.clip(query_mixture.score_samples(query_plane) - seen_mixture.score_samples(query_plane), -_LARGEST, _LARGEST)
+    )
+    rows = np.ones(len(query_rows), dtype=bool)
+    in_first_half = np.zeros(len(query_rows), dtype=bool)
+    in_first_half[seeds.generator(seed, "linearity", "halves").permutation(len(query_rows))[: len(query_rows) // 2]] = (
+        True
+    )
+    linear = _least_squares_fit(query_rows, ratio, rows)
+    held_out_fit = np.where(
+        in_first_half,
+        _least_squares_fit(query_rows, ratio, ~in_first_half),
+        _least_squares_fit(query_rows, ratio, in_first_half),
+    )
     return Linearity(
         error=float(np.mean((ratio - linear) ** 2)),
-        fresh_error=float(np.mean((ratio - fresh) ** 2)),
+        fresh_error=float(np.mean((ratio - held_out_fit) ** 2)),
         variance=float(ratio.var()),
         ratio=ratio,
         linear=linear,
@@ -134,27 +142,32 @@ def multiaccuracy(embedding: object, selected: object, level: float) -> Violatio
     """
     rate = check_number(level, "level", above=0, below=1)
     rows = check_matrix(embedding, "embedding")
-    if len(rows) < LEAST:
-        raise InputError(f"embedding: at least {LEAST} records are needed, got {len(rows)}")
-    chosen = check_mask(selected, "selected", (len(rows),))
-    return violation(basis(rows), chosen.astype(np.float64) - rate, rate)
+    if len(rows) < MIN_RECORDS:
+        raise InputError(f"embedding: at least {MIN_RECORDS} records are needed, got {len(rows)}")
+    selected_mask = check_mask(selected, "selected", (len(rows),))
+    return violation(basis(rows), selected_mask.astype(np.float64) - rate, rate)
 
 
 def both(seen: object, query: object) -> tuple[Floats, Floats]:
     """Two embeddings of one width with enough records for a density."""
-    known = check_matrix(seen, "seen")
-    asked = check_matrix(query, "query", columns=known.shape[1])
-    for name, side in (("seen", known), ("query", asked)):
-        if len(side) < LEAST:
-            raise InputError(f"{name}: at least {LEAST} records are needed to estimate a density, got {len(side)}")
-    return known, asked
+    seen_rows = check_matrix(seen, "seen")
+    query_rows = check_matrix(query, "query", columns=seen_rows.shape[1])
+    for name, side in (("seen", seen_rows), ("query", query_rows)):
+        if len(side) < MIN_RECORDS:
+            raise InputError(
+                f"{name}: at least {MIN_RECORDS} records are needed to estimate a density, got {len(side)}"
+            )
+    return seen_rows, query_rows
 
 
 def mixture(points: Floats, seed: int) -> mixtures.GaussianMixture:
     """The Gaussian mixture with the lowest BIC."""
     state = seeds.derive_seed(seed, "transfer", "mixture")
-    most = max(1, min(_MIXTURES, len(points) // 20))
-    fits = [mixtures.GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points) for k in range(1, most + 1)]
+    max_components = max(1, min(_MIXTURES, len(points) // 20))
+    fits = [
+        mixtures.GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points)
+        for k in range(1, max_components + 1)
+    ]
     return min(fits, key=lambda fitted: fitted.bic(points))
 
 
@@ -173,14 +186,14 @@ def violation(columns: Floats, residual: Floats, level: float) -> Violation:
     return Violation(float(np.sqrt(size)), float(special.chdtrc(k, n * size / (level * (1 - level)))))
 
 
-def _fitted_plane(seen: Floats) -> Callable[[Floats], Floats]:
-    """A function that projects on the principal components of ``seen``, where each has unit variance."""
+def _principal_plane(seen: Floats) -> Callable[[Floats], Floats]:
+    """Return a function that projects on the principal components of ``seen``, where each has unit variance."""
     fitted = decomposition.PCA(min(COMPONENTS, seen.shape[1]), svd_solver="full").fit(seen.astype(np.float64))
     size = np.maximum(np.sqrt(fitted.explained_variance_), 1e-12)
     return lambda points: fitted.transform(points.astype(np.float64)) / size
 
 
-def _fit(columns: Floats, target: Floats, rows: Bools) -> Floats:
+def _least_squares_fit(columns: Floats, target: Floats, rows: Bools) -> Floats:
     """Least squares of ``target`` on a constant and the columns, fitted on ``rows`` and predicted everywhere."""
     full = np.column_stack([np.ones(len(columns)), columns]).astype(np.float64)
     return full @ np.linalg.lstsq(full[rows], target[rows])[0]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # What keeps the work in proportion to the number of documents: how many documents an n-gram leads to, how many of
 # these are compared in full, how many at a time, and rows looked at together.
-_LED, _COMPARED, _ROUND, _BLOCK = 512, 256, 16, 500
+_MAX_PER_GRAM, _MAX_COMPARED, _COMPARED_AT_ONCE, _BLOCK_ROWS = 512, 256, 16, 500
 _EXAMPLES = 3
 
 
@@ -62,9 +62,12 @@ class SharedDocuments:
     examples: tuple[Lookalike, ...] = ()
 
     def __str__(self) -> str:
-        one, other = (name.replace("nonmembers", "non-members") for name in self.sets)
-        (n, m), (of_one, of_other) = self.sizes, self.counts
-        return f"{of_one:,} of {n:,} {one} in {other}, {of_other:,} of {m:,} {other} in {one}"
+        first_name, second_name = (name.replace("nonmembers", "non-members") for name in self.sets)
+        (n, m), (n_first_shared, n_second_shared) = self.sizes, self.counts
+        return (
+            f"{n_first_shared:,} of {n:,} {first_name} in {second_name}, "
+            f"{n_second_shared:,} of {m:,} {second_name} in {first_name}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,10 @@ class NearDuplicates:
     share: float
 
     def __str__(self) -> str:
-        said = "; ".join(map(str, self.pairs))
+        descriptions = "; ".join(map(str, self.pairs))
         return (
             f"documents that share at least {self.share:.0%} of their {self.words}-grams with one of the other set: "
-            f"{said}".replace("%", " %", 1)
+            f"{descriptions}".replace("%", " %", 1)
         )
 
 
@@ -131,101 +134,115 @@ def near_duplicates(
         ((1, 1), (Lookalike(row=0, other=0, share=0.666...),))
     """
     size = check_integer(words, "words", least=1, most=1000)
-    part = check_number(share, "share", above=0, below=1, closed=True)
-    if not part:
+    min_share = check_number(share, "share", above=0, below=1, closed=True)
+    if not min_share:
         raise InputError("share: must be above 0, got 0")
-    given = {"members": members, "nonmembers": nonmembers, "population": population}
-    texts = {name: check_strings(value, name) for name, value in given.items() if value is not None}
+    sets = {"members": members, "nonmembers": nonmembers, "population": population}
+    texts = {name: check_strings(value, name) for name, value in sets.items() if value is not None}
     if empty := [name for name, value in texts.items() if not value]:
         raise InputError(f"{empty[0]}: at least 1 text is needed, got none")
-    tables = dict(zip(texts, _tables(list(texts.values()), size), strict=True))
-    pairs = tuple(_shared((one, other), tables, part) for one, other in itertools.combinations(tables, 2))
-    return NearDuplicates(pairs, size, part)
+    tables = dict(zip(texts, _gram_tables(list(texts.values()), size), strict=True))
+    pairs = tuple(
+        _shared_documents((first_set, second_set), tables, min_share)
+        for first_set, second_set in itertools.combinations(tables, 2)
+    )
+    return NearDuplicates(pairs, size, min_share)
 
 
-def _grams(text: str, size: int) -> list[bytes]:
+def _word_grams(text: str, size: int) -> list[bytes]:
     """The n-grams of a text; a text of fewer words is one, and so is one without any word."""
-    own = re.findall(r"\w+", text.casefold()) or [text.strip()]
-    starts = range(max(len(own) - size + 1, 1))
-    return [" ".join(own[start : start + size]).encode("utf-8", "surrogatepass") for start in starts]
+    tokens = re.findall(r"\w+", text.casefold()) or [text.strip()]
+    starts = range(max(len(tokens) - size + 1, 1))
+    return [" ".join(tokens[start : start + size]).encode("utf-8", "surrogatepass") for start in starts]
 
 
-def _tables(sets: Sequence[Sequence[str]], size: int) -> list[Any]:
+def _gram_tables(sets: Sequence[Sequence[str]], size: int) -> list[Any]:
     """Which document has which n-gram: a sparse matrix of zeros and ones ``[documents, n-grams]`` of each set.
 
     Of a billion n-grams, a document's two hundred meet another's by chance once in millions of pairs of documents.
     """
     hasher = sklearn_text.HashingVectorizer(
-        analyzer=partial(_grams, size=size), n_features=2**31 - 1, binary=True, norm=None, alternate_sign=False
+        analyzer=partial(_word_grams, size=size), n_features=2**31 - 1, binary=True, norm=None, alternate_sign=False
     )
     tables = [hasher.transform(texts) for texts in sets]
     _, column = np.unique(np.concatenate([table.indices for table in tables]), return_inverse=True)
     width, ends = int(column.max()) + 1, np.cumsum([table.nnz for table in tables])
     parts = np.split(column.astype(np.int64), ends[:-1])
     return [
-        sparse.csr_matrix((np.ones(len(own), dtype=np.float32), own, table.indptr), shape=(table.shape[0], width))
-        for table, own in zip(tables, parts, strict=True)
+        sparse.csr_matrix((np.ones(len(rows), dtype=np.float32), rows, table.indptr), shape=(table.shape[0], width))
+        for table, rows in zip(tables, parts, strict=True)
     ]
 
 
-def _shared(sets: tuple[str, str], tables: dict[str, Any], share: float) -> SharedDocuments:
-    one, other = (tables[name] for name in sets)
-    there, back = _contained(one, other, share), _contained(other, one, share)
+def _shared_documents(sets: tuple[str, str], tables: dict[str, Any], share: float) -> SharedDocuments:
+    first_table, second_table = (tables[name] for name in sets)
+    forward_matches, backward_matches = (
+        _contained_documents(first_table, second_table, share),
+        _contained_documents(second_table, first_table, share),
+    )
     pairs: dict[tuple[int, int], float] = {}
-    for row, match, held in [*there, *((match, row, held) for row, match, held in back)]:
-        pairs[row, match] = max(held, pairs.get((row, match), 0.0))
-    best = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[:_EXAMPLES]
-    examples = tuple(Lookalike(row, match, round(pairs[row, match], 6)) for row, match in best)
-    return SharedDocuments(sets, (one.shape[0], other.shape[0]), (len(there), len(back)), examples)
+    for row, match, contained_share in [
+        *forward_matches,
+        *((match, row, contained_share) for row, match, contained_share in backward_matches),
+    ]:
+        pairs[row, match] = max(contained_share, pairs.get((row, match), 0.0))
+    most_alike = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[:_EXAMPLES]
+    examples = tuple(Lookalike(row, match, round(pairs[row, match], 6)) for row, match in most_alike)
+    return SharedDocuments(
+        sets, (first_table.shape[0], second_table.shape[0]), (len(forward_matches), len(backward_matches)), examples
+    )
 
 
-def _contained(one: Any, other: Any, share: float) -> list[tuple[int, int, float]]:
-    """Documents of ``one`` that are contained in one of ``other``: row, the other's row, share of its n-grams."""
-    frequency = np.bincount(other.indices, minlength=other.shape[1])
-    sizes = np.diff(one.indptr)
+def _contained_documents(table: Any, other_table: Any, share: float) -> list[tuple[int, int, float]]:
+    """Find documents of ``table`` contained in one of ``other_table``: row, the other's row, share of its n-grams."""
+    frequency = np.bincount(other_table.indices, minlength=other_table.shape[1])
+    sizes = np.diff(table.indptr)
     rows = np.repeat(np.arange(len(sizes)), sizes)
-    cut = np.bincount(rows, weights=frequency[one.indices] > _LED, minlength=len(sizes))
+    n_skipped_grams = np.bincount(rows, weights=frequency[table.indices] > _MAX_PER_GRAM, minlength=len(sizes))
     # So many n-grams a pair must have in common, of those that are counted in full.
-    least = share * sizes - cut - 1e-6
-    held = _leading(other).T.tocsr()
+    min_common = share * sizes - n_skipped_grams - 1e-6
+    gram_index = _limit_frequent_grams(other_table).T.tocsr()
     contained: list[tuple[int, int, float]] = []
-    for start in range(0, len(sizes), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        likely = (one[block] @ held).tocsr()
-        likely.data[likely.data < np.repeat(least[block], np.diff(likely.indptr))] = 0
+    for start in range(0, len(sizes), _BLOCK_ROWS):
+        block = slice(start, start + _BLOCK_ROWS)
+        likely = (table[block] @ gram_index).tocsr()
+        likely.data[likely.data < np.repeat(min_common[block], np.diff(likely.indptr))] = 0
         likely.eliminate_zeros()
-        contained += _compared(one, other, likely, start, share)
+        contained += _first_matches(table, other_table, likely, start, share)
     return contained
 
 
-def _leading(table: Any) -> Any:
+def _limit_frequent_grams(table: Any) -> Any:
     """The table with the first documents alone of every n-gram that is in very many."""
     columns = table.tocsc()
     place = np.arange(columns.nnz) - np.repeat(columns.indptr[:-1], np.diff(columns.indptr))
-    columns.data[place >= _LED] = 0
+    columns.data[place >= _MAX_PER_GRAM] = 0
     columns.eliminate_zeros()
     return columns.tocsr()
 
 
-def _compared(one: Any, other: Any, likely: Any, start: int, share: float) -> list[tuple[int, int, float]]:
+def _first_matches(table: Any, other_table: Any, likely: Any, start: int, share: float) -> list[tuple[int, int, float]]:
     """The first of the likely documents, the likeliest first, that holds enough of each row's n-grams."""
     matches: list[tuple[int, int, float]] = []
-    rows, places, columns = _likeliest(likely)
+    rows, places, columns = _rank_candidates(likely)
     waiting = np.ones(likely.shape[0], dtype=bool)
-    for least in range(0, _COMPARED, _ROUND):
-        now = waiting[rows] & (places >= least) & (places < least + _ROUND)
-        if not now.any():
+    for start_place in range(0, _MAX_COMPARED, _COMPARED_AT_ONCE):
+        is_compared = waiting[rows] & (places >= start_place) & (places < start_place + _COMPARED_AT_ONCE)
+        if not is_compared.any():
             break
-        mine, theirs = rows[now], columns[now]
-        held = _common(one, other, mine + start, theirs) / np.diff(one.indptr)[mine + start]
-        enough = np.flatnonzero(held >= share - 1e-9)
-        first = enough[np.unique(mine[enough], return_index=True)[1]]
-        waiting[mine[first]] = False
-        matches += [(int(mine[i]) + start, int(theirs[i]), float(held[i])) for i in first]
+        own_rows, other_rows = rows[is_compared], columns[is_compared]
+        contained_share = (
+            _common_gram_counts(table, other_table, own_rows + start, other_rows)
+            / np.diff(table.indptr)[own_rows + start]
+        )
+        matching = np.flatnonzero(contained_share >= share - 1e-9)
+        first_matches = matching[np.unique(own_rows[matching], return_index=True)[1]]
+        waiting[own_rows[first_matches]] = False
+        matches += [(int(own_rows[i]) + start, int(other_rows[i]), float(contained_share[i])) for i in first_matches]
     return sorted(matches)
 
 
-def _likeliest(likely: Any) -> tuple[Ints, Ints, Ints]:
+def _rank_candidates(likely: Any) -> tuple[Ints, Ints, Ints]:
     """Row, place in the row's order and column of every entry: the largest first, then the first document."""
     sizes = np.diff(likely.indptr)
     rows = np.repeat(np.arange(len(sizes)), sizes)
@@ -233,6 +250,6 @@ def _likeliest(likely: Any) -> tuple[Ints, Ints, Ints]:
     return rows, np.arange(len(rows)) - np.repeat(likely.indptr[:-1], sizes), likely.indices[order].astype(np.int64)
 
 
-def _common(one: Any, other: Any, rows: Ints, others: Ints) -> Floats:
+def _common_gram_counts(table: Any, other_table: Any, rows: Ints, other_rows: Ints) -> Floats:
     """Number of n-grams that two documents have in common, for pairs of rows."""
-    return np.asarray(one[rows].multiply(other[others]).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(table[rows].multiply(other_table[other_rows]).sum(axis=1), dtype=np.float64).ravel()

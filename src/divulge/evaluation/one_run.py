@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from divulge.evaluation.guess_bounds import Bound, Sides
     from divulge.types import Bools, Floats, Ints
 
-_UNFAIR = 1e-9  # probability of a draw of fair coins below which it is taken for none
+_MIN_FAIR_PROBABILITY = 1e-9  # probability of a draw of fair coins below which it is taken for none
 
 
 def one_run_bound(
@@ -146,8 +146,8 @@ def refuse_unfair(members: Bools) -> None:
     Raises:
         divulge.InputError: then; fair coins do it in one of a thousand million draws.
     """
-    least = int(min(members.sum(), (~members).sum()))
-    if 2 * float(special.bdtr(least, len(members), 0.5)) < _UNFAIR:
+    smaller_side = int(min(members.sum(), (~members).sum()))
+    if 2 * float(special.bdtr(smaller_side, len(members), 0.5)) < _MIN_FAIR_PROBABILITY:
         raise InputError(
             f"members: {int(members.sum())} of {len(members)} is no draw of fair coins, on which the bound rests"
         )
@@ -193,15 +193,15 @@ def epsilon_fixed_count(
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
     # By position alone: a pairing that looked at scores or at who was in would settle what is to be left to chance.
     order = seeds.generator(check_integer(seed, "seed", least=0), "epsilon", "pairs").permutation(len(values))
-    first, second = order[: len(order) // 2], order[len(order) // 2 : len(order) // 2 * 2]
-    mixed = truth[first] != truth[second]
-    lead, right = (values[first] - values[second])[mixed], truth[first][mixed]
+    first_of_pair, second_of_pair = order[: len(order) // 2], order[len(order) // 2 : len(order) // 2 * 2]
+    mixed = truth[first_of_pair] != truth[second_of_pair]
+    score_leads, first_is_member = (values[first_of_pair] - values[second_of_pair])[mixed], truth[first_of_pair][mixed]
     low = 0.0
-    if n := len(lead):
-        counts, order = guess_counts(n), _ordered(np.abs(lead), seed)
-        mistaken = ((lead > 0) != right)[order]
+    if n := len(score_leads):
+        counts, order = guess_counts(n), _ascending_order(np.abs(score_leads), seed)
+        is_wrong = ((score_leads > 0) != first_is_member)[order]
         low = max(
-            rule.epsilon(n, count, int(mistaken[n - count :].sum()), error / len(counts), swaps=True)
+            rule.epsilon(n, count, int(is_wrong[n - count :].sum()), error / len(counts), swaps=True)
             for count in counts
         )
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, of {n} pairs, each a coin between two canaries")
@@ -229,7 +229,7 @@ class _Ranking:
 
         Elsewhere the bound rests on a fixed number, and ties are broken by chance, of which membership knows nothing.
         """
-        order = _ordered(values, seed)
+        order = _ascending_order(values, seed)
         members = truth[order]
         return cls(
             values[order],
@@ -248,10 +248,10 @@ class _Ranking:
         return top + bottom, int(self.top[top] + self.bottom[bottom])
 
 
-def _ordered(values: Floats, seed: int) -> Ints:
+def _ascending_order(values: Floats, seed: int) -> Ints:
     """The order of the values, ascending; equal ones in an order that is drawn by position."""
     order = np.argsort(values)
     if np.all(np.diff(values[order]) > 0):
         return order
-    drawn = seeds.generator(seed, "epsilon", "ties").permutation(len(values))
-    return np.lexsort((drawn, values))
+    tie_breakers = seeds.generator(seed, "epsilon", "ties").permutation(len(values))
+    return np.lexsort((tie_breakers, values))

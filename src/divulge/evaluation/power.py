@@ -44,7 +44,7 @@ class Detectable:
         return f"{area}, {share} at FPR {self.fpr:g} (power {self.power:.0%})"
 
 
-_MOST = 10**7  # records; with more, every leak is seen
+_MAX_RECORDS = 10**7  # records; with more, every leak is seen
 
 
 def smallest_detectable(
@@ -71,19 +71,19 @@ def smallest_detectable(
         >>> print(smallest_detectable(2000, 2000, fpr=0.01))
         AUC ≥ 0.526, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
     """
-    m = check_integer(n_members, "n_members", least=1, most=_MOST)
-    n = check_integer(n_nonmembers, "n_nonmembers", least=1, most=_MOST)
+    m = check_integer(n_members, "n_members", least=1, most=_MAX_RECORDS)
+    n = check_integer(n_nonmembers, "n_nonmembers", least=1, most=_MAX_RECORDS)
     level = check_number(fpr, "fpr", above=0, below=1)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    wanted = check_number(power, "power", above=0, below=1)
-    area = _smallest(lambda d: _auc_power(d, m, n, error), wanted)
-    share = _smallest(_tpr_power(m, n, level, error), wanted)
+    target_power = check_number(power, "power", above=0, below=1)
+    area = _smallest_distance(lambda d: _auc_power(d, m, n, error), target_power)
+    share = _smallest_distance(_tpr_power(m, n, level, error), target_power)
     return Detectable(
         auc=None if area is None else float(special.ndtr(area / np.sqrt(2))),
         tpr=None if share is None else float(special.ndtr(share + special.ndtri(level))),
         fpr=level,
         confidence=confidence,
-        power=wanted,
+        power=target_power,
         method="two normal distributions of equal spread",
     )
 
@@ -105,14 +105,18 @@ def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> 
     """
     distance = float(np.sqrt(2) * special.ndtri(check_number(auc, "auc", above=0.5, below=1)))
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    wanted = check_number(power, "power", above=0, below=1)
-    few, many = 1, 2
-    while _auc_power(distance, many, many, error) < wanted:
-        few, many = many, 2 * many
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if _auc_power(distance, middle, middle, error) >= wanted else (middle, many)
-    return many
+    target_power = check_number(power, "power", above=0, below=1)
+    too_few, enough_records = 1, 2
+    while _auc_power(distance, enough_records, enough_records, error) < target_power:
+        too_few, enough_records = enough_records, 2 * enough_records
+    while enough_records - too_few > 1:
+        middle = (too_few + enough_records) // 2
+        too_few, enough_records = (
+            (too_few, middle)
+            if _auc_power(distance, middle, middle, error) >= target_power
+            else (middle, enough_records)
+        )
+    return enough_records
 
 
 def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
@@ -137,16 +141,16 @@ def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
     return math.ceil(math.log(error / 4) / math.log1p(-level))
 
 
-def _smallest(chance: Callable[[float], float], wanted: float) -> float | None:
+def _smallest_distance(power_at: Callable[[float], float], target_power: float) -> float | None:
     """The smallest distance d ≤ 8 that is seen with the wanted probability; None when there is none."""
     grid = np.linspace(0.0, 8.0, 81)
-    first = next((i for i, d in enumerate(grid) if chance(d) >= wanted), None)
-    if first is None:
+    first_reached = next((i for i, d in enumerate(grid) if power_at(d) >= target_power), None)
+    if first_reached is None:
         return None
-    low, high = grid[max(first - 1, 0)], grid[first]
+    low, high = grid[max(first_reached - 1, 0)], grid[first_reached]
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (low, middle) if chance(middle) >= wanted else (middle, high)
+        low, high = (low, middle) if power_at(middle) >= target_power else (middle, high)
     return float(high)
 
 

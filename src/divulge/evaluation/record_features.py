@@ -21,7 +21,7 @@ LANDMARKS = 200
 MOST_CLASSES = 64
 MOST_BY_CLASS = 512
 _HASHED = 2**16
-_CHUNK = 2**23  # values read at a time
+_CHUNK_VALUES = 2**23  # values read at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,46 +60,50 @@ def extract_features(x: Array, labels: Ints | None, sample: Ints) -> RecordFeatu
     linear, radial = [block[0] for block in blocks], [block[1] for block in blocks if block[1] is not None]
     records = np.hstack(linear)
     plain = records.shape[1]
-    by_class = np.zeros((len(x), 0), dtype=np.float32)
+    class_features = np.zeros((len(x), 0), dtype=np.float32)
     if labels is not None:
         classes, counts = np.unique(labels, return_counts=True)
         frequent = classes[np.sort(np.argsort(-counts, kind="stable")[:MOST_CLASSES])]
-        kinds = (labels[:, None] == frequent).astype(np.float32)
+        class_indicators = (labels[:, None] == frequent).astype(np.float32)
         if len(frequent) > 1 and plain * len(frequent) <= MOST_BY_CLASS:
-            by_class = (kinds[:, :, None] * records[:, None, :]).reshape(len(x), -1)
-        records = np.hstack([records, kinds])
+            class_features = (class_indicators[:, :, None] * records[:, None, :]).reshape(len(x), -1)
+        records = np.hstack([records, class_indicators])
     empty = np.zeros((len(x), 0), dtype=np.float32)
-    return RecordFeatures(records, np.hstack([empty, *radial]), by_class, plain)
+    return RecordFeatures(records, np.hstack([empty, *radial]), class_features, plain)
 
 
 def _number_blocks(x: Array, sample: Ints) -> list[tuple[Floats, Floats | None]]:
     rows = x.reshape(len(x), -1)
-    few = rows[:, :: -(-rows.shape[1] // likeness.MOST_COLUMNS)]
-    blocks = [_block(few, sample)]
+    sampled_columns = rows[:, :: -(-rows.shape[1] // likeness.MOST_COLUMNS)]
+    blocks = [_linear_and_radial_block(sampled_columns, sample)]
     if x.ndim > 2:
-        step = max(1, _CHUNK // rows.shape[1])
+        step = max(1, _CHUNK_VALUES // rows.shape[1])
         summaries = [likeness.summarise(rows[i : i + step].astype(np.float64), rows) for i in range(0, len(rows), step)]
-        blocks.append(_block(np.concatenate(summaries), sample))
+        blocks.append(_linear_and_radial_block(np.concatenate(summaries), sample))
     return blocks
 
 
 def _text_blocks(texts: Array, sample: Ints) -> list[tuple[Floats, Floats | None]]:
-    short = [text[: likeness.MOST_CHARACTERS] for text in texts]
-    style = np.array([likeness.style(text) for text in short])
+    shortened = [text[: likeness.MOST_CHARACTERS] for text in texts]
+    style = np.array([likeness.style(text) for text in shortened])
     words = sklearn_text.HashingVectorizer(n_features=_HASHED, ngram_range=(1, 2), alternate_sign=False)
-    counted = words.transform(short)
-    some = counted[sample]
-    directions = _components((some @ some.T).toarray())
-    projected = counted @ (some.T @ directions)
-    return [(_scaled(np.asarray(projected)), None), _block(style, sample)]
+    word_counts = words.transform(shortened)
+    sample_counts = word_counts[sample]
+    directions = _components((sample_counts @ sample_counts.T).toarray())
+    projected = word_counts @ (sample_counts.T @ directions)
+    return [(_scale_to_unit_norm(np.asarray(projected)), None), _linear_and_radial_block(style, sample)]
 
 
-def _block(columns: Array, sample: Ints) -> tuple[Floats, Floats]:
+def _linear_and_radial_block(columns: Array, sample: Ints) -> tuple[Floats, Floats]:
     """Linear and radial features of columns that are standardised chunk by chunk."""
     standardise = _standardiser(columns)
-    some = standardise(columns[sample])
-    directions = None if some.shape[1] <= MOST_LINEAR else some.T @ _components(some @ some.T)
-    step = max(1, _CHUNK // max(columns.shape[1], 1))
+    sample_columns = standardise(columns[sample])
+    directions = (
+        None
+        if sample_columns.shape[1] <= MOST_LINEAR
+        else sample_columns.T @ _components(sample_columns @ sample_columns.T)
+    )
+    step = max(1, _CHUNK_VALUES // max(columns.shape[1], 1))
 
     def project(rows: Array) -> Floats:
         standard = standardise(rows)
@@ -108,17 +112,17 @@ def _block(columns: Array, sample: Ints) -> tuple[Floats, Floats]:
     linear = np.concatenate([project(columns[i : i + step]) for i in range(0, len(columns), step)])
     if not linear.shape[1]:
         return linear, linear
-    near = linear[sample].astype(np.float64)
-    marks = near[:LANDMARKS]
-    spread = max(float(np.median(_distances(near, marks))), 1e-12)
-    values, vectors = linalg.eigh(np.exp(-_distances(marks, marks) / spread))
-    kept = values > 1e-6 * values[-1]
-    root = vectors[:, kept] / np.sqrt(values[kept])
+    sample_linear = linear[sample].astype(np.float64)
+    landmarks = sample_linear[:LANDMARKS]
+    spread = max(float(np.median(_distances(sample_linear, landmarks))), 1e-12)
+    values, vectors = linalg.eigh(np.exp(-_distances(landmarks, landmarks) / spread))
+    used_components = values > 1e-6 * values[-1]
+    root = vectors[:, used_components] / np.sqrt(values[used_components])
     radial = [
-        (np.exp(-_distances(linear[i : i + 8192].astype(np.float64), marks) / spread) @ root).astype(np.float32)
+        (np.exp(-_distances(linear[i : i + 8192].astype(np.float64), landmarks) / spread) @ root).astype(np.float32)
         for i in range(0, len(linear), 8192)
     ]
-    return _scaled(linear), np.concatenate(radial)
+    return _scale_to_unit_norm(linear), np.concatenate(radial)
 
 
 def _standardiser(columns: Array) -> Callable[[Array], Floats]:
@@ -126,7 +130,7 @@ def _standardiser(columns: Array) -> Callable[[Array], Floats]:
     low, high = columns.min(0).astype(np.float64) / 2, columns.max(0).astype(np.float64) / 2
     varied = low < high
     low, width = low[varied], (high - low)[varied]
-    step = max(1, _CHUNK // max(columns.shape[1], 1))
+    step = max(1, _CHUNK_VALUES // max(columns.shape[1], 1))
     total, squares = np.zeros(len(low)), np.zeros(len(low))
     for i in range(0, len(columns), step):
         unit = (columns[i : i + step][:, varied].astype(np.float64) / 2 - low) / width
@@ -144,8 +148,8 @@ def _standardiser(columns: Array) -> Callable[[Array], Floats]:
 def _components(gram: Floats) -> Floats:
     """Weights of a sample's rows that give its leading components, ``[sample, at most 256]``."""
     values, vectors = linalg.eigh(gram)
-    kept = np.flatnonzero(values > 1e-9 * max(values[-1], 1e-12))[-MOST_LINEAR:]
-    return vectors[:, kept] / np.sqrt(values[kept])
+    used_components = np.flatnonzero(values > 1e-9 * max(values[-1], 1e-12))[-MOST_LINEAR:]
+    return vectors[:, used_components] / np.sqrt(values[used_components])
 
 
 def _distances(rows: Floats, marks: Floats) -> Floats:
@@ -153,7 +157,7 @@ def _distances(rows: Floats, marks: Floats) -> Floats:
     return np.maximum(square, 0)
 
 
-def _scaled(linear: Floats) -> Floats:
+def _scale_to_unit_norm(linear: Floats) -> Floats:
     """The same with a mean squared length of one."""
     size = float(np.sqrt((linear.astype(np.float64) ** 2).sum(1).mean()))
     return (linear / max(size, 1e-12)).astype(np.float32)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
 
 _SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
-_MOST_COLUMNS = 4096
-_CHANCE = 0.01
+_MAX_COLUMNS = 4096
+_FALSE_ALARM = 0.01
 
 
 def differences(x: Array, inside: Bools, labels: Ints | None = None, *, most: int = 3) -> tuple[str, ...]:
@@ -36,27 +36,35 @@ def differences(x: Array, inside: Bools, labels: Ints | None = None, *, most: in
         'column 1 (from 0) is larger among the members (AUC 0.78)'
     """
     columns, names = _columns(x)
-    found: list[tuple[float, str]] = []
+    descriptions: list[tuple[float, str]] = []
     m, n = int(inside.sum()), int((~inside).sum())
-    kinds = np.zeros(len(inside), dtype=np.int64) if labels is None else labels
-    classes = np.unique(kinds)
+    class_labels = np.zeros(len(inside), dtype=np.int64) if labels is None else labels
+    classes = np.unique(class_labels)
     tests = max(1, columns.shape[1] + len(classes))
     for name, column in zip(names, columns.T, strict=True):
         ranks = stats.rankdata(column)
-        area = float((ranks[inside].sum() - m * (m + 1) / 2) / (m * n))
+        auc = float((ranks[inside].sum() - m * (m + 1) / 2) / (m * n))
         deviation = float(ranks.std()) / ((m + n - 1) * m * n) ** 0.5
-        distance = abs(area - 0.5) / deviation if deviation else 0.0
-        which = "larger" if area > 0.5 else "smaller"
-        found.append((distance, f"{name} is {which} among the members (AUC {max(area, 1 - area):.2f})"))
-    for one in classes:
-        share, other = ((kinds[rows] == one).mean() for rows in (inside, ~inside))
-        pooled = (m * share + n * other) / (m + n)
+        distance = abs(auc - 0.5) / deviation if deviation else 0.0
+        direction = "larger" if auc > 0.5 else "smaller"
+        descriptions.append((distance, f"{name} is {direction} among the members (AUC {max(auc, 1 - auc):.2f})"))
+    for class_label in classes:
+        member_share, nonmember_share = ((class_labels[rows] == class_label).mean() for rows in (inside, ~inside))
+        pooled = (m * member_share + n * nonmember_share) / (m + n)
         deviation = (pooled * (1 - pooled) * (1 / m + 1 / n)) ** 0.5
-        distance = abs(share - other) / deviation if deviation else 0.0
-        found.append((distance, f"class {one} is {share:.1%} of the members and {other:.1%} of the non-members"))
-    limit = float(stats.norm.isf(_CHANCE / 2 / tests))
-    named = sorted((one for one in found if one[0] > limit), key=lambda one: -one[0])
-    return tuple(text.replace("%", " %") for _, text in named[:most])
+        distance = abs(member_share - nonmember_share) / deviation if deviation else 0.0
+        descriptions.append(
+            (
+                distance,
+                f"class {class_label} is {member_share:.1%} of the members and "
+                f"{nonmember_share:.1%} of the non-members",
+            )
+        )
+    limit = float(stats.norm.isf(_FALSE_ALARM / 2 / tests))
+    significant = sorted(
+        (class_label for class_label in descriptions if class_label[0] > limit), key=lambda class_label: -class_label[0]
+    )
+    return tuple(text.replace("%", " %") for _, text in significant[:most])
 
 
 def _columns(x: Array) -> tuple[Floats, list[str]]:
@@ -66,5 +74,5 @@ def _columns(x: Array) -> tuple[Floats, list[str]]:
     rows = x.reshape(len(x), -1)
     if x.ndim > 2:
         return likeness.summarise(rows.astype(np.float64), rows), list(_SUMMARIES)
-    shown = rows[:, :_MOST_COLUMNS]
-    return shown.astype(np.float64), [f"column {i} (from 0)" for i in range(shown.shape[1])]
+    compared = rows[:, :_MAX_COLUMNS]
+    return compared.astype(np.float64), [f"column {i} (from 0)" for i in range(compared.shape[1])]

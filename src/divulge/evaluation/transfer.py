@@ -69,25 +69,25 @@ class Transfer:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the rate is not expected to hold; empty when there is no evidence against it."""
-        said = []
+        messages = []
         if self.effective * self.level < 1:
-            said.append(
+            messages.append(
                 f"the seen records carry the weight of {self.effective:.0f} of the query class, "
                 f"and {1 / self.level:.0f} are needed to resolve a rate of {self.level:g}"
             )
         if self.outside > 10 * _TAIL:
-            said.append(f"{self.outside:.0%} of the query records lie where almost no seen record does")
+            messages.append(f"{self.outside:.0%} of the query records lie where almost no seen record does")
         if self.expected_fpr.low > self.level:
-            said.append(
+            messages.append(
                 f"the rate expected there is {self.expected_fpr.value:.3f} "
                 f"[{self.expected_fpr.low:.3f}, {self.expected_fpr.high:.3f}]"
             )
         if self.p_value < 0.01:
-            said.append(
+            messages.append(
                 f"the errors on seen records depend on the embedding (violation {self.violation:.2g}, "
                 f"p = {self.p_value:.1g})"
             )
-        return tuple(said)
+        return tuple(messages)
 
     @property
     def holds(self) -> bool:
@@ -132,52 +132,52 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
         (False, 1.0)
     """
     rate = check_number(level, "level", above=0, below=1)
-    known, asked = both(seen, query)
-    chosen = check_mask(selected, "selected", (len(known),))
-    plane = _plane(known, asked, seed)
-    inside, outside = plane[: len(known)], plane[len(known) :]
-    order = seeds.generator(seed, "transfer", "halves").permutation(len(inside))
-    learn, look = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
-    near, far = mixture(inside[learn], seed), mixture(outside, seed)
-    log_seen = near.score_samples(inside[look])
-    log_ratio = far.score_samples(inside[look]) - log_seen
+    seen_rows, query_rows = both(seen, query)
+    selected_mask = check_mask(selected, "selected", (len(seen_rows),))
+    plane = _common_plane(seen_rows, query_rows, seed)
+    seen_plane, query_plane = plane[: len(seen_rows)], plane[len(seen_rows) :]
+    order = seeds.generator(seed, "transfer", "halves").permutation(len(seen_plane))
+    mixture_rows, test_rows = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+    seen_mixture, query_mixture = mixture(seen_plane[mixture_rows], seed), mixture(query_plane, seed)
+    log_seen = seen_mixture.score_samples(seen_plane[test_rows])
+    log_ratio = query_mixture.score_samples(seen_plane[test_rows]) - log_seen
     ratio = np.exp(log_ratio - log_ratio.max())
     ratio /= ratio.mean()
-    columns = basis(inside[look])
+    columns = basis(seen_plane[test_rows])
     weights = columns.T @ ratio / len(ratio)
     linear = columns @ weights
-    residual = chosen[look].astype(np.float64) - rate
+    residual = selected_mask[test_rows].astype(np.float64) - rate
     size, p_value = violation(columns, residual, rate)
     error = float(np.mean((ratio - linear) ** 2))
     spread = float(ratio.var())
     return Transfer(
         level=rate,
-        expected_fpr=_weighted_rate(ratio, chosen[look]),
-        outside=float((near.score_samples(outside) < np.quantile(log_seen, _TAIL)).mean()),
+        expected_fpr=_weighted_rate(ratio, selected_mask[test_rows]),
+        outside=float((seen_mixture.score_samples(query_plane) < np.quantile(log_seen, _TAIL)).mean()),
         effective=float(ratio.sum() ** 2 / (ratio**2).sum()),
         error=error,
         explained=1.0 - error / spread if spread > 0 else 1.0,
         violation=size,
         p_value=p_value,
         bound=float(np.linalg.norm(weights) * size + np.sqrt(error * np.mean(residual**2))),
-        seen=inside[look],
-        query=outside,
+        seen=seen_plane[test_rows],
+        query=query_plane,
         ratio=ratio,
         linear=linear,
     )
 
 
-def _plane(seen: Floats, query: Floats, seed: int) -> Floats:
+def _common_plane(seen: Floats, query: Floats, seed: int) -> Floats:
     """Both sets on two principal components, each set counting as much as the other; unit variance, seen first."""
     centre, scale = seen.mean(axis=0), seen.std(axis=0)
-    both = (np.vstack([seen, query]).astype(np.float64) - centre) / np.where(scale > 0, scale, 1.0)
+    standardised = (np.vstack([seen, query]).astype(np.float64) - centre) / np.where(scale > 0, scale, 1.0)
     rng = seeds.generator(seed, "transfer", "plane")
     size = max(len(seen), len(query))
     rows = np.r_[rng.permutation(len(seen)), len(seen) + rng.permutation(len(query))]
-    equal = np.r_[np.resize(rows[: len(seen)], size), np.resize(rows[len(seen) :], size)]
-    width = min(COMPONENTS, both.shape[1])
-    fitted = decomposition.PCA(width, svd_solver="full").fit(both[equal])
-    plane = fitted.transform(both)
+    balanced_rows = np.r_[np.resize(rows[: len(seen)], size), np.resize(rows[len(seen) :], size)]
+    width = min(COMPONENTS, standardised.shape[1])
+    fitted = decomposition.PCA(width, svd_solver="full").fit(standardised[balanced_rows])
+    plane = fitted.transform(standardised)
     plane /= np.maximum(plane[: len(seen)].std(axis=0), 1e-12)
     return plane if width == COMPONENTS else np.column_stack([plane, np.zeros(len(plane))])
 

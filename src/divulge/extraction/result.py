@@ -181,8 +181,6 @@ class Extraction:
         parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
         settings = str(self.cut), str(self.decoding), self.draws, self.near
         key = store.hash_values(RUN_TYPE, *parts[0], *parts[1], *settings)
-            RUN_TYPE, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near
-        )
         with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
             self.write_to(draft)
 

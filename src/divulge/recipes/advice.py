@@ -34,7 +34,7 @@ UNDERSTOOD = (
     "'labels only', 'probabilities', 'logits' or 'weights'; a number of references, as in '2 references' or "
     "'no references'; 'known classes' or 'unseen classes'; 'images', 'tables' or 'text'"
 )
-_WORDS: dict[str, tuple[str, object]] = {
+_PHRASES: dict[str, tuple[str, object]] = {
     "labels only": ("right", "labels"),
     "labels": ("right", "labels"),
     "probabilities": ("right", "probabilities"),
@@ -48,13 +48,13 @@ _WORDS: dict[str, tuple[str, object]] = {
     "texts": ("kind", "text"),
     "no references": ("references", 0),
 }
-_SAID = {
+_FIELD_DESCRIPTIONS = {
     "right": "what the target gives",
     "unseen": "the classes",
     "kind": "the kind of records",
     "references": "the number of references",
 }
-_COUNT = re.compile(r"(\d{1,9}) references?")
+_REFERENCE_COUNT = re.compile(r"(\d{1,9}) references?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +95,21 @@ class Circumstances:
             divulge.InputError: words that are not understood, or two that contradict each other; the message names
                 all that is understood.
         """
-        said: dict[str, object] = {}
-        parts = [" ".join(part.split()) for part in re.split(r"[,;]|\band\b", check_string(text, "for").lower())]
-        for phrase in filter(None, parts) if any(parts) else parts:
-            field, value = _understood(phrase.replace("reference model", "reference"))
-            if said.setdefault(field, value) != value:
-                raise InputError(f"for: {format_value(text)} says two things about {_SAID[field]}; say one")
-        return cls(**said)  # ty: ignore[invalid-argument-type]
+        fields: dict[str, object] = {}
+        phrases = [" ".join(part.split()) for part in re.split(r"[,;]|\band\b", check_string(text, "for").lower())]
+        for phrase in filter(None, phrases) if any(phrases) else phrases:
+            name, value = _parse_phrase(phrase.replace("reference model", "reference"))
+            if fields.setdefault(name, value) != value:
+                raise InputError(
+                    f"for: {format_value(text)} says two things about {_FIELD_DESCRIPTIONS[name]}; say one"
+                )
+        return cls(**fields)  # ty: ignore[invalid-argument-type]
 
     def __str__(self) -> str:
-        given = {"labels": "labels only"}.get(self.right, self.right)
+        right = {"labels": "labels only"}.get(self.right, self.right)
         count = f"{self.references or 'no'} reference{'s' * (self.references != 1)}"
         classes = "unseen classes" if self.unseen else "known classes"
-        return ", ".join([given, count, classes, *([self.kind] if self.kind else [])])
+        return ", ".join([right, count, classes, *([self.kind] if self.kind else [])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,50 +145,59 @@ def advise(circumstances: Circumstances | str, figures: Sequence[Performance] | 
         True
     """
     if isinstance(circumstances, str):
-        asked = Circumstances.parse(circumstances)
+        requested = Circumstances.parse(circumstances)
     else:
-        asked = check_instance(circumstances, "circumstances", Circumstances, "a text or a Circumstances")
-    known = measured() if figures is None else as_list(figures, "figures")
-    for figure in known:
+        requested = check_instance(circumstances, "circumstances", Circumstances, "a text or a Circumstances")
+    performances = measured() if figures is None else as_list(figures, "figures")
+    for figure in performances:
         check_instance(figure, "figures", Performance, "a divulge.recipes.Performance")
-    suggested = [Suggestion(recipe, _fitting(known, recipe, asked)) for recipe in _runnable(asked)]
+    suggested = [
+        Suggestion(recipe, _applicable_figures(performances, recipe, requested))
+        for recipe in _runnable_recipes(requested)
+    ]
     best: dict[str, float] = {}
-    for figure in (figure for one in suggested for figure in one.figures):
+    for figure in (figure for suggestion in suggested for figure in suggestion.figures):
         best[figure.data.title] = max(best.get(figure.data.title, 0.0), figure.tpr.value)
 
-    def merit(one: Suggestion) -> tuple[bool, float]:
-        shares = [figure.tpr.value / (best[figure.data.title] or 1.0) for figure in one.figures]
+    def merit(suggestion: Suggestion) -> tuple[bool, float]:
+        shares = [figure.tpr.value / (best[figure.data.title] or 1.0) for figure in suggestion.figures]
         return not shares, -sum(shares) / max(len(shares), 1)
 
     return tuple(sorted(suggested, key=merit))
 
 
-def _understood(phrase: str) -> tuple[str, object]:
-    if counted := _COUNT.fullmatch(phrase):
-        return "references", int(counted[1])
-    if phrase not in _WORDS:
+def _parse_phrase(phrase: str) -> tuple[str, object]:
+    if count_match := _REFERENCE_COUNT.fullmatch(phrase):
+        return "references", int(count_match[1])
+    if phrase not in _PHRASES:
         raise InputError(f"for: {format_value(phrase)} is not understood; understood are {UNDERSTOOD}")
-    return _WORDS[phrase]
+    return _PHRASES[phrase]
 
 
-def _runnable(asked: Circumstances) -> list[Recipe]:
-    plain = () if asked.right == "labels" else (*recipes(), *(augmented_recipes() if asked.kind != "tables" else ()))
-    weights = (*weight_recipes(), *white_box_recipes()) if asked.right == "weights" else ()
+def _runnable_recipes(circumstances: Circumstances) -> list[Recipe]:
+    output_recipes = (
+        ()
+        if circumstances.right == "labels"
+        else (*recipes(), *(augmented_recipes() if circumstances.kind != "tables" else ()))
+    )
+    weight_based_recipes = (*weight_recipes(), *white_box_recipes()) if circumstances.right == "weights" else ()
     return [
         recipe
-        for recipe in (*plain, *label_recipes(), *weights)
-        if adapt(recipe.attack).least_references <= asked.references
-        if not (recipe.needs_numbers and asked.kind == "text")
+        for recipe in (*output_recipes, *label_recipes(), *weight_based_recipes)
+        if adapt(recipe.attack).least_references <= circumstances.references
+        if not (recipe.needs_numbers and circumstances.kind == "text")
     ]
 
 
-def _fitting(figures: Sequence[Performance], recipe: Recipe, asked: Circumstances) -> tuple[Performance, ...]:
-    budget = 0 if recipe.references == "none" else asked.references
-    fits = [
-        one
-        for one in figures
-        if one.recipe == recipe.name and one.unseen == asked.unseen and one.references <= budget
-        if asked.kind in (None, one.data.kind)
+def _applicable_figures(
+    figures: Sequence[Performance], recipe: Recipe, circumstances: Circumstances
+) -> tuple[Performance, ...]:
+    budget = 0 if recipe.references == "none" else circumstances.references
+    applicable = [
+        figure
+        for figure in figures
+        if figure.recipe == recipe.name and figure.unseen == circumstances.unseen and figure.references <= budget
+        if circumstances.kind in (None, figure.data.kind)
     ]
-    most = max((one.references for one in fits), default=0)
-    return tuple(one for one in fits if one.references == most)
+    most_references = max((figure.references for figure in applicable), default=0)
+    return tuple(figure for figure in applicable if figure.references == most_references)

@@ -70,8 +70,8 @@ def measured() -> tuple[Performance, ...]:
         ['images', 'tables', 'text']
     """
     text = (resources.files("divulge.recipes") / "measured.json").read_text(encoding="utf8")
-    kept = json.loads(text)
-    sets = {key: DataSet(**of) for key, of in kept["sets"].items()}
+    contents = json.loads(text)
+    sets = {key: DataSet(**fields) for key, fields in contents["sets"].items()}
     return tuple(
         Performance(
             recipe,
@@ -83,7 +83,7 @@ def measured() -> tuple[Performance, ...]:
             None if strict is None else _estimate(strict),
             seconds,
         )
-        for key, classes, count, recipe, auc, tpr, strict, seconds in kept["rows"]
+        for key, classes, count, recipe, auc, tpr, strict, seconds in contents["rows"]
     )
 
 

@@ -43,8 +43,8 @@ def resolve(wanted: object, *, documents: bool = False) -> Recipe:
         raise InputError(f"recipes: a name or a Recipe is needed, got {type(wanted).__name__}")
     if ":" in wanted:
         return _third_party(wanted)
-    known = {recipe.name: recipe for recipe in (document_recipes() if documents else everything())}
-    return known[check_choice(wanted, "recipes", known)]
+    recipes_by_name = {recipe.name: recipe for recipe in (document_recipes() if documents else everything())}
+    return recipes_by_name[check_choice(wanted, "recipes", recipes_by_name)]
 
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
@@ -53,11 +53,11 @@ def seeded(recipe: Recipe, seed: int) -> Recipe:
 
 
 def _third_party(name: str) -> Recipe:
-    named = user_code.import_object(name, "recipes").value
-    if isinstance(named, Recipe):
-        return named
-    if not callable(named):
-        raise InputError(f"recipes: {name!r} is a {type(named).__name__}, not a divulge.recipes.Recipe")
+    user_object = user_code.import_object(name, "recipes").value
+    if isinstance(user_object, Recipe):
+        return user_object
+    if not callable(user_object):
+        raise InputError(f"recipes: {name!r} is a {type(user_object).__name__}, not a divulge.recipes.Recipe")
     with errors.user_code_errors(f"recipes: {name!r}"):
-        made = named()
-    return check_instance(made, f"recipes: what {name!r} returns", Recipe, "a divulge.recipes.Recipe")
+        recipe = user_object()
+    return check_instance(recipe, f"recipes: what {name!r} returns", Recipe, "a divulge.recipes.Recipe")

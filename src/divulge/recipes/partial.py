@@ -73,5 +73,7 @@ def partial_recipes() -> tuple[Recipe, ...]:
 
 def _partial(name: str, summary: str, imputed: Imputed | None = None) -> Recipe:
     """The recipe for whole records of that name, for partly known ones alone."""
-    whole = next(recipe for recipe in recipes() if recipe.name == name)
-    return replace(whole, name=f"partial-{name}", summary=summary, imputed=imputed or whole.imputed, partial=True)
+    base_recipe = next(recipe for recipe in recipes() if recipe.name == name)
+    return replace(
+        base_recipe, name=f"partial-{name}", summary=summary, imputed=imputed or base_recipe.imputed, partial=True
+    )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 References: TypeAlias = Literal["none", "out", "in and out", "base", "substitutes"]
 
-_OF_CLASSIFIERS = {**classification.SIGNALS, **internals.SIGNALS}
-_NAMED = {**_OF_CLASSIFIERS, **tokens.SIGNALS, **tokens.RESCALED}
+_CLASSIFIER_SIGNALS = {**classification.SIGNALS, **internals.SIGNALS}
+_NAMED_SIGNALS = {**_CLASSIFIER_SIGNALS, **tokens.SIGNALS, **tokens.RESCALED}
 # Columns of a score table that are not recipes.
 RESERVED = frozenset({"id", "member", "label", "group", "duplicate_group"})
 
@@ -147,21 +147,21 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
-            check_choice(self.signal, "signal", _NAMED)
-        elif self.signal.name in _NAMED:
+            check_choice(self.signal, "signal", _NAMED_SIGNALS)
+        elif self.signal.name in _NAMED_SIGNALS:
             raise InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
         if self.name in RESERVED or ":" in self.name:
             raise InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
         check_choice(self.references, "references", get_args(References))
         names = as_list(self.beside, "beside")
-        object.__setattr__(self, "beside", tuple(check_choice(name, "beside", _OF_CLASSIFIERS) for name in names))
+        object.__setattr__(self, "beside", tuple(check_choice(name, "beside", _CLASSIFIER_SIGNALS) for name in names))
         self._check_attack()
         self._check_versions()
         self._check_inside()
 
     def _check_attack(self) -> None:
         """What the attack needs must exist, and the recipe must have the models it cannot do without."""
-        wanted = {
+        attack_needs = {
             Need(check_choice(part, "attack: needs", [need.value for need in Need]))
             for part in adapt(self.attack).needs
         }
@@ -169,21 +169,21 @@ class Recipe:
             raise InputError(
                 f"recipe: {self.name!r}: substitutes learn from a classifier's labels, and a language model gives none"
             )
-        if wanted == set(Need):  # it does not say: whatever the recipe has will do
+        if attack_needs == set(Need):  # it does not say: whatever the recipe has will do
             return
-        if wanted & REFERENCES and self.references == "none":
+        if attack_needs & REFERENCES and self.references == "none":
             raise InputError(f"recipe: {self.name!r}: {self.attack!r} reads reference models, but references='none'")
-        if Need.REFERENCES_IN_AND_OUT in wanted and self.references != "in and out":
+        if Need.REFERENCES_IN_AND_OUT in attack_needs and self.references != "in and out":
             raise InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads models trained on candidates, but "
                 f"references={self.references!r}"
             )
-        if Need.REFERENCES_SUBSTITUTES in wanted and self.references != "substitutes":
+        if Need.REFERENCES_SUBSTITUTES in attack_needs and self.references != "substitutes":
             raise InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads models trained on the target's labels, but "
                 f"references={self.references!r}"
             )
-        if Need.QUERIES in wanted and self.versions is None and not self.beside:
+        if Need.QUERIES in attack_needs and self.versions is None and not self.beside:
             raise InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads further versions of the records, but versions=None"
             )
@@ -213,21 +213,21 @@ class Recipe:
     @property
     def inside(self) -> tuple[str, ...]:
         """Names of the signals for which networks are looked into; none for most recipes."""
-        named = (self.signal, *self.beside) if isinstance(self.signal, str) else self.beside
-        return tuple(name for name in named if name in internals.SIGNALS)
+        signal_names = (self.signal, *self.beside) if isinstance(self.signal, str) else self.beside
+        return tuple(name for name in signal_names if name in internals.SIGNALS)
 
     @property
     def needs(self) -> frozenset[Need]:
         """All of the evidence that the attack is given: what it reads, of what the recipe has."""
-        wanted = adapt(self.attack).needs
-        kept = {Need(part) for part in wanted - REFERENCES}
+        attack_needs = adapt(self.attack).needs
+        needs = {Need(part) for part in attack_needs - REFERENCES}
         if not self.features:
-            kept.discard(Need.FEATURES)
+            needs.discard(Need.FEATURES)
         if self.versions is None and not self.beside:
-            kept.discard(Need.QUERIES)
-        if self.references != "none" and wanted & REFERENCES:
-            kept.add(Need(f"references {self.references}"))
-        return frozenset(kept)
+            needs.discard(Need.QUERIES)
+        if self.references != "none" and attack_needs & REFERENCES:
+            needs.add(Need(f"references {self.references}"))
+        return frozenset(needs)
 
     @property
     def signal_name(self) -> str:
@@ -237,13 +237,13 @@ class Recipe:
     @property
     def reads(self) -> str:
         """What of the target the adversary must see, in words; a signal that reads more than outputs says so."""
-        taught = " and its label of each population record" * (self.references == "substitutes")
+        substitute_text = " and its label of each population record" * (self.references == "substitutes")
         if self.signal in classification.LABELS_ENOUGH:
-            return f"the target's label of each candidate{taught}"
+            return f"the target's label of each candidate{substitute_text}"
         if self.inside:
             return f"the target's {internals.reads(self.inside)} on each candidate"
-        more = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
-        return getattr(self.signal, "reads", f"the target's outputs on each candidate{more}{taught}")
+        versions_text = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
+        return getattr(self.signal, "reads", f"the target's outputs on each candidate{versions_text}{substitute_text}")
 
     @property
     def needs_labels(self) -> bool:
@@ -267,7 +267,7 @@ class Recipe:
     @property
     def of_documents(self) -> bool:
         """Whether the signal is a language model's."""
-        return isinstance(self.signal, str) and self.signal not in _OF_CLASSIFIERS
+        return isinstance(self.signal, str) and self.signal not in _CLASSIFIER_SIGNALS
 
     @property
     def needs_training(self) -> bool:
