@@ -42,17 +42,18 @@ class AuditInputs:
 
     Args:
         candidates: members, then non-members.
-        truth: bool ``[n]``, True for members.
-        calibration: part of the population that nothing is trained on; it is scored as the candidates are.
-        population: the rest: reference models and regressors learn from it.
-        recipes: what to run.
+        truth: membership of the candidates, bool ``[n]``.
+        calibration: records of the population that nothing is trained on; they are scored like the candidates.
+        population: the remaining records, from which reference models and regressors learn.
+        recipes: recipes to run.
         unseen_classes: classes the auditor holds no records of.
-        warnings: what had to be mended.
-        duplicates: number of records that stood in more than one set.
-        groups: a subgroup's name for each candidate, or None.
-        known: bool, the candidates' shape, True where a value is known; None where whole records are.
-        covariates: columns that the user names, of each candidate; None where none are named.
-        duplicate_groups: which candidates are equal, where equal ones count once; None where each counts.
+        warnings: messages about changed or missing inputs.
+        duplicates: number of records that appear in more than one set.
+        groups: subgroup of each candidate, or None.
+        known: mask of known values in the candidates' shape; None if all are known.
+        covariates: name → values of the candidates, as given by the user; None without any.
+        duplicate_groups: number of each candidate's group of equal records, if equal records count once; None if each
+            record counts.
     """
 
     candidates: Records

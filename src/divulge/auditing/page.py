@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from divulge.results.provenance import Provenance
     from divulge.types import Array, Estimate, Floats
 
-__all__ = ["recipe_notes", "audit_page", "recipe_table"]
 
 _HEADINGS: Mapping[Answer, str] = {
     "leak found": "Leak found",
@@ -776,5 +775,5 @@ def transfer_section(summary: TransferSummary | None) -> Section:
 
 
 def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    first, second = np.asarray(points, dtype=np.float64).T
-    return first, second
+    x, y = np.asarray(points, dtype=np.float64).T
+    return x, y

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from divulge.run_directory import RunDraft
     from divulge.types import Array, Floats, Ints
 
-    Found = TypeVar("Found", bound=Findings)
+    FindingsT = TypeVar("FindingsT", bound=Findings)
 
 KIND = "audit"
 
@@ -71,14 +71,14 @@ class Audit(Findings):
             path: the file.
             beside: audits of the same candidates to show in it, by name; those kept inside this one's directory
                 when None.
-            made: where the run comes from; what its directory says when None.
+            made: provenance of the run; read from its directory when None.
         """
         html.write(self.page(beside=beside, made=made), Path(path))
         return Path(path)
 
     def page(self, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None) -> Page:
         """Build the report; see `report`."""
-        related = self.inner() if beside is None else self._same(beside)
+        related = self.inner() if beside is None else self._with_same_candidates(beside)
         audit_verdict = self.verdict
         return audit_page(
             self, summarise_audit(self, audit_verdict), audit_verdict, related, made or provenance.read(self.path)
@@ -89,9 +89,11 @@ class Audit(Findings):
         if self.path is None:
             return {}
         folders = [mark.parent for mark in sorted(self.path.glob("*/run.json"))]
-        return self._same({folder.name: load(folder) for folder in folders if RunDirectory(folder).finished(KIND)})
+        return self._with_same_candidates(
+            {folder.name: load(folder) for folder in folders if RunDirectory(folder).finished(KIND)}
+        )
 
-    def _same(self, audits: Mapping[str, Audit]) -> dict[str, Audit]:
+    def _with_same_candidates(self, audits: Mapping[str, Audit]) -> dict[str, Audit]:
         return {name: audits[name] for name in sorted(audits) if audits[name].candidates == self.candidates}
 
     def save(self, draft: RunDraft, files: Mapping[str, Sequence[Path]] | None = None) -> None:
@@ -157,7 +159,7 @@ UNEXPLAINED_PREFIX = "unexplained:"
 """How those of scores less what the records explain begin."""
 
 
-def read_findings(dossier: RunDirectory, kind: type[Found]) -> Found:
+def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:
     """Read the findings of a run directory; every value is validated.
 
     Raises:

@@ -55,7 +55,7 @@ def compute_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
             layout=audit.layout,
             labels=view.y,
             features=None if features is None else features[: len(view)],
-            models={kind: views[index] for kind, views in reference_signals.items() if index in views},
+            models={need: views[index] for need, views in reference_signals.items() if index in views},
         )
         for index, (view, target) in enumerate(zip(audit.views, targets, strict=True))
     ]

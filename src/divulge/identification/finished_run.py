@@ -209,8 +209,8 @@ def sensitivity(directory: str | Path) -> Sensitivity:
 def run_sensitivity(summary: IdentificationSummary, folder: Path) -> Sensitivity:
     """Return the `sensitivity` of a run that is open."""
     level, counts = summary.settings.fdr, Counts.load(folder / "counts.npz")
-    by_rank = robustness.by_rank(counts, fdr=level, method=resolved_method(summary))
-    return robustness.Sensitivity(np.repeat(by_rank, np.diff(counts.reached, prepend=0)), level)
+    factors = robustness.by_rank(counts, fdr=level, method=resolved_method(summary))
+    return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,9 +329,9 @@ def _read_heat_strips(sources: Sequence[Path], ids: Collection[str]) -> dict[str
                 if not ends or not entropy:
                     continue
                 values = np.add(logp, entropy).round(_HEAT_DIGITS).tolist()
-                shown = [pair for pair in zip(ends, values, strict=True) if pair[0] <= _MAX_CHARACTERS]
+                visible = [pair for pair in zip(ends, values, strict=True) if pair[0] <= _MAX_CHARACTERS]
                 strips[str(row["id"])] = HeatStrip(
-                    tuple(end for end, _ in shown), tuple(value for _, value in shown), _HEAT_AGAINST
+                    tuple(end for end, _ in visible), tuple(value for _, value in visible), _HEAT_AGAINST
                 )
     return strips
 

@@ -259,15 +259,17 @@ def _score(
     else:
         scores = score_adjustment.learn_score(candidates, calibration, plan.policy.fdr, plan.seed)
         counts = _replace_scores(clean.candidates, *scores, progress)
-    found = [*text_controls, *(adjusted.controls if adjusted else ())]
+    control_results = [*text_controls, *(adjusted.controls if adjusted else ())]
     if holdout is not None and adjusted is None:
-        found += score_adjustment.compare_holdout(holdout, calibration, candidates if several else None, plan.seed)
-    found = share_level([*found, controls.low_scores_of(counts, level=LEVEL)])
-    choice = choose(plan.policy, found, several=several)
+        control_results += score_adjustment.compare_holdout(
+            holdout, calibration, candidates if several else None, plan.seed
+        )
+    control_results = share_level([*control_results, controls.low_scores_of(counts, level=LEVEL)])
+    choice = choose(plan.policy, control_results, several=several)
     if several and candidates is not None and isinstance(choice.method, BH):
         counts = _replace_scores(clean.candidates, *score_adjustment.mean_rank(candidates, calibration), progress)
     notes, comparison = (adjusted.notes, adjusted.comparison) if adjusted else ((), None)
-    return _ScoredCandidates(counts, found, choice, notes, members, comparison)
+    return _ScoredCandidates(counts, control_results, choice, notes, members, comparison)
 
 
 def _adjust_for_baseline(
@@ -459,13 +461,13 @@ def redecide(
         counts = Counts.load(draft.home / "counts.npz")
         requested = named(settings.method if method is None else method, METHODS, eta=settings.eta, lam=settings.lam)
         policy = Policy(settings.fdr if fdr is None else fdr, requested)
-        found = finished_run.stored_controls(before)
+        control_results = finished_run.stored_controls(before)
         rows = tables.open_parquet(draft.home / "selection.parquet")
         decision = decide(
             counts,
-            found,
+            control_results,
             policy,
-            choice=_choose_again(policy, found, before),
+            choice=_choose_again(policy, control_results, before),
             orientation=labelled_orientation(rows),
             notes=settings.notes,
         )
@@ -474,11 +476,11 @@ def redecide(
         return _write_results(draft, counts, decision, new_settings, before.usage, before.baseline)
 
 
-def _choose_again(policy: Policy, found: Sequence[Control], before: IdentificationSummary) -> Choice:
+def _choose_again(policy: Policy, control_results: Sequence[Control], before: IdentificationSummary) -> Choice:
     """Choose the method for scores that stay what they are: learned from several signals, or not."""
     if isinstance(policy.method, Auto) and len(before.settings.scores) > 1:
         return Choice(named(before.used, (BH, AdaDetect)), before.why)
-    is_learned, choice = before.used == AdaDetect.name, choose(policy, found)
+    is_learned, choice = before.used == AdaDetect.name, choose(policy, control_results)
     if is_learned and isinstance(choice.method, BH):
         choice = replace(choice, method=AdaDetect())
     if is_learned != isinstance(choice.method, AdaDetect):
