@@ -60,7 +60,7 @@ def decisions(quick):
             seconds[name] = min(seconds[name], clock(part))
     base = seconds["np.sort(test)"]
     rows = [(name, f"{s:.3f}", f"{s / base:.2f}", f"{peak(work[name]):.0f}") for name, s in seconds.items()]
-    title = f"Speed, m = {m:.0e}, n = {n:.0e}, {machine.cores()} cores (p-values use all, the rest one)"
+    title = f"Speed, m = {m:.0e}, n = {n:.0e}, {machine.available_cores()} cores (p-values use all, the rest one)"
     table(title, ("", "wall s", "× np.sort", "peak MiB over inputs"), rows)
 
 

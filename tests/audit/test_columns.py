@@ -327,7 +327,7 @@ class TestEncoding:
         table = read_frame(pl.DataFrame({"c": names}), "x")
         encoder = TableEncoder.fit([table])
         x = encoder.encode(table)
-        assert x.shape[1] == columns.MOST_CATEGORIES
+        assert x.shape[1] == columns.MAX_CATEGORIES
         assert (x.sum(axis=1) == 1).all()
         assert encoder.decode(x, table)["c"].to_list() == names
 

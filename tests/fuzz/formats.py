@@ -18,7 +18,7 @@ from torch import nn
 import divulge as dv
 from divulge import labels, plan, store, targets
 from divulge.datafiles import FileLayout, read_labels
-from divulge.datafiles import read as read_records
+from divulge.datafiles import read_records as read_records
 from divulge.identification import score_tables
 from divulge.margin import ShallowReLU
 from divulge.targets import folders

@@ -195,7 +195,7 @@ def test_a_custom_classifier_that_never_saw_a_class_still_answers(records):
 
 @pytest.mark.parametrize(("n", "size"), [(9, 4), (8, 4), (1, 4), (3, 1), (5, 2)])
 def test_batches_cover_an_epoch_once_and_are_never_of_one_when_avoidable(n, size):
-    found = networks.batches(np.arange(n) + 10, 3, 0, size)
+    found = networks.epoch_batches(np.arange(n) + 10, 3, 0, size)
     assert sorted(np.concatenate(found)) == list(range(10, n + 10))
-    assert len(found) == networks.steps(n, size)
+    assert len(found) == networks.steps_per_epoch(n, size)
     assert n == 1 or size == 1 or min(map(len, found)) > 1

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import divulge as dv
-from divulge import untrusted
+from divulge import store
 from divulge.targets import folders
 
 
@@ -75,7 +75,7 @@ def test_a_tokenizer_that_asks_for_endless_texts_is_refused(folder, key):
 
 def test_only_panics_become_errors():
     for error in (KeyboardInterrupt, SystemExit, ValueError):
-        with pytest.raises(error), untrusted.panic_errors("tokenizer"):
+        with pytest.raises(error), store.panic_errors("tokenizer"):
             raise error
 
 

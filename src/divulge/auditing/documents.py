@@ -83,7 +83,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
     _check_all_scored(audit, stats)
     log.token_fit = plausibility.measure_token_fit(audit, stats)
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in signal_recipes))
-    log.queries |= dict.fromkeys(names, len(people.parts(texts)[0]))
+    log.queries |= dict.fromkeys(names, len(people.split_documents(texts)[0]))
     logs = TokenLogs(stats.offsets, stats.logp)
     models = {
         need: _reference_signals(audit, log, need, stats, texts) for need in required_references(audit.inputs.recipes)
@@ -104,7 +104,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
 
 def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, vocabulary: bool) -> TokenStatistics:
     """Return token statistics of each record; documents of a record are queried one by one."""
-    texts, counts = people.parts(records)
+    texts, counts = people.split_documents(records)
     stats = target.tokens(texts, vocabulary=vocabulary)
     log.warnings += _length_warnings(target, texts, stats)
     if len(texts) == len(records):
@@ -112,7 +112,7 @@ def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, voc
     record = np.repeat(np.arange(len(records)), counts)
     return replace(
         stats,
-        offsets=people.folded(stats.offsets, counts),
+        offsets=people.record_offsets(stats.offsets, counts),
         zlib_bytes=np.bincount(record, weights=stats.zlib_bytes).astype(np.int64),
         skipped={int(record[row]): reason for row, reason in stats.skipped.items()},
     )

@@ -17,7 +17,7 @@ from divulge.evidence import Measurements, average_evidence, query_target, regre
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, Train, splits
 from divulge.signals import internals
-from divulge.statistics.duplicate_groups import number_groups
+from divulge.statistics.duplicates import number_groups
 from divulge.targets import GivesLabels, GivesLogits, GivesTokens, Metered, adapt
 from divulge.targets.rights import GivesNotes
 from divulge.types import Records

@@ -70,7 +70,7 @@ def extract(
     cut = extraction.Cut(_tokens(prefix), suffix, place)
     layout = datafiles.FileLayout.of(columns.names(), text="text", label="")  # classes are not read
     provenance.reading(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
-    inside, outside = (datafiles.read(path, layout).records for path in (members, nonmembers))
+    inside, outside = (datafiles.read_records(path, layout).records for path in (members, nonmembers))
     chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}
     target = folders.load_folder(model, base=base, **chosen)
     with options.naming("--reference"):

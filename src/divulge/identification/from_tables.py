@@ -17,7 +17,6 @@ from divulge import results, store, tables
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
-from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
 from divulge.identification import finished_run, identification_page, score_adjustment
 from divulge.identification.decision import (
@@ -36,6 +35,7 @@ from divulge.identification.score_adjustment import BlindScores
 from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
 from divulge.report import html, origin
 from divulge.results import Asked, BlindScoreResult, ControlResult, IdentificationSummary, provenance
+from divulge.run_directory import RunDirectory, RunDraft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ class DecisionPlan:
 def run(
     candidates: Sequence[Path],
     calibration: Sequence[Path],
-    out: Path | Draft,
+    out: Path | RunDraft,
     plan: DecisionPlan,
     *,
     holdout: Sequence[Path] = (),
@@ -130,14 +130,14 @@ def run(
         "holdout": list(holdout),
         "members": list(members),
     }
-    if isinstance(out, Draft):
+    if isinstance(out, RunDraft):
         return _run(out, sources, plan, progress)
-    with Dossier(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
+    with RunDirectory(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
         return _run(draft, sources, plan, progress)
 
 
 def _run(
-    draft: Draft, sources: dict[str, list[Path]], plan: DecisionPlan, progress: Progress | None
+    draft: RunDraft, sources: dict[str, list[Path]], plan: DecisionPlan, progress: Progress | None
 ) -> IdentificationSummary:
     report_progress = progress or (lambda done, total: None)
     candidates, calibration = (scan_scores(sources[name], name) for name in ("candidates", "calibration"))
@@ -391,7 +391,7 @@ def _settings(policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequenc
 
 
 def _write_results(
-    draft: Draft,
+    draft: RunDraft,
     counts: Counts,
     decision: Decision,
     settings: Asked,
@@ -455,7 +455,7 @@ def redecide(
             from "adadetect" to another or back needs the signals again.
     """
     folder = Path(directory)
-    with Dossier(folder).changing(RUN_TYPE) as draft:
+    with RunDirectory(folder).changing(RUN_TYPE) as draft:
         before = results.read(folder, IdentificationSummary)
         settings = before.settings
         counts = Counts.load(draft.home / "counts.npz")
@@ -505,7 +505,7 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
     if to is not None:
         html.write(report_page(folder), Path(to))
         return Path(to)
-    with Dossier(folder).changing(RUN_TYPE) as draft:
+    with RunDirectory(folder).changing(RUN_TYPE) as draft:
         html.write(_open_page(folder), draft.path / "report.html")
     return folder / "report.html"
 
@@ -513,7 +513,7 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
 def report_page(directory: str | Path) -> Page:
     """Return the report of a finished run as data; errors as for `report`."""
     folder = Path(directory)
-    return Dossier(folder).read(RUN_TYPE, lambda: _open_page(folder))
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
 
 
 def _open_page(folder: Path) -> Page:

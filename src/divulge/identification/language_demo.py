@@ -15,11 +15,11 @@ import numpy as np
 
 from divulge import lazy, seeds, tables
 from divulge.decisions.methods import named
-from divulge.dossier import Dossier
 from divulge.identification import document_scoring, from_tables
 from divulge.identification.decision import METHODS, Policy
 from divulge.identification.finished_run import RUN_TYPE
 from divulge.identification.score_tables import Columns, Score
+from divulge.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import transformers
 
     from divulge.decisions.methods import Method
-    from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
     from divulge.results import IdentificationSummary
+    from divulge.run_directory import RunDraft
     from divulge.targets import language_models
 else:
     language_models = lazy.module("divulge.targets.language_models")
@@ -97,7 +97,7 @@ def run(
         divulge.MissingExtraError: torch or transformers is not installed.
     """
     policy = Policy(fdr, named(method, METHODS))
-    with Dossier(out).writing(RUN_TYPE, "demo", overwrite=overwrite) as draft:
+    with RunDirectory(out).writing(RUN_TYPE, "demo", overwrite=overwrite) as draft:
         texts = load_paragraphs(seed)
         half, quarter = len(texts) // 2, len(texts) // 4
         target = train(texts[:half], recipe or DemoModel(), seed=seed, progress=progress)
@@ -110,7 +110,7 @@ def run(
 
 
 def _score_documents(
-    draft: Draft, name: str, target: language_models.CausalLM, documents: list[str], n_members: int
+    draft: RunDraft, name: str, target: language_models.CausalLM, documents: list[str], n_members: int
 ) -> Path:
     """Write a table of documents, members first, with their signals; return the folder of the signals."""
     truth, options = np.arange(len(documents)) < n_members, document_scoring.ScoringOptions()

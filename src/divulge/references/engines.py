@@ -255,5 +255,5 @@ def limit_to_one_thread() -> Generator[None]:
     """One thread inside the block, in linear algebra and OpenMP; in torch too where it is loaded."""
     with threadpoolctl.threadpool_limits(1), contextlib.ExitStack() as stack:
         if "torch" in sys.modules:
-            stack.enter_context(networks.one_thread())
+            stack.enter_context(networks.single_thread())
         yield

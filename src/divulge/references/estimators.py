@@ -279,7 +279,7 @@ class Train(Hyperparameters):
             divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
         """
         work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
-        with networks.one_thread():
+        with networks.single_thread():
             return fitting.fit_references(
                 network_learner.NetworkLearner(self, self.device), work, self.count, seed, self._place
             )
@@ -409,7 +409,9 @@ class _CustomLearner:
             pool.digest_function(task.signal),
             *([] if task.inside is None else [pool.digest_function(task.inside)]),
         ]
-        return store.digest(pool.ARITHMETIC_VERSION, training_function, task.data, rows, seed, observed, *stored)[:32]
+        return store.hash_values(pool.ARITHMETIC_VERSION, training_function, task.data, rows, seed, observed, *stored)[
+            :32
+        ]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """The user's function on the records of a job."""

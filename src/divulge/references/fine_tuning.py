@@ -123,13 +123,13 @@ class LoadedFineTune:
 
     def asked(self, records: Sequence[str]) -> tuple[Floats, Ints]:
         """How likely the base finds each token of each record, and the number of them in each."""
-        texts, counts = people.parts(records)
+        texts, counts = people.split_documents(records)
         stats = self.base.tokens(texts, vocabulary=False)
-        return stats.logp, np.diff(people.folded(stats.offsets, counts))
+        return stats.logp, np.diff(people.record_offsets(stats.offsets, counts))
 
     def cut(self, records: Sequence[str]) -> list[int]:
         """The number of tokens of each record that are scored."""
-        texts, counts = people.parts(records)
+        texts, counts = people.split_documents(records)
         scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
         return np.diff(np.append(0, np.cumsum(scored))[np.append(0, np.cumsum(counts))]).tolist()
 
@@ -154,7 +154,7 @@ class LoadedFineTune:
         """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""
         longest = self.config.length or int(self.base.length or 0)
         return [
-            [part for ids in self.base.encoded(people.documents(record)) for part in split_stretches(ids, longest)]
+            [part for ids in self.base.encoded(people.split_record(record)) for part in split_stretches(ids, longest)]
             for record in records
         ]
 
@@ -167,7 +167,7 @@ class LoadedFineTune:
         stretches = [stretch for document in documents for stretch in document]
         # Dropout and the adapters' first weights are drawn from torch's own generators.
         device = self.base.model.device
-        with networks.randomness(seeds.derive_seed(seed, "fine-tune"), device), networks.one_thread():
+        with networks.torch_seed(seeds.derive_seed(seed, "fine-tune"), device), networks.single_thread():
             model = self._copy()
             _train_epochs(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
         if self.config.lora is not None:
@@ -254,7 +254,7 @@ class DocumentLearner:
             sorted(map(str, base_settings.items())),
         )
         settings = {name: value for name, value in self.settings().items() if name != "base"}
-        return store.digest(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
+        return store.hash_values(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """Fine-tunes on the documents of a job, which are tokenised once."""
@@ -264,7 +264,9 @@ class DocumentLearner:
             tuned = self.opened.tuned([documents[row] for row in job.rows], job.seed, tick)
 
             def predict(records: Records) -> Floats:
-                return tuned.tokens(people.parts(list(records.x))[0], vocabulary=False).logp.astype(np.float32)
+                return tuned.tokens(people.split_documents(list(records.x))[0], vocabulary=False).logp.astype(
+                    np.float32
+                )
 
             return output_only_model(predict)
 

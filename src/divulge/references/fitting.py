@@ -169,7 +169,7 @@ def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement
     """The engine asked for, or the fastest of a short measured trial; and in words why."""
     if placement.engine in engines.LOCAL_ENGINES:
         return engines.LOCAL_ENGINES[placement.engine], placement.engine
-    workers = placement.workers or machine.cores()
+    workers = placement.workers or machine.available_cores()
     is_single = placement.engine == "auto" and (workers == 1 or len(jobs) == 1)
     if placement.engine == "auto" and task.how.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"

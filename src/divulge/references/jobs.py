@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from divulge import imports, store
+from divulge import store, user_code
 from divulge.errors import InputError
 from divulge.references import pool
 from divulge.types import Array, Bools, Floats, Ints, Records
@@ -123,7 +123,7 @@ class Task:
     The user's modules come first: in another process they are run again before anything made from them is read.
     """
 
-    modules: imports.Taken = field(default_factory=imports.taken, kw_only=True)
+    modules: user_code.UserModules = field(default_factory=user_code.loaded_user_modules, kw_only=True)
     how: Learner
     records: Records
     data: str
@@ -274,7 +274,7 @@ class OutputStore:
         if self._folder is None:
             return _MemoryOutputs(np.empty(shape, row.dtype))
         try:
-            store.private(self._folder)
+            store.make_private_directory(self._folder)
             return _FileOutputs(self._folder / f"outputs-{k}.npy", shape, row.dtype)
         except OSError as error:
             raise InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None

@@ -61,7 +61,7 @@ class NetworkLearner:
         structure = pool.digest_architecture(network_training.build_network(config.make_model, seed))
         settings = pool.list_settings(config)
         versions = pool.ARITHMETIC_VERSION, torch.__version__
-        return store.digest(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
+        return store.hash_values(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """The plain loop over data that stays on the device."""
@@ -166,7 +166,7 @@ def train_single(
                 progress(share, 1, "target")
 
     try:
-        with networks.one_thread():
+        with networks.single_thread():
             module = train_network(config, data, rows, seeds.derive_seed(seed, "target"), tick)
     except network_training.DivergedError:
         raise InputError(
@@ -194,7 +194,7 @@ def measure_trial(
     Other networks are stacked when a trial says so; with too little work for a trial, or two engines so close
     that it could fall either way, the plain loop is taken. The seconds are 0 where nothing was measured.
     """
-    steps = sum(config.epochs * networks.steps(len(job.rows), config.batch_size) for job in jobs)
+    steps = sum(config.epochs * networks.steps_per_epoch(len(job.rows), config.batch_size) for job in jobs)
     first_jobs = jobs[: stacked.stack_width(config, len(jobs), data.x.device)]
     short_jobs = [replace(job, rows=jobs[0].rows[: TRIAL_BATCHES * config.batch_size]) for job in first_jobs]
     brief_config = replace(config, epochs=1, stop_at_accuracy=None)
@@ -243,7 +243,7 @@ def load_or_measure(
     if task.pool is None:
         return compute()
     structure = pool.digest_architecture(network_training.build_network(config.make_model, 0))
-    name = store.digest(structure, task.data, pool.list_settings(config), device, torch.__version__)[:32]
+    name = store.hash_values(structure, task.data, pool.list_settings(config), device, torch.__version__)[:32]
     path = task.pool / ".trials" / f"{name}.json"
     if path.exists():
         try:
@@ -273,4 +273,4 @@ def _seconds_per_step(train: Callable[[Sequence[Job]], object], jobs: Sequence[J
         with contextlib.suppress(network_training.DivergedError):  # its time counts all the same
             train(timed_jobs)
         times.append(time.perf_counter() - started)
-    return min(times[1:]) / len(jobs) / networks.steps(len(jobs[0].rows), config.batch_size)
+    return min(times[1:]) / len(jobs) / networks.steps_per_epoch(len(jobs[0].rows), config.batch_size)

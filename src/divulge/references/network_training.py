@@ -54,7 +54,7 @@ def build_network(make_model: Callable[..., Any], seed: int) -> nn.Module:
     Raises:
         divulge.InputError: the function does not return a network with parameters.
     """
-    with networks.randomness(seed, torch.device("cpu")):
+    with networks.torch_seed(seed, torch.device("cpu")):
         arguments, named = _seed_arguments(make_model, seed)
         with errors.user_code_errors("make_model"):
             module = make_model(*arguments, **named)
@@ -161,7 +161,7 @@ def set_layout(module: nn.Module, form: MemoryFormat) -> nn.Module:
 def _supports_channels_last(module: nn.Module, x: torch.Tensor) -> bool:
     """Whether a copy of the network goes forward and back with channels last, and answers as it does without."""
     probe = copy.deepcopy(module)
-    with networks.randomness(0, x.device):
+    with networks.torch_seed(0, x.device):
         try:
             with torch.no_grad():
                 plain = probe.eval()(x)
@@ -196,14 +196,14 @@ def train_by_sgd(
     layout = choose_layout(module, data.x)
     set_layout(module, layout)
     optimizer = make_optimizer(config, module.parameters())
-    total = config.epochs * networks.steps(len(rows), config.batch_size)
+    total = config.epochs * networks.steps_per_epoch(len(rows), config.batch_size)
     step = 0
-    with networks.randomness(seeds.derive_seed(seed, "noise"), device):
+    with networks.torch_seed(seeds.derive_seed(seed, "noise"), device):
         augment_rng = torch.Generator(device=device).manual_seed(seeds.derive_seed(seed, "augment"))
         for epoch in range(config.epochs):
             module.train()
             correct = torch.zeros((), device=device)
-            for batch in networks.batches(rows, seed, epoch, config.batch_size):
+            for batch in networks.epoch_batches(rows, seed, epoch, config.batch_size):
                 batch_rows = torch.from_numpy(batch).to(device)
                 x, y = data.x.index_select(0, batch_rows), data.y[batch_rows]
                 if config.augment is not None:
@@ -219,7 +219,7 @@ def train_by_sgd(
                 step += 1
                 if config.stop_at_accuracy is not None:
                     correct += (z.detach().argmax(1) == y).sum()
-            if not networks.finite(module.parameters()):
+            if not networks.all_finite(module.parameters()):
                 raise DivergedError
             if tick is not None:
                 tick((epoch + 1) / config.epochs)

@@ -21,9 +21,8 @@ import safetensors
 from safetensors import numpy as tensors
 
 from divulge import store
-from divulge.dossier import shape
 from divulge.errors import InputError
-from divulge.untrusted import open_untrusted
+from divulge.store import open_untrusted
 from divulge.validation import check_memory, check_path
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ MARKER = ".divulge-pool"
 _MARKER_CONTENT = {"divulge": "pool", "format": 1}
 _KEY = "[0-9a-z]{1,64}"
 _MODEL = re.compile(rf"({_KEY})\.(json|safetensors)")
-_TEMPORARY = re.compile(rf"\.(?:({_KEY})\.(json|safetensors)|{re.escape(MARKER)})\.{store.TEMPORARY}")
+_TEMPORARY = re.compile(rf"\.(?:({_KEY})\.(json|safetensors)|{re.escape(MARKER)})\.{store.TEMPORARY_SUFFIX}")
 # What else lies in a pool: trials of engines and outputs too large for memory. `Pool.prune` leaves both alone.
 _OTHER_FILES = re.compile(r"\.trials/[0-9a-f]{32}\.json|\.signals/outputs-[0-9]+\.npy")
 
@@ -225,7 +224,7 @@ class Pool:
 
     def lock(self) -> BaseFileLock:
         """The lock that writers of this pool hold for the moment of writing."""
-        store.private(self.path)
+        store.make_private_directory(self.path)
         return filelock.FileLock(self.path / ".lock", mode=0o600)
 
     def _marked(self) -> bool:
@@ -274,12 +273,12 @@ class Pool:
         if path.is_symlink() or not path.is_file():
             return False
         if match := _MODEL.fullmatch(name):
-            return store.begins(path, _expected_prefix(match[1], match[2])) or (
+            return store.starts_with(path, _expected_prefix(match[1], match[2])) or (
                 match[2] == "safetensors" and self._described(match[1])
             )
         if match := _TEMPORARY.fullmatch(name):
             head = _expected_prefix(match[1], match[2]) if match[1] else json.dumps(_MARKER_CONTENT, indent=2).encode()
-            return store.begins(path, head, cut=True)
+            return store.starts_with(path, head, cut=True)
         if name in (".lock", MARKER):
             return name == MARKER or not path.stat().st_size
         return _OTHER_FILES.fullmatch(name) is not None
@@ -305,7 +304,7 @@ class Pool:
         path = self._about(key)
         try:
             plain = store.read_json(path, inside=self.path)
-            record = shape.parse(plain, _Record, path)
+            record = store.parse_json(plain, _Record, path)
         except InputError as error:
             raise DamagedError(str(error)) from None
         if record.key != key or record.checksum != _checksum(plain):
@@ -366,7 +365,7 @@ ARITHMETIC_VERSION = 3
 def digest_records(records: Records, *, labelled: bool = True) -> str:
     """Digest of records, as they are and as they are encoded, and of their labels."""
     table = () if records.table is None else (tuple(records.table.columns), b"".join(records.digests()).hex())
-    return store.digest(records.x, records.y if labelled else None, *table)
+    return store.hash_values(records.x, records.y if labelled else None, *table)
 
 
 def digest_function(function: object) -> str:
@@ -380,25 +379,25 @@ def digest_function(function: object) -> str:
         False
     """
     if isinstance(function, functools.partial):
-        return store.digest(
+        return store.hash_values(
             "partial",
             digest_function(function.func),
             *map(digest_value, function.args),
             *_digest_items(function.keywords),
         )
     if inspect.ismethod(function):
-        return store.digest("method", digest_function(function.__func__), digest_value(function.__self__))
+        return store.hash_values("method", digest_function(function.__func__), digest_value(function.__self__))
     if inspect.isclass(function):
-        return store.digest("class", function.__module__, function.__qualname__, _source_code(function))
+        return store.hash_values("class", function.__module__, function.__qualname__, _source_code(function))
     if not inspect.isfunction(function):
-        return store.digest("object", repr(function))
+        return store.hash_values("object", repr(function))
     code = function.__code__
     parts = [function.__module__, function.__qualname__, _source_code(function), code.co_code.hex()]
     parts.append(repr([c for c in code.co_consts if not inspect.iscode(c)]))
     parts += map(digest_value, function.__defaults__ or ())
     parts += _digest_items(function.__kwdefaults__ or {})
     parts += [_digest_cell(cell) for cell in function.__closure__ or ()]
-    return store.digest("function", *parts)
+    return store.hash_values("function", *parts)
 
 
 def list_settings(config: Any) -> list[tuple[str, str]]:
@@ -418,7 +417,7 @@ def digest_architecture(module: nn.Module) -> str:
         parts.append(sorted((k, repr(v)) for k, v in plain.items()))
     for name, tensor in module.state_dict().items():
         parts += [name, _to_numpy(tensor)]
-    return store.digest("architecture", *parts)
+    return store.hash_values("architecture", *parts)
 
 
 def _to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
@@ -433,7 +432,7 @@ def _digest_items(values: dict[str, object]) -> list[str]:
 def digest_value(value: object) -> str:
     """Digest or repr of an argument, a default or a captured value."""
     if isinstance(value, np.ndarray):
-        return store.digest(value)
+        return store.hash_values(value)
     if inspect.isfunction(value) or inspect.isclass(value) or inspect.ismethod(value):
         return digest_function(value)
     if isinstance(value, functools.partial):

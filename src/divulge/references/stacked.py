@@ -128,12 +128,12 @@ def train_stack(
     device, size = data.x.device, config.batch_size
     stack = _make_stack(config, [network_training.build_network(config.make_model, job.seed) for job in jobs], device)
     augment_rngs = [torch.Generator(device=device).manual_seed(seeds.derive_seed(job.seed, "augment")) for job in jobs]
-    total = config.epochs * networks.steps(len(jobs[0].rows), size)
+    total = config.epochs * networks.steps_per_epoch(len(jobs[0].rows), size)
     finished: dict[int, nn.Module | None] = {}
     step = 0
     for epoch in range(config.epochs):
         correct = torch.zeros(len(jobs), device=device)
-        orders = [networks.batches(job.rows, job.seed, epoch, size) for job in jobs]
+        orders = [networks.epoch_batches(job.rows, job.seed, epoch, size) for job in jobs]
         for batch in zip(*orders, strict=True):
             batch_rows = torch.from_numpy(np.stack(batch)).to(device)
             # index_select copies whole records; x[at] would look at every number's place.
@@ -215,7 +215,7 @@ class Vmapped:
 
     def finite(self) -> Sequence[bool]:
         """For each network, whether all of its weights are finite."""
-        return [networks.finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
+        return [networks.all_finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
 
     def module(self, index: int) -> nn.Module:
         """One network with weights and buffers as they stand."""
@@ -325,7 +325,7 @@ class MlpStack:
 
     def finite(self) -> Sequence[bool]:
         """For each network, whether all of its weights are finite."""
-        return [networks.finite(p[index] for p in self._all) for index in range(len(self._made))]
+        return [networks.all_finite(p[index] for p in self._all) for index in range(len(self._made))]
 
     @torch.no_grad()
     def module(self, index: int) -> nn.Module:

@@ -119,7 +119,7 @@ def fit_network(shape: NetworkShape, schedule: Schedule, prepared: Array, signal
     device = resolve_device(schedule.device)
     location, scale = float(signal.mean()), float(signal.std())
     scale = scale if scale > 0 or np.isnan(scale) else 1.0
-    with networks.one_thread(), networks.randomness(seeds.derive_seed(seed, "network", "weights"), device):
+    with networks.single_thread(), networks.torch_seed(seeds.derive_seed(seed, "network", "weights"), device):
         module = nn.Sequential(shape.body.build(prepared), _build_head(shape))
         module.eval()
         _forward(module, prepared[:2], torch.device("cpu"))
@@ -144,12 +144,12 @@ def _train(
     batch_seed = seeds.derive_seed(seed, "network", "batches")
     for epoch in range(1, schedule.epochs + 1):
         module.train()
-        for batch in networks.batches(rows, batch_seed, epoch, schedule.batch_size):
+        for batch in networks.epoch_batches(rows, batch_seed, epoch, schedule.batch_size):
             optimizer.zero_grad(set_to_none=True)
             _loss(shape, _forward(module, prepared[batch], device), target[batch].to(device)).backward()
             nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             optimizer.step()
-        if not networks.finite(module.parameters()):
+        if not networks.all_finite(module.parameters()):
             break
         loss = (
             _validation_loss(shape, module, prepared[validation_rows], target[validation_rows])

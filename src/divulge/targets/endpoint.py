@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import store, untrusted, web
+from divulge import store, web
 from divulge.errors import InputError
 from divulge.targets.token_statistics import TokenStatistics
 from divulge.validation import check_integer, check_number, check_path, check_string, format_exception
@@ -94,8 +94,8 @@ class Endpoint:
     journal: Path | None = None
 
     def __post_init__(self) -> None:
-        web.refuse_missing()  # missing, it is said before work starts
-        object.__setattr__(self, "url", web.address(self.url, "url").rstrip("/"))
+        web.require_httpx()  # missing, it is said before work starts
+        object.__setattr__(self, "url", web.check_url(self.url, "url").rstrip("/"))
         check_string(self.model, "model")
         check_integer(self.concurrency, "concurrency", least=1)
         check_integer(self.retries, "retries", least=0)
@@ -108,7 +108,7 @@ class Endpoint:
 
     def key(self) -> Mapping[str, Any]:
         """What decides the numbers, as far as a client can know."""
-        return {"endpoint": web.shown(self.url), "model": self.model, "length": self.length}
+        return {"endpoint": web.redact_url(self.url), "model": self.model, "length": self.length}
 
     def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
         """Log-probabilities of each text's tokens; an empty text keeps its row without asking.
@@ -157,7 +157,7 @@ class Endpoint:
                 if attempt == self.retries:
                     stop.set()
                     raise EndpointError(
-                        f"endpoint: {web.shown(self.url)} gave no usable answer in {attempt + 1} attempts "
+                        f"endpoint: {web.redact_url(self.url)} gave no usable answer in {attempt + 1} attempts "
                         f"({clients.mine().hide(str(error))}); run the same command again to resume"
                     ) from None
                 wait = self.backoff * 2**attempt if error.wait is None else error.wait
@@ -176,7 +176,8 @@ class Endpoint:
                 raise _TooLongError(f"{answer.status}: {redact(answer.excerpt(), text)}")
             if answer.status != 200:
                 raise InputError(
-                    f"endpoint: {web.shown(self.url)} refused with {answer.status}: {redact(answer.excerpt(), text)}"
+                    f"endpoint: {web.redact_url(self.url)} refused with {answer.status}: "
+                    f"{redact(answer.excerpt(), text)}"
                 )
             return _parse_log_probabilities(answer.json(), text)
         except web.WebError as error:
@@ -189,7 +190,7 @@ class _ClientPool:
     def __init__(self, endpoint: Endpoint) -> None:
         name = next((name for name in API_KEY_VARIABLES if os.environ.get(name)), None)
         self._headers = {"authorization": f"Bearer {os.environ[name]}"} if name else {}
-        web.headers(self._headers, str(name))
+        web.check_headers(self._headers, str(name))
         self._timeout, self._secure = endpoint.timeout, endpoint.url.startswith("https:")
         self._own, self._all, self._lock = threading.local(), [self._client()], threading.Lock()
         self._free = list(self._all)
@@ -316,7 +317,7 @@ class EndpointJournal:
     def _read(self, path: Path, key: dict[str, Any]) -> None:
         entries = []
         try:
-            for line in store.read_text(path, limit=untrusted.LINES).split("\n"):
+            for line in store.read_text(path, limit=store.MAX_LINES_BYTES).split("\n"):
                 try:
                     entries.append(json.loads(line))
                 except json.JSONDecodeError:

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import errors, imports, lazy
+from divulge import errors, lazy, user_code
 from divulge.errors import InputError
 from divulge.targets.endpoint import Endpoint
 from divulge.targets.onnx import OnnxTarget
@@ -67,7 +67,8 @@ def load(
         factory: builds the empty module whose weights a ``.safetensors`` file holds; a callable or its name.
         outputs: "logits" or "probabilities": what the model returns.
         device: where a torch module runs.
-        folder: relative paths start here, and named modules are looked for here first (`divulge.imports.named`).
+        folder: relative paths start here, and named modules are looked for here first
+            (`divulge.user_code.import_object`).
         trust: full names of types that a ``.skops`` file may be built from beside scikit-learn's own.
         base: of a LoRA adapter: a folder or ``hf:NAME``; what its configuration names when None.
         dtype: of a Hugging Face model: "float32" (the default), "bfloat16" or "float16".
@@ -122,7 +123,7 @@ def _load_onnx(path: Path, outputs: str) -> GivesLogits:
 
 def _import_model(name: str, folder: Path | None) -> Any:
     """The model that a name means, or that the function of this name makes."""
-    value = imports.named(name, "target.model", folder).value
+    value = user_code.import_object(name, "target.model", folder).value
     if not (inspect.isroutine(value) or inspect.isclass(value)) or _requires_arguments(value):
         return value
     with errors.user_code_errors(f"target.model: {name!r}"):
@@ -143,7 +144,9 @@ def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
     if factory is None:
         raise InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
     read_weights = tensors.load_file
-    build_module = imports.named(factory, "target.factory", folder).value if isinstance(factory, str) else factory
+    build_module = (
+        user_code.import_object(factory, "target.factory", folder).value if isinstance(factory, str) else factory
+    )
     with errors.user_code_errors(f"target.factory: {format_value(factory)}"):
         module = build_module()
     try:

@@ -12,9 +12,9 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
+from divulge.store import panic_errors
 from divulge.targets.pretrained import check_token_ids, load_pretrained, tokenizer_digest, weights_digest
 from divulge.targets.token_statistics import PER_TOKEN, Continuations, Decoding, TokenStatistics
-from divulge.untrusted import panic_errors
 from divulge.validation import check_choice, check_instance, check_integer
 
 try:

@@ -12,8 +12,8 @@ import safetensors
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
+from divulge.store import MAX_LINES_BYTES, panic_errors, read_untrusted
 from divulge.targets.torch_modules import reject_quantised_weights
-from divulge.untrusted import LINES, panic_errors, read_untrusted
 from divulge.validation import check_choice, format_exception, format_value
 
 try:
@@ -179,7 +179,7 @@ def _reject_long_padding(source: str) -> None:
     path = Path(source) / "tokenizer.json"
     if not path.is_file():
         return
-    content = json.loads(read_untrusted(path, limit=LINES))
+    content = json.loads(read_untrusted(path, limit=MAX_LINES_BYTES))
     pending: list[Any] = [content.get("padding"), content.get("truncation")] if isinstance(content, dict) else []
     while pending:
         value = pending.pop()

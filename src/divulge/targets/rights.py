@@ -340,7 +340,9 @@ class Noisy:
         """Logits with the noise that belongs to each record."""
         logits = self.target.logits(records)
         noise = [
-            seeds.generator(self.seed, "noise", int(store.digest(np.asarray(x))[:12], 16)).normal(size=logits.shape[1])
+            seeds.generator(self.seed, "noise", int(store.hash_values(np.asarray(x))[:12], 16)).normal(
+                size=logits.shape[1]
+            )
             for x in records.x
         ]
         return logits + self.scale * np.stack(noise)

@@ -71,7 +71,7 @@ def read_skops(path: Path, trust: Sequence[str] = ()) -> Any:
         divulge.MissingExtraError: skops is not installed.
     """
     name = f"target.model: {path}"
-    store.fits(path, name)
+    store.check_archive_size(path, name)
     try:
         untrusted_types = sorted(set(skops_io.get_untrusted_types(file=path)) - {*TRUSTED, *trust})
         model = None if untrusted_types else skops_io.load(path, trusted=[*TRUSTED, *trust])

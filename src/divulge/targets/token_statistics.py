@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import people, ragged
 from divulge.errors import InputError
-from divulge.untrusted import panic_errors
+from divulge.store import panic_errors
 from divulge.validation import check_array, check_integer, check_labels, check_mask, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def token_ends(target: GivesTokens, record: str) -> list[int] | None:
         record: one document, or several of one person.
     """
     places, offset = [], 0
-    for text in people.documents(record):
+    for text in people.split_record(record):
         text_ends = _document_token_ends(target, text)
         if text_ends is None:
             return None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ImportedObject:
     """What a name stands for.
 
     Args:
@@ -38,7 +38,7 @@ class Named:
     origin: str
 
 
-def named(name: Any, key: str, folder: Path | None = None) -> Named:
+def import_object(name: Any, key: str, folder: Path | None = None) -> ImportedObject:
     """The object that ``"package.module:attribute"`` names.
 
     A module that stands in ``folder`` (as ``module.py`` or a folder of that name) is run from there, every other one
@@ -54,7 +54,7 @@ def named(name: Any, key: str, folder: Path | None = None) -> Named:
         divulge.errors.UserCodeError: the module raised an error when it was run.
 
     Examples:
-        >>> named("math:sqrt", "target.model").value(4.0)
+        >>> import_object("math:sqrt", "target.model").value(4.0)
         2.0
     """
     module, _, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
@@ -73,7 +73,7 @@ def named(name: Any, key: str, folder: Path | None = None) -> Named:
         if not hasattr(value, part):
             raise InputError(f"{key}: {name!r} cannot be imported ({module} has no attribute {part!r})")
         value = getattr(value, part)
-    return Named(value, "the environment" if file is None else str(file))
+    return ImportedObject(value, "the environment" if file is None else str(file))
 
 
 def _module(module: str, key: str) -> Any:
@@ -196,7 +196,7 @@ def _found(files: Mapping[str, Path]) -> Generator[Mapping[str, Path]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class UserModules:
     """The modules run from users' files; in another process they are run again, before what needs them is read.
 
     Args:
@@ -209,14 +209,14 @@ class Taken:
         return _again, (self.files,)
 
 
-def taken() -> Taken:
+def loaded_user_modules() -> UserModules:
     """Those of this process."""
     files = {name: _file(module) for name, module in list(sys.modules.items())}
-    return Taken([(name, str(file)) for name, file in files.items() if file is not None])
+    return UserModules([(name, str(file)) for name, file in files.items() if file is not None])
 
 
-def _again(files: Sequence[tuple[str, str]]) -> Taken:
+def _again(files: Sequence[tuple[str, str]]) -> UserModules:
     with _found({name: Path(path) for name, path in files}):
         for name, _ in files:
             importlib.import_module(name)
-    return Taken(files)
+    return UserModules(files)

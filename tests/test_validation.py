@@ -132,13 +132,13 @@ def test_a_seed_is_never_left_to_chance(seed):
 
 def test_what_does_not_fit_into_memory_is_refused_with_both_sizes(monkeypatch):
     check_memory(2**20, "count", "")
-    monkeypatch.setattr("divulge.validation.sizes.available_memory", lambda: 2**30)
+    monkeypatch.setattr("divulge.validation.available_memory", lambda: 2**30)
     with pytest.raises(dv.InputError, match=r"^count: about 3 GiB of memory are needed, 1 GiB are free; fewer$"):
         check_memory(3 * 2**30, "count", "fewer")
 
 
 def test_free_memory_is_what_the_container_leaves(tmp_path, monkeypatch):
-    monkeypatch.setattr("divulge.validation.sizes._CGROUP", tmp_path)
+    monkeypatch.setattr("divulge.validation._CGROUP", tmp_path)
     whole = available_memory()
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")

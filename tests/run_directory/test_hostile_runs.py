@@ -9,9 +9,9 @@ import signal
 import pytest
 
 import divulge as dv
-from divulge import untrusted
-from divulge.dossier import Dossier, mark
+from divulge import run_directory, store
 from divulge.references.pool import DamagedError, Pool
+from divulge.run_directory import RunDirectory
 from run_directories import LEAKS, TRAPS, WRITERS, drop_from_mark, forge, forge_verdict, write_audit
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="FIFOs and devices are POSIX")
@@ -67,17 +67,17 @@ def ask(divulge, command, run):
 
 def spring(runs, tmp_path, divulge, kind, trap, commands):
     """Put ``trap`` in the place of each file in turn, with its digest in the mark and without."""
-    for name in sorted(path.name for path in (runs / kind).iterdir() if path.name != mark.LOCK):
+    for name in sorted(path.name for path in (runs / kind).iterdir() if path.name != run_directory.LOCK_NAME):
         for trusted in (True, False):
             run = tmp_path / f"{name}-{trusted}"
             shutil.copytree(runs / kind, run)
             (run / name).rename(run / f"{name}.was")
             trap(run / name)
-            if not trusted and name != mark.NAME:
+            if not trusted and name != run_directory.MANIFEST_NAME:
                 drop_from_mark(run, name)
             told = [(command, *ask(divulge, command, run)) for command in commands]
             assert not any("root:" in err for _, _, err in told)
-            if name not in FREE and (trusted or name in (mark.NAME, *NEEDED)):
+            if name not in FREE and (trusted or name in (run_directory.MANIFEST_NAME, *NEEDED)):
                 unread = name == "summary.json" and not trusted  # of which a table of records needs nothing
                 assert all(
                     code == 2 and name in err for command, code, err in told if not (unread and "csv" in command)
@@ -105,7 +105,7 @@ def test_a_link_within_the_directory_is_followed(runs, tmp_path, divulge):
 
 
 def test_a_folder_that_is_a_link_leads_nowhere(tmp_path):
-    dossier = Dossier(tmp_path / "run")
+    dossier = RunDirectory(tmp_path / "run")
     with dossier.writing("audit", "k") as draft:
         draft.write_json("inner/value", {"a": 1})
     (tmp_path / "run" / "inner").rename(tmp_path / "moved")
@@ -121,13 +121,13 @@ def test_a_lock_that_is_no_file_is_neither_opened_nor_emptied(runs, tmp_path, di
     run, victim = tmp_path / "run", tmp_path / "victim"
     shutil.copytree(runs / "audit", run)
     victim.write_text("precious")
-    (run / mark.LOCK).unlink()
+    (run / run_directory.LOCK_NAME).unlink()
     if kind == "fifo":
-        os.mkfifo(run / mark.LOCK)
+        os.mkfifo(run / run_directory.LOCK_NAME)
     elif kind == "link":
-        (run / mark.LOCK).symlink_to(victim)
+        (run / run_directory.LOCK_NAME).symlink_to(victim)
     else:
-        (run / mark.LOCK).mkdir()
+        (run / run_directory.LOCK_NAME).mkdir()
     code, err = ask(divulge, ("report", "RUN"), run)
     assert (code, victim.read_text()) == (2, "precious")
     assert ".lock" in err
@@ -141,8 +141,8 @@ def test_moving_published_files_never_removes_one_outside(runs, tmp_path, divulg
     staged = run / (".staged-" + "0" * 32)
     staged.mkdir()
     (staged / ".superseded.json").write_text(json.dumps({"../victim": untrusted_digest(victim)}))
-    content = json.loads((run / mark.NAME).read_text()) | {"staged": staged.name}
-    (run / mark.NAME).write_text(json.dumps(content))
+    content = json.loads((run / run_directory.MANIFEST_NAME).read_text()) | {"staged": staged.name}
+    (run / run_directory.MANIFEST_NAME).write_text(json.dumps(content))
     code, err = ask(divulge, ("gate", "RUN", "--max", "auc:0.9"), run)
     assert victim.read_text() == "precious"
     assert code == 2
@@ -152,7 +152,7 @@ def test_moving_published_files_never_removes_one_outside(runs, tmp_path, divulg
 def untrusted_digest(path):
     from divulge import store
 
-    return store.file_digest(path)
+    return store.hash_file(path)
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -211,8 +211,8 @@ def test_no_pool_waits_for_a_file(tmp_path, trap):
 def test_a_file_that_is_too_large_is_not_read(tmp_path):
     (tmp_path / "large").write_bytes(b"x" * 101)
     with pytest.raises(dv.InputError, match="more than such a file may have"):
-        untrusted.read_untrusted(tmp_path / "large", limit=100)
-    assert untrusted.read_untrusted(tmp_path / "large", limit=101) == b"x" * 101
+        store.read_untrusted(tmp_path / "large", limit=100)
+    assert store.read_untrusted(tmp_path / "large", limit=101) == b"x" * 101
 
 
 def test_what_is_put_there_between_the_look_and_the_open_is_seen(tmp_path, monkeypatch):
@@ -229,12 +229,12 @@ def test_what_is_put_there_between_the_look_and_the_open_is_seen(tmp_path, monke
 
     monkeypatch.setattr(os, "open", swap)
     with no_waiting(), pytest.raises(dv.InputError, match="got a FIFO"):
-        untrusted.open_untrusted(path)
+        store.open_untrusted(path)
 
 
 def test_a_run_that_is_replaced_for_ever_ends_in_an_error(tmp_path):
     write_audit(tmp_path / "run")
-    dossier, count = Dossier(tmp_path / "run"), 0
+    dossier, count = RunDirectory(tmp_path / "run"), 0
 
     def replaced():
         nonlocal count

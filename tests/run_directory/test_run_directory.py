@@ -10,12 +10,11 @@ import pytest
 
 import divulge as dv
 from divulge import tables
-from divulge.dossier import Dossier
-from divulge.dossier.mark import Mark, read
+from divulge.run_directory import Manifest, RunDirectory, read_manifest
 
 
 def write(path, value=1, key="k", also=None, **options):
-    with Dossier(path).writing("audit", key, **options) as draft:
+    with RunDirectory(path).writing("audit", key, **options) as draft:
         fill(draft, value)
         if also is not None:
             also(draft)
@@ -29,7 +28,7 @@ def fill(draft, value):
 
 
 def value(path):
-    dossier = Dossier(path)
+    dossier = RunDirectory(path)
     return dossier.read("audit", lambda: (dossier.read_json("summary")["value"], dossier.read_table("scores")["x"][0]))
 
 
@@ -41,7 +40,7 @@ def run(tmp_path):
 
 def test_what_was_written_is_read(run):
     assert value(run) == (1, 1)
-    assert Dossier(run).kind() == "audit"
+    assert RunDirectory(run).kind() == "audit"
     assert sorted(entry.name for entry in run.iterdir()) == [
         ".lock",
         "more",
@@ -66,7 +65,7 @@ def test_a_new_run_takes_the_place_of_all_that_the_old_one_wrote_and_of_nothing_
     (run / "mine.txt").write_text("mine")
     (run / "more" / "mine.txt").write_text("mine")
     (run / "report.html").write_text("edited")
-    with Dossier(run).writing("identification", "other", overwrite=True) as draft:
+    with RunDirectory(run).writing("identification", "other", overwrite=True) as draft:
         draft.write_json("summary", {})
     left = sorted(str(path.relative_to(run)) for path in run.rglob("*"))
     assert left == [".lock", "mine.txt", "more", "more/mine.txt", "pool", "report.html", "run.json", "summary.json"]
@@ -75,13 +74,13 @@ def test_a_new_run_takes_the_place_of_all_that_the_old_one_wrote_and_of_nothing_
 
 def test_parts_are_runs_of_their_own_and_go_with_the_whole(tmp_path):
     path = tmp_path / "run"
-    with Dossier(path).writing("audit", "k") as draft:
+    with RunDirectory(path).writing("audit", "k") as draft:
         fill(draft, 1)
         with draft.part("inner/deep", "audit", "k") as part:
             fill(part, 7)
             assert not (path / "inner").exists()
     assert value(path / "inner" / "deep") == (7, 7)
-    with Dossier(path / "inner" / "deep").changing("audit") as draft:
+    with RunDirectory(path / "inner" / "deep").changing("audit") as draft:
         draft.write_json("summary", {"value": 8})
     assert value(path / "inner" / "deep") == (8, 7)
     write(path, 2, overwrite=True)
@@ -93,19 +92,19 @@ def test_refusals_name_the_way_on(run, tmp_path):
     with pytest.raises(dv.InputError, match="holds a finished run; give another directory or overwrite"):
         write(run)
     with pytest.raises(dv.InputError, match="kind 'audit', not 'identification'"):
-        Dossier(run).open("identification")
+        RunDirectory(run).open("identification")
     with pytest.raises(dv.InputError, match="not a run directory"):
-        Dossier(tmp_path).open("audit")
-    Mark("audit", "k").write(run)
+        RunDirectory(tmp_path).open("audit")
+    Manifest("audit", "k").write(run)
     with pytest.raises(dv.InputError, match="not finished; repeat its command to go on"):
-        Dossier(run).open("audit")
-    with pytest.raises(dv.InputError, match="not finished; repeat its command"), Dossier(run).changing("audit"):
+        RunDirectory(run).open("audit")
+    with pytest.raises(dv.InputError, match="not finished; repeat its command"), RunDirectory(run).changing("audit"):
         pass
     with pytest.raises(dv.InputError, match="an unfinished run of another plan"):
         write(run, key="another")
     (run / "run.json").write_text(json.dumps({"format": 1, "kind": "audit", "key": "", "state": "finished"}))
     with pytest.raises(dv.InputError, match=r"format 1 is not 2.*--overwrite"):
-        Dossier(run).open("audit")
+        RunDirectory(run).open("audit")
     write(run, 3, overwrite=True)
     assert value(run) == (3, 3)
 
@@ -145,15 +144,15 @@ def test_every_flipped_bit_of_data_is_found(run, name):
         damaged[at] ^= 1 << at % 8
         (run / name).write_bytes(damaged)
         with pytest.raises(dv.InputError, match=f"{name}: damaged"):
-            Dossier(run).open("audit")
+            RunDirectory(run).open("audit")
     (run / name).unlink()
     with pytest.raises(dv.InputError, match=f"{name}: cannot be read"):
-        Dossier(run).open("audit")
+        RunDirectory(run).open("audit")
 
 
 def test_plan_and_report_may_be_edited(run):
     (run / "report.html").write_text("mine")
-    Dossier(run).open("audit")
+    RunDirectory(run).open("audit")
 
 
 @pytest.mark.parametrize(
@@ -174,9 +173,9 @@ def test_plan_and_report_may_be_edited(run):
     ],
 )
 def test_a_mark_of_another_shape_is_refused(run, change):
-    (run / "run.json").write_text(json.dumps(asdict(read(run)) | change))
+    (run / "run.json").write_text(json.dumps(asdict(read_manifest(run)) | change))
     with pytest.raises(dv.InputError, match=r"damaged|format 3"):
-        Dossier(run).open("audit")
+        RunDirectory(run).open("audit")
     with pytest.raises(dv.InputError, match=r"damaged|format 3"):
         write(run, overwrite=True)
 
@@ -185,7 +184,7 @@ def test_a_mark_of_another_shape_is_refused(run, change):
 def test_a_damaged_mark_is_an_error_in_words(run, content):
     (run / "run.json").write_text(content)
     with pytest.raises(dv.InputError, match=r"run\.json"):
-        Dossier(run).open("audit")
+        RunDirectory(run).open("audit")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of this kind are POSIX")
@@ -193,7 +192,7 @@ def test_a_damaged_mark_is_an_error_in_words(run, content):
 def test_nobody_else_can_read_a_run_whatever_the_umask(tmp_path, mask):
     before = os.umask(mask)
     try:
-        with Dossier(tmp_path / "new" / "run").writing("audit", "k") as draft:
+        with RunDirectory(tmp_path / "new" / "run").writing("audit", "k") as draft:
             seen = stat.S_IMODE(draft.path.stat().st_mode)
             fill(draft, 1)
             with draft.part("inner", "audit", "k") as part:
@@ -210,19 +209,19 @@ def test_nobody_else_can_read_a_run_whatever_the_umask(tmp_path, mask):
 def test_the_lock_outlives_its_holder_so_two_never_hold_it(run, tmp_path):
     """Removing a lock file on release lets one process hold the old file and another the new one."""
     path = tmp_path / "new"
-    with Dossier(path).writing("audit", "k") as draft:
+    with RunDirectory(path).writing("audit", "k") as draft:
         fill(draft, 1)
         lock = (path / ".lock").stat().st_ino
         with pytest.raises(dv.InputError, match="another process is writing"):
             write(path)
         with pytest.raises(dv.InputError, match="not finished"):
-            Dossier(path).open("audit")
+            RunDirectory(path).open("audit")
     assert (path / ".lock").stat().st_ino == lock
 
 
 def test_work_worth_keeping_outlives_an_error(tmp_path):
     def begin(key="k", **options):
-        with Dossier(tmp_path / "run").writing("scores", key, keep=("shards",), **options) as draft:
+        with RunDirectory(tmp_path / "run").writing("scores", key, keep=("shards",), **options) as draft:
             found = sorted(path.name for path in draft.path.rglob("*.json"))
             draft.write_json("shards/one", 1)
             draft.write_json("rest", 1)
