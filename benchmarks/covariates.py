@@ -85,7 +85,7 @@ def by_topic(rng, m, n, share, carried, leak, recipes=1):
     scores = {
         f"r{at}": level + np.sqrt(1 - carried**2) * (rng.normal(size=m + n) + leak * members) for at in range(recipes)
     }
-    signs = tuple(map(str, evaluation.telling(texts[:m], texts[m:], seed=0)))
+    signs = tuple(map(str, evaluation.text_differences(texts[:m], texts[m:], seed=0)))
     length = np.array([float(len(text)) for text in texts])
     return scores, members, compared(scores, members, length, signs), text_covariates(texts)
 

@@ -242,9 +242,9 @@ def signals_from_answers(
     Those that need labels alone are given no more, whatever else the target said.
 
     Raises:
-        divulge.InputError: as `of_logits`.
+        divulge.InputError: as `signals_from_logits`.
     """
-    label_table = classification.decided(predicted_labels, classes)
+    label_table = classification.one_hot_logits(predicted_labels, classes)
     answers = [label_table if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
     columns = [signals_from_logits(table, labels, (name,)) for table, name in zip(answers, signals, strict=True)]
     return np.hstack(columns) if columns else np.empty((len(predicted_labels), 0))
@@ -258,7 +258,7 @@ def target_signals(
     For signals of its inside (`divulge.signals.internals`) it is looked into.
 
     Raises:
-        divulge.InputError: as `answered` and `of_answers`; a signal of its inside that it does not give.
+        divulge.InputError: as `query_target` and `signals_from_answers`; a signal of its inside that it does not give.
 
     Examples:
         >>> from divulge.targets import CallableTarget
@@ -288,7 +288,7 @@ def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
         seed: of the reduction.
 
     Returns:
-        float64 ``[n, d]`` with ``d`` at most `COMPONENTS`.
+        float64 ``[n, d]`` with ``d`` at most `MAX_FEATURES`.
     """
     state = seeds.derive_seed(seed, "features")
     if records.x.dtype == object:

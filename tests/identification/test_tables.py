@@ -375,7 +375,15 @@ def test_command_line(tables, tmp_path):
 
 
 def test_core_command_needs_no_torch(tables, tmp_path):
-    code = "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\nfrom divulge.cli import main; main()"
+    code = (
+        "import sys\n"
+        "class NotInstalled:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('torch', 'transformers'):\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, NotInstalled())\n"
+        "from divulge.cli import main; main()"
+    )
     arguments = [tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl", "--score", "loss:low"]
     done = subprocess.run(
         [sys.executable, "-c", code, "identify", *map(str, arguments), "--out", str(tmp_path / "o")],

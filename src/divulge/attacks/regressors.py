@@ -17,7 +17,7 @@ from scipy import special
 from divulge import seeds
 from divulge.attacks.boosting import Booster, crossfit
 from divulge.errors import InputError
-from divulge.statistics.duplicate_groups import keep_together
+from divulge.statistics.duplicates import keep_together
 from divulge.validation import check_instance, check_integer, check_rates, check_vector
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.statistics.duplicate_groups import keep_together
+from divulge.statistics.duplicates import keep_together
 from divulge.validation import check_integer
 
 if TYPE_CHECKING:

@@ -158,10 +158,10 @@ class Limit:
             asked_fpr(self.metric)
         elif self.metric not in METRICS:
             raise InputError(f"--max: {self.metric!r} is unknown (known: {', '.join(STATISTICS)})")
-        zero, most = self.metric in ("advantage", "epsilon"), np.inf if self.metric == "epsilon" else 1
-        if not ((0 < self.limit < most) or (zero and self.limit == 0)):
+        zero, upper = self.metric in ("advantage", "epsilon"), np.inf if self.metric == "epsilon" else 1
+        if not ((0 < self.limit < upper) or (zero and self.limit == 0)):
             raise InputError(
-                f"--max: the limit of {self.metric} must lie in {'[' if zero else '('}0, {most:g}), got {self.limit:g}"
+                f"--max: the limit of {self.metric} must lie in {'[' if zero else '('}0, {upper:g}), got {self.limit:g}"
             )
 
     @classmethod
@@ -364,14 +364,14 @@ def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
     """Explain what the statistic lacks; empty if there are enough records."""
     if audit.adjustment is not None and not scope.adjusted:
         names = comparability.describe_covariates(audit.adjustment)
-        return f"hardly any members and non-members{scope.where} are alike in {names}"
+        return f"hardly any members and non-members{scope.suffix} are alike in {names}"
     if not metric.startswith("tpr@fpr="):
         return ""
     level = asked_fpr(metric)
-    required = evaluation.least_nonmembers(level)
+    required = evaluation.min_nonmembers(level)
     if scope.nonmembers >= required:
         return ""
-    return f"{metric} needs {required:,} non-members{scope.where}, and there are {scope.nonmembers:,}"
+    return f"{metric} needs {required:,} non-members{scope.suffix}, and there are {scope.nonmembers:,}"
 
 
 _HEADINGS_BY_TONE: dict[Tone, str] = {
@@ -393,8 +393,8 @@ def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[s
 
     Args:
         changes: differences whose intervals hold together.
-        doubt: why the second target may be another model, see `divulge.auditing.plausibility.doubt`; then nothing
-            that fell is to the credit of a defence.
+        doubt: why the second target may be another model (`divulge.auditing.plausibility.describe_doubt`); then a
+            fall is no evidence for a defence.
     """
     fallen = [difference for difference in changes if difference.change.high < 0]
     risen = [difference for difference in changes if difference.change.low > 0]

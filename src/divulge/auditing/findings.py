@@ -17,7 +17,7 @@ from divulge.errors import InputError
 from divulge.identification.decision import Policy, decide
 from divulge.report import in_words
 from divulge.statistics import intervals
-from divulge.statistics.duplicate_groups import first_of_each
+from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -113,14 +113,14 @@ class Outcome:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
         if fpr is not None and fdr is None:
-            return _void_if_flawed(by_fpr.decide(self.calibration, self.scores, fpr), self._flaw())
+            return _void_if_flawed(by_fpr.decide(self.calibration, self.scores, fpr), self._exchangeability_flaw())
         if fdr is not None and fpr is None:
-            return _void_if_flawed(self._by_fdr(fdr, method), self._flaw())
+            return _void_if_flawed(self._select_by_fdr(fdr, method), self._exchangeability_flaw())
         raise InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
         """`selection` at several false-positive rates; None where there are too few calibration records."""
-        flaw, selections = self._flaw(), dict[float, "Selection | None"]()
+        flaw, selections = self._exchangeability_flaw(), dict[float, "Selection | None"]()
         for level in levels:
             try:
                 selections[level] = _void_if_flawed(by_fpr.decide(self.calibration, self.scores, level), flaw)
@@ -128,18 +128,18 @@ class Outcome:
                 selections[level] = None
         return selections
 
-    def _by_fdr(self, level: float, method: Method | str) -> Selection:
+    def _select_by_fdr(self, level: float, method: Method | str) -> Selection:
         """Select at a bounded FDR without using the membership labels; "auto" chooses by scores alone."""
         policy = Policy(level, named(method, (Auto, BH, PTDI, Storey, Adaptive)))
         one = Judged.of(self.scores, self.calibration)
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
         return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.notes)
 
-    def _flaw(self) -> str:
+    def _exchangeability_flaw(self) -> str:
         """Explain why calibration records and non-members are not exchangeable; empty if they seem to be."""
-        return self._strangers() or self._apart()
+        return self._describe_uncalibrated_classes() or self._describe_score_shift()
 
-    def _strangers(self) -> str:
+    def _describe_uncalibrated_classes(self) -> str:
         """Describe candidates of classes without calibration records; empty if there are none.
 
         Nothing has been measured here: it is known that the non-members among them are not exchangeable with
@@ -153,7 +153,7 @@ class Outcome:
             "calibration records"
         )
 
-    def _apart(self) -> str:
+    def _describe_score_shift(self) -> str:
         """Describe how scores of non-members differ from those of the calibration; empty if they do not.
 
         Both are known non-members, so a difference is no matter of what members are like: the assumption fails.
@@ -263,7 +263,7 @@ class Findings:
             self.unseen_classes,
             self.class_names,
             self.unexplained_scores.get(name),
-            None if self.duplicate_groups is None else first_of_each(self.duplicate_groups, self.members),
+            None if self.duplicate_groups is None else first_of_each_group(self.duplicate_groups, self.members),
         )
 
     def adjusted(self, recipe: str) -> Outcome:

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from divulge.results.provenance import Provenance
     from divulge.types import Array, Estimate, Floats
 
-__all__ = ["recipe_notes", "audit_page", "recipe_table"]
 
 _HEADINGS: Mapping[Answer, str] = {
     "leak found": "Leak found",
@@ -355,7 +354,7 @@ def _fpr_slider(audit: Findings, strongest: str) -> list[Block]:
     outcome = next(outcome_of_scope for outcome_of_scope in scope.outcomes if outcome_of_scope.recipe == strongest)
     nonmembers = scope.nonmembers
     levels = sorted({*_SLIDER_LEVELS, *audit.fpr})
-    levels = [level for level in levels if nonmembers >= evaluation.least_nonmembers(level)]
+    levels = [level for level in levels if nonmembers >= evaluation.min_nonmembers(level)]
     stops = [_slider_stop(outcome, level, confidence) for level in levels]
     if not stops:
         return []
@@ -776,5 +775,5 @@ def transfer_section(summary: TransferSummary | None) -> Section:
 
 
 def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    first, second = np.asarray(points, dtype=np.float64).T
-    return first, second
+    x, y = np.asarray(points, dtype=np.float64).T
+    return x, y

@@ -56,7 +56,7 @@ class PartialKnowledge:
 
     def metadata(self) -> PartlyKnown:
         """Return the metadata for the report."""
-        return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.digest(self.visible.known))
+        return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.hash_values(self.visible.known))
 
     def completed_by(self, recipe: Recipe) -> str:
         """Return the name of what completed the records for this recipe."""

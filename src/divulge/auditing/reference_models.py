@@ -17,7 +17,7 @@ from divulge.errors import InputError
 from divulge.evidence import Models, signals_from_logits
 from divulge.references import splits
 from divulge.signals import internals
-from divulge.statistics.duplicate_groups import number_groups
+from divulge.statistics.duplicates import number_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,12 +39,12 @@ def train_reference_models(audit: PreparedAudit, log: AuditLog) -> Mapping[Need,
     """Train the reference models each recipe needs and return their signals, by need and view.
 
     Raises:
-        divulge.InputError: as `answers`, where substitutes are needed; what training raises.
+        divulge.InputError: as `substitute_labels`, where substitutes are needed; what training raises.
     """
     recipes_by_need = {need: [r for r in audit.inputs.recipes if need in r.needs] for need in TRAINED_REFERENCES}
     needs = [need for need in TRAINED_REFERENCES if recipes_by_need[need]]
     if Need.REFERENCES_SUBSTITUTES in needs:
-        substitute_labels(audit, log)  # before models of another kind are trained in vain
+        substitute_labels(audit, log)  # fails before models of another kind are trained
     return {
         need: _train_models(
             audit, log, need, recipes_by_need[need], progress_of_part(audit.progress, index, len(needs))
@@ -56,9 +56,8 @@ def train_reference_models(audit: PreparedAudit, log: AuditLog) -> Mapping[Need,
 def training_data(audit: PreparedAudit, need: Need) -> tuple[Records, Bools]:
     """Return the training records for one need and the mask of each model's rows, bool ``[m, records]``.
 
-    Models of the offline kind and substitutes are handed the population alone: not even by mistake do they see a
-    candidate or a calibration record. Substitutes have all of it, as the target was asked about it; `answers` are their
-    labels.
+    Offline models and substitutes are given the population alone, so that they cannot see a candidate or a calibration
+    record. Substitutes learn from all of it, with the target's own answers as labels (`substitute_labels`).
     """
     count, population = audit.references.count, audit.inputs.population
     if need == Need.REFERENCES_SUBSTITUTES:
@@ -110,10 +109,12 @@ def _train_models(
     records, rows = training_data(audit, need)
     classes = audit.n_classes
     if need == Need.REFERENCES_SUBSTITUTES:
-        told = substitute_labels(audit, log)
-        records = records.with_labels(told)
-        classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
-    # Another's own references may know no more than outputs: they are asked for more only where it is read.
+        substitute_classes = substitute_labels(audit, log)
+        records = records.with_labels(substitute_classes)
+        classes = max(
+            classes, 1 + int(substitute_classes.max())
+        )  # labels alone show no more classes than were answered
+    # Custom references may return outputs alone, so white-box signals are requested only if a recipe reads them.
     extra = {"inside": partial(measure_reference, names=white_box)} if white_box else {}
     try:
         trained: Trained = log.run_timed(

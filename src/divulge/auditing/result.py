@@ -16,12 +16,12 @@ from divulge.auditing.findings import Findings
 from divulge.auditing.page import audit_page
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import Verdict, decide_verdict
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.report import html
 from divulge.results import AuditSummary, provenance
+from divulge.run_directory import RunDirectory
 from divulge.validation import (
     check_array,
     check_labels,
@@ -35,13 +35,13 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.dossier import Draft
     from divulge.report import Page
     from divulge.results import HeatStrip
     from divulge.results.provenance import Provenance
+    from divulge.run_directory import RunDraft
     from divulge.types import Array, Floats, Ints
 
-    Found = TypeVar("Found", bound=Findings)
+    FindingsT = TypeVar("FindingsT", bound=Findings)
 
 KIND = "audit"
 
@@ -71,14 +71,14 @@ class Audit(Findings):
             path: the file.
             beside: audits of the same candidates to show in it, by name; those kept inside this one's directory
                 when None.
-            made: where the run comes from; what its directory says when None.
+            made: provenance of the run; read from its directory when None.
         """
         html.write(self.page(beside=beside, made=made), Path(path))
         return Path(path)
 
     def page(self, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None) -> Page:
         """Build the report; see `report`."""
-        related = self.inner() if beside is None else self._same(beside)
+        related = self.inner() if beside is None else self._with_same_candidates(beside)
         audit_verdict = self.verdict
         return audit_page(
             self, summarise_audit(self, audit_verdict), audit_verdict, related, made or provenance.read(self.path)
@@ -89,12 +89,14 @@ class Audit(Findings):
         if self.path is None:
             return {}
         folders = [mark.parent for mark in sorted(self.path.glob("*/run.json"))]
-        return self._same({folder.name: load(folder) for folder in folders if Dossier(folder).finished(KIND)})
+        return self._with_same_candidates(
+            {folder.name: load(folder) for folder in folders if RunDirectory(folder).finished(KIND)}
+        )
 
-    def _same(self, audits: Mapping[str, Audit]) -> dict[str, Audit]:
+    def _with_same_candidates(self, audits: Mapping[str, Audit]) -> dict[str, Audit]:
         return {name: audits[name] for name in sorted(audits) if audits[name].candidates == self.candidates}
 
-    def save(self, draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> None:
+    def save(self, draft: RunDraft, files: Mapping[str, Sequence[Path]] | None = None) -> None:
         """Write scores, calibration scores, summary, origin and report into ``draft``.
 
         Args:
@@ -135,7 +137,7 @@ def load(directory: str | Path) -> Audit:
     Raises:
         divulge.InputError: no finished audit there, or a damaged file.
     """
-    dossier = Dossier(Path(directory))
+    dossier = RunDirectory(Path(directory))
     return dossier.read(KIND, lambda: read_findings(dossier, Audit))
 
 
@@ -145,7 +147,7 @@ def rerender(directory: str | Path) -> Path:
     Raises:
         divulge.InputError: as `load`; another process is writing there.
     """
-    dossier = Dossier(Path(directory))
+    dossier = RunDirectory(Path(directory))
     with dossier.changing(KIND) as draft:
         load(directory).report(draft.path / "report.html")
     return dossier.path / "report.html"
@@ -157,7 +159,7 @@ UNEXPLAINED_PREFIX = "unexplained:"
 """How those of scores less what the records explain begin."""
 
 
-def read_findings(dossier: Dossier, kind: type[Found]) -> Found:
+def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:
     """Read the findings of a run directory; every value is validated.
 
     Raises:
@@ -242,7 +244,7 @@ def _check_class_names(summary: AuditSummary, folder: Path) -> tuple[str, ...] |
     return None if names is None else check_strings(names, f"{folder}: class_names")
 
 
-def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
+def _read_exhibits(dossier: RunDirectory, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
     exhibits: dict[str, Array | str] = dict(texts)
     for row, values in dossier.read_arrays("exhibits").items():
         exhibits[row] = check_nonempty(np.atleast_1d(check_array(values, f"{dossier.path}: exhibit {row}")), row)
@@ -252,7 +254,7 @@ def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) 
     return {int(row): value for row, value in exhibits.items()}
 
 
-def _read_heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
+def _read_heat(dossier: RunDirectory, summary: AuditSummary) -> dict[int, HeatStrip]:
     """Return token values by row, checked against the text that each belongs to."""
     for row, strip in summary.heat.items():
         if not strip.fits(summary.texts.get(row, "")):

@@ -97,7 +97,12 @@ def leave_one_class_out(
     if not turns:
         raise InputError(f"labels: no class has {_LEAST} members and {_LEAST} non-members under any reference model")
     cells = {
-        name: np.array([_auc(attack, signals[name][model], inside[model], known, y, held) for model, held in turns])
+        name: np.array(
+            [
+                _auc(attack, signals[name][model], inside[model], known, y, held_out_class)
+                for model, held_out_class in turns
+            ]
+        )
         for name, (attack, _) in options.items()
     }
     best = max(cells, key=lambda name: float(cells[name].mean()))
@@ -128,15 +133,15 @@ def mean(values: Floats, confidence: float = 0.95) -> Estimate:
 def _turns(inside: Bools, labels: Ints, classes: Iterable[int]) -> Iterator[tuple[int, int]]:
     for model in range(len(inside)):
         for label in classes:
-            own = int(inside[model, labels == label].sum())
-            others = int((~inside[model] & (labels == label)).sum())
-            if min(own, others) >= _LEAST and (~inside[model] & (labels != label)).any():
+            n_members = int(inside[model, labels == label].sum())
+            n_nonmembers = int((~inside[model] & (labels == label)).sum())
+            if min(n_members, n_nonmembers) >= _LEAST and (~inside[model] & (labels != label)).any():
                 yield model, label
 
 
-def _auc(attack: Scores, signal: Floats, inside: Bools, features: Array, labels: Ints, held: int) -> float:
-    candidates = np.flatnonzero(labels == held)
-    population = np.flatnonzero((labels != held) & ~inside)
+def _auc(attack: Scores, signal: Floats, inside: Bools, features: Array, labels: Ints, held_out_class: int) -> float:
+    candidates = np.flatnonzero(labels == held_out_class)
+    population = np.flatnonzero((labels != held_out_class) & ~inside)
     evidence = Evidence(
         signal[candidates],
         population=signal[population],

@@ -52,9 +52,9 @@ class Verdict:
             "split is confounded": members can be told from non-members without the model. Where there are
             covariates, the intervals are those of scores adjusted for them.
         plain: the answer in a sentence that needs no statistics.
-        more: who can do this, and the numbers it rests on.
-        pictures: the answer as grids of dots, where it is a rate.
-        recipe: the one with the strongest evidence; empty where none has any.
+        more: further sentences: who can do this, and the evidence.
+        pictures: the answer as grids of dots, if it is a rate.
+        recipe: the recipe with the strongest evidence; empty without evidence.
 
     Examples:
         >>> Verdict("too little data to say", "Too little data to say: with 1 member and 1 non-member ...").tone
@@ -84,13 +84,13 @@ class Scope:
 
     Args:
         name: "unseen classes" or "all".
-        where: the same as the end of a sentence; empty where there is nothing to set it apart from.
+        suffix: the scope as the end of a sentence; empty for a single scope.
         outcomes: every recipe's scores of these candidates.
         adjusted: whether the scores are adjusted for covariates.
     """
 
     name: str
-    where: str
+    suffix: str
     outcomes: tuple[Outcome, ...]
     adjusted: bool = False
 
@@ -127,8 +127,8 @@ def _make_scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bo
     if not audit.unseen_classes:
         return (Scope("all", "", outcomes, adjusted),)
     unseen = tuple(outcome.unseen for outcome in outcomes)
-    where = f" on the {in_words.classes(audit.unseen_classes, audit.class_names)}"
-    return Scope("unseen classes", where, unseen, adjusted), Scope("all", " on all classes", outcomes, adjusted)
+    suffix = f" on the {in_words.classes(audit.unseen_classes, audit.class_names)}"
+    return Scope("unseen classes", suffix, unseen, adjusted), Scope("all", " on all classes", outcomes, adjusted)
 
 
 def test_statistics(scope: Scope, levels: Sequence[float], confidence: float) -> list[TestedStatistic]:
@@ -156,7 +156,7 @@ def simultaneous_confidence(audit: Findings) -> float:
 
 
 def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
-    return [level for level in levels if scope.nonmembers >= evaluation.least_nonmembers(level)]
+    return [level for level in levels if scope.nonmembers >= evaluation.min_nonmembers(level)]
 
 
 def smallest_detectable_leak(audit: Findings, scope: Scope) -> Detectable:
@@ -186,8 +186,8 @@ def decide_verdict(audit: Findings) -> Verdict:
         return _confounded_verdict(comparability.describe_confounding(adjustment))
     verdicts = [_judge_scope(audit, *pair) for pair in zip(scopes(audit), unadjusted_scopes(audit), strict=True)]
     worst, *remaining = sorted(verdicts, key=lambda other: _SEVERITY.index(other.answer))
-    # What one scope clears never hides what another shows or leaves open. A leak on the unseen classes, and sets that
-    # may not be compared, leave nothing to add.
+    # A cleared scope never hides a leak or an open question in another. A leak on the unseen classes, or sets that
+    # cannot be compared, leave nothing to add.
     if worst.answer == "split is confounded" or (worst is verdicts[0] and worst.answer == "leak found"):
         return worst
     additions = [
@@ -209,7 +209,7 @@ def _confounded_verdict(sentence: str, differences: Sequence[str] = ()) -> Verdi
 def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
     """Reach the verdict on one scope from adjusted scores; contradictory evidence leaves it undecided."""
     confidence = simultaneous_confidence(audit)
-    # Where balancing leaves none to compare, there is no adjusted score, and a raw one may show what it was made for.
+    # If balancing leaves nothing to compare there is no adjusted score, and a raw score may reflect the covariates.
     comparable = scope.adjusted or audit.adjustment is None
     leaks = [claim for claim in test_statistics(scope, audit.fpr, confidence) if claim.leak and comparable]
     text_split = audit.about.texts
@@ -222,11 +222,11 @@ def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
         [] if leaks else [claim.recipe for claim in test_statistics(unadjusted, audit.fpr, confidence) if claim.leak]
     )
     if doubt := comparability.describe_contrary_evidence(audit, raw_leaks, confidence):
-        return _confounded_verdict(f"The split may be confounded{scope.where}: {doubt}.")
+        return _confounded_verdict(f"The split may be confounded{scope.suffix}: {doubt}.")
     if implausible := plausibility.describe_doubt(audit):
         return Verdict(
             "too little data to say",
-            f"Too little data to say{scope.where}: {implausible}.",
+            f"Too little data to say{scope.suffix}: {implausible}.",
             (plausibility.doubt_advice(audit),),
         )
     if leaks or hidden_recipes:
@@ -286,7 +286,7 @@ def _explained_verdict(audit: Findings, scope: Scope, leaking: Iterable[str], hi
     blind = audit.about.blind_baseline
     return Verdict(
         "too little data to say",
-        f"Too little data to say{scope.where}: {explanation}",
+        f"Too little data to say{scope.suffix}: {explanation}",
         (
             *([] if blind is None else [_describe_smallest_shift(blind)]),
             f"{NEXT_STEPS}; or name the columns in which the sets may differ as covariates, so that like is compared "
@@ -306,7 +306,7 @@ def _describe_smallest_shift(blind: BlindBaseline) -> str:
 
 def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic) -> Verdict:
     """Return the verdict on a leak: what can be done, by whom, and the evidence."""
-    headline = make_headline(strongest, scope.where)
+    headline = make_headline(strongest, scope.suffix)
     evidence = (
         f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
         f"{in_words.per_cent(CONFIDENCE)} confidence."
@@ -344,7 +344,7 @@ def _no_leak_verdict(audit: Findings, scope: Scope, smallest_leak: Detectable, a
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     return Verdict(
         "no leak found",
-        f"No leak found{scope.where}: no attack that was run tells training records from others measurably better "
+        f"No leak found{scope.suffix}: no attack that was run tells training records from others measurably better "
         "than guessing.",
         (
             f"The smallest that would have been found with {in_words.per_cent(smallest_leak.power)} probability is an "
@@ -360,7 +360,7 @@ def _too_little_verdict(scope: Scope, smallest_leak: Detectable) -> Verdict:
     n_required = evaluation.records_to_see(LARGEST_UNSEEN_AUC, smallest_leak.confidence, smallest_leak.power)
     return Verdict(
         "too little data to say",
-        f"Too little data to say{scope.where}: with {format_counts(scope.members, scope.nonmembers)}, even an AUC of "
+        f"Too little data to say{scope.suffix}: with {format_counts(scope.members, scope.nonmembers)}, even an AUC of "
         f"{LARGEST_UNSEEN_AUC:g}, halfway between guessing and certainty, could well be missed.",
         (
             f"Finding one with {in_words.per_cent(smallest_leak.power)} probability takes about {n_required:,} of each "
@@ -375,7 +375,7 @@ def _no_overlap_verdict(audit: Findings, scope: Scope) -> Verdict:
     in_covariates = "" if adjustment is None else f" in {comparability.describe_covariates(adjustment)}"
     return Verdict(
         "too little data to say",
-        f"Too little data to say{scope.where}: hardly any members and non-members of these are alike{in_covariates}.",
+        f"Too little data to say{scope.suffix}: hardly any members and non-members of these are alike{in_covariates}.",
         (f"{comparability.REDRAW_ADVICE}.",),
     )
 
@@ -415,7 +415,7 @@ def _describe_adversary(recipe: Conducted) -> str:
 class TestedStatistic:
     """A statistic of one recipe and its value without a leak: for a TPR, its FPR.
 
-    ``adjusted`` where the scores are adjusted for covariates.
+    ``adjusted`` if the scores are adjusted for covariates.
     """
 
     recipe: str

@@ -63,7 +63,7 @@ class WeightsExamination:
         decisions: rule → its decision.
         signal: name of the signal.
         truth: bool ``[n]``, which candidates were trained on, where the file tells; only the chart shows it.
-        leaks: whether the candidates stand out from the known non-members, `beyond_chance`.
+        leaks: whether the candidates stand out from the known non-members, `exceeds_chance`.
         accuracy: set of records → how often the network's sign is their label, where labels are known.
     """
 
@@ -115,10 +115,10 @@ class WeightsExamination:
 
     def called(self) -> Iterator[CalledRecord]:
         """Yield every candidate that a rule calls a member, highest score first."""
-        rules = {name: chosen.selected for name, chosen in self.decisions.items()}
-        chosen = np.any(list(rules.values()), axis=0) if rules else np.zeros(len(self.ids), bool)
+        selections = {name: chosen.selected for name, chosen in self.decisions.items()}
+        chosen = np.any(list(selections.values()), axis=0) if selections else np.zeros(len(self.ids), bool)
         for i in np.flatnonzero(chosen)[np.argsort(-self.scores[chosen], kind="stable")]:
-            names = tuple(name for name, selected in rules.items() if selected[i])
+            names = tuple(name for name, selected in selections.items() if selected[i])
             yield CalledRecord(str(self.ids[i]), float(abs(self.outputs[i])), float(self.scores[i]), names)
 
     def write(self, path: Path) -> None:
@@ -186,7 +186,7 @@ def examine_weights(
         # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
         x = np.concatenate([x, nonmembers.x])
         y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
-    sign = None if y is None else signals.signs(y, len(x))
+    sign = None if y is None else signals.labels_to_signs(y, len(x))
     explanation = proofs.explain(net, x, sign)
     scores = explanation.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
     outputs, calibration = net(x), None
@@ -218,7 +218,7 @@ def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | N
     shares = {}
     for name, (rows, mask) in sets.items():
         if rows.y is not None and mask.any():
-            is_correct = net(rows.x) * signals.signs(rows.y, len(rows.x)) > 0
+            is_correct = net(rows.x) * signals.labels_to_signs(rows.y, len(rows.x)) > 0
             shares[name] = proportion(int(is_correct[mask].sum()), int(mask.sum()))
     return shares
 

@@ -14,7 +14,7 @@ from sklearn import linear_model
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.statistics.canonical import digest, ordered
+from divulge.statistics.duplicates import hash_tables, sort_rows
 from divulge.validation import check_matrix
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
     A logistic regression on standardised signals and their squares tells one half of the calibration
     from the pool of the other half and the candidates. The pool enters in sorted order and equal rows are
     scored once, so that its members are exchangeable to the last bit. The halves are drawn by ``seed`` and by
-    a digest of all signals, not by row numbers: no order of the rows changes a score, and one seed draws
+    a hash_tables of all signals, not by row numbers: no order of the rows changes a score, and one seed draws
     other halves for other data.
 
     Args:
@@ -56,8 +56,8 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
     ]
     if len(calibration_rows) < 4:
         raise InputError(f"calibration: at least 4 rows are needed to split it, got {len(calibration_rows)}")
-    calibration_rows = ordered(calibration_rows)
-    order = seeds.generator(seed, "adadetect", digest(calibration_rows, ordered(candidate_rows))).permutation(
+    calibration_rows = sort_rows(calibration_rows)
+    order = seeds.generator(seed, "adadetect", hash_tables(calibration_rows, sort_rows(candidate_rows))).permutation(
         len(calibration_rows)
     )
     training, held_out = (

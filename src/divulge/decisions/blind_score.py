@@ -164,7 +164,7 @@ def control(calibration_baseline: object, baseline: object, *, level: float = 0.
         check_vector(calibration_baseline, "calibration_baseline"),
         check_vector(baseline, "baseline"),
     )
-    p = two_samples.differ(calibration_scores, candidate_scores, seed=seed)
+    p = two_samples.two_sample_p_value(calibration_scores, candidate_scores, seed=seed)
     area = ranking.auc(
         np.concatenate([calibration_scores, candidate_scores]),
         np.arange(len(calibration_scores) + len(candidate_scores)) >= len(calibration_scores),

@@ -25,7 +25,7 @@ from divulge import seeds
 from divulge.decisions import counts as counting
 from divulge.decisions.counts import Counts
 from divulge.errors import InputError
-from divulge.statistics import ranking, telling, two_samples
+from divulge.statistics import ranking, two_samples
 from divulge.types import Estimate
 from divulge.validation import (
     as_list,
@@ -243,7 +243,7 @@ def _compare_samples(
     check_integer(seed, "seed", least=0)
     area = _auc_against_calibration(calibration, sample)
     says = f"{description} against calibration: AUC {area} (1/2 expected)"
-    return Control(name, two_samples.differ(calibration, sample, seed=seed), level, says, area, conclusive)
+    return Control(name, two_samples.two_sample_p_value(calibration, sample, seed=seed), level, says, area, conclusive)
 
 
 def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0) -> Control:
@@ -289,7 +289,7 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     control = _blind_text_control(score_pairs, len(calibration_texts), len(candidate_texts), level, seed)
     if control.passed or control.auc is None or control.auc.low <= 0.5:
         return control
-    signs = telling.telling(
+    signs = two_samples.text_differences(
         candidate_texts, calibration_texts, names=("candidates", "calibration texts"), most=_MAX_SIGNS, seed=seed
     )
     return replace(control, says="; ".join([control.says, *map(str, signs)]))
@@ -299,7 +299,7 @@ def _blind_text_control(score_pairs: list[tuple[Floats, Floats]], n: int, m: int
     if not score_pairs:
         return Control("blind text", 1.0, level, f"{n} and {m} distinct texts are too few to be told apart")
     p = min(
-        two_samples.rank_sum(calibration, candidates, alternative="greater", seed=seed)
+        two_samples.rank_sum_p_value(calibration, candidates, alternative="greater", seed=seed)
         for candidates, calibration in score_pairs
     )
     aucs = [_auc_against_calibration(calibration, candidates) for candidates, calibration in score_pairs]

@@ -89,7 +89,7 @@ class Counts:
             equal_places = below[self.calibration[np.minimum(below, n - 1)] == keys]
             return np.bincount(below, minlength=n + 1), equal_places
 
-        for chunk_counts, equal_places in machine.side_by_side(count_chunk, _chunks(len(scores))):
+        for chunk_counts, equal_places in machine.map_in_threads(count_chunk, _chunks(len(scores))):
             n_below_counts += chunk_counts
             tied += np.bincount(equal_places, minlength=n)
         if tied.any():  # seen at the first of equal calibration scores, and true of all of them
@@ -187,7 +187,7 @@ def _count_below(candidates: Floats, calibration: Floats) -> Ints:
         order, _, below = _count_below_chunk(candidates[chunk], calibration)
         n_below[chunk][order] = below
 
-    list(machine.side_by_side(count_chunk, _chunks(len(candidates))))
+    list(machine.map_in_threads(count_chunk, _chunks(len(candidates))))
     return n_below
 
 

@@ -112,7 +112,7 @@ def _simulated_bands(ranks: Ints, n: int, sizes: Ints, confidence: float, rng: n
     draws = math.ceil(max(_PATHS, _PER_ERROR / (1 - confidence)))
     gaps = rng.standard_gamma(np.diff([0, *ranks, n + 1]), size=(draws, len(ranks) + 1))
     gaps /= gaps.sum(axis=1, keepdims=True)
-    crossing = intervals.upper(np.arange(draws + 1), draws, _UNLUCKY)
+    crossing = intervals.clopper_pearson_upper(np.arange(draws + 1), draws, _UNLUCKY)
     allowed = int(np.searchsorted(crossing, 1 - confidence, side="right")) - 1
     max_above = np.empty((len(sizes), len(ranks)), np.int64)
     for row, size in zip(max_above, sizes.tolist(), strict=True):

@@ -106,7 +106,10 @@ def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int,
 
 def _proven_lower_bound(n_low: np.ndarray, min_calibration: np.ndarray, m: int, n: int, error: float) -> float:
     """Return a lower bound of the share; each region holds ``min_calibration`` scores whatever ties with its edge."""
-    candidate_rate, calibration_rate = intervals.upper(n_low, m, error), intervals.lower(min_calibration, n, error)
+    candidate_rate, calibration_rate = (
+        intervals.clopper_pearson_upper(n_low, m, error),
+        intervals.clopper_pearson_lower(min_calibration, n, error),
+    )
     return float(np.max(1 - candidate_rate / calibration_rate, initial=0.0))
 
 
@@ -115,7 +118,10 @@ def _upper_bound_if_pure(n_low: int, region_size: int, m: int, n: int, error: fl
 
     Below 0 where more candidates score low than any share allows.
     """
-    candidate_rate, calibration_rate = intervals.lower(n_low, m, error), intervals.upper(region_size, n, error)
+    candidate_rate, calibration_rate = (
+        intervals.clopper_pearson_lower(n_low, m, error),
+        intervals.clopper_pearson_upper(region_size, n, error),
+    )
     return 1 - float(candidate_rate / calibration_rate)
 
 

@@ -32,7 +32,7 @@ from sklearn.feature_extraction import text as text_features
 
 from divulge import seeds
 from divulge.evaluation.likeness import MOST_CHARACTERS, YEAR
-from divulge.statistics.duplicate_groups import first_of_each
+from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_vector
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def adjust(
         np.True_
     """
     if groups is not None:
-        rows = np.flatnonzero(first_of_each(groups, members))
+        rows = np.flatnonzero(first_of_each_group(groups, members))
         values_by_name, unexplained_by_name = (
             {name: values[rows] for name, values in each.items()} for each in (scores, unexplained or {})
         )

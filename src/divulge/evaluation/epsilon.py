@@ -18,7 +18,7 @@ from divulge.errors import InputError
 from divulge.evaluation import families
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.statistics import intervals
-from divulge.statistics.tables import above, table
+from divulge.statistics.ranking import check_scores, count_above
 from divulge.types import Estimate
 from divulge.validation import check_choice, check_integer, check_number, format_value
 
@@ -61,7 +61,7 @@ def epsilon_lower_bound(
 
     Returns:
         ``value`` and ``low`` are the bound, ``high`` is infinity: scores bound ε from below only. ``method`` says
-        whether a bound above 0 comes from sure members (records that score higher than nearly every non-member)
+        whether a bound count_above 0 comes from sure members (records that score higher than nearly every non-member)
         or from sure non-members (records that score lower than nearly every member).
 
     Raises:
@@ -77,14 +77,14 @@ def epsilon_lower_bound(
         >>> round(epsilon_lower_bound(members.astype(float), members).low, 2)
         5.0
     """
-    values, truth = table(scores, members)
+    values, truth = check_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     slack = _delta(delta)
     assumed = families.named(family)
     if isinstance(assumed, SubsampledGaussian):
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
     if assumed is not None and slack == 0:
-        raise InputError("delta: must be above 0 for a family: a Gaussian mechanism has no finite ε at 0")
+        raise InputError("delta: must be count_above 0 for a family: a Gaussian mechanism has no finite ε at 0")
     chosen = check_choice(strategy, "strategy", STRATEGIES)
     draw = check_integer(seed, "seed", least=0)
     tried = _split(values, truth, slack, error, draw) if chosen == "split" else _bonferroni(values, truth, error)
@@ -115,7 +115,7 @@ class _Rates:
     @classmethod
     def from_counts(cls, fn: Floats, m: int, fp: Floats, n: int, error: float) -> _Rates:
         """From ``fn`` of ``m`` missed and ``fp`` of ``n`` selected; each bound takes half of the error."""
-        return cls(intervals.upper(fn, m, error / 2), intervals.upper(fp, n, error / 2))
+        return cls(intervals.clopper_pearson_upper(fn, m, error / 2), intervals.clopper_pearson_upper(fp, n, error / 2))
 
     def ratios(self, delta: float) -> tuple[Floats, Floats]:
         """Two bounds on ε, by TPR / FPR and by TNR / FNR: the same two bounds on rates serve both."""
@@ -142,8 +142,8 @@ def _bonferroni(values: Floats, truth: Bools, error: float) -> _Rates:
     up, down = _ranks(n), _ranks(m)
     # Just above the r-th highest non-member, or at the r-th lowest member. An order statistic leaves r - 1
     # of its own kind beyond it; where ties leave fewer, that number would be a choice made by the data.
-    fp = np.r_[up - 1.0, above(outside, np.nextafter(inside[down - 1], -np.inf))]
-    fn = np.r_[m - above(inside, outside[-up]), down - 1.0]
+    fp = np.r_[up - 1.0, count_above(outside, np.nextafter(inside[down - 1], -np.inf))]
+    fn = np.r_[m - count_above(inside, outside[-up]), down - 1.0]
     return _Rates.from_counts(fn, m, fp, n, error / len(fp))
 
 
@@ -162,7 +162,7 @@ def _at(halves: tuple[Floats, Floats], cuts: Floats, error: float) -> _Rates:
     """Return the rates of the rule "score > cut", at each cut."""
     inside, outside = halves
     m, n = len(inside), len(outside)
-    return _Rates.from_counts(m - above(inside, cuts), m, above(outside, cuts), n, error)
+    return _Rates.from_counts(m - count_above(inside, cuts), m, count_above(outside, cuts), n, error)
 
 
 def _deal(ordered: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

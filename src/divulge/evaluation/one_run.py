@@ -22,7 +22,7 @@ from divulge import seeds
 from divulge.errors import InputError
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.evaluation.guess_bounds import GuessRule, guess_counts
-from divulge.statistics.tables import table
+from divulge.statistics.ranking import check_scores
 from divulge.types import Estimate
 from divulge.validation import check_integer, check_number, format_value
 
@@ -118,7 +118,7 @@ def epsilon_one_run(
         >>> round(epsilon_one_run(members.astype(float), members, guesses=1000).low, 2)
         5.81
     """
-    values, truth = table(scores, members)
+    values, truth = check_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.from_options(family, bound, sides, delta)
     n = len(values)
@@ -186,7 +186,7 @@ def epsilon_fixed_count(
         >>> 1.5 < epsilon_fixed_count(members.astype(float), members).low < 3.0
         True
     """
-    values, truth = table(scores, members)
+    values, truth = check_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.from_options(family, None, "both", delta)
     if isinstance(rule.family, SubsampledGaussian):

@@ -20,7 +20,6 @@ from divulge.decisions import sensitivity as robustness
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import named
-from divulge.dossier import Dossier, shape
 from divulge.errors import InputError
 from divulge.identification import score_tables
 from divulge.identification.decision import (
@@ -34,6 +33,7 @@ from divulge.identification.decision import (
     realised,
 )
 from divulge.results import HeatStrip, IdentificationSummary, Realised, to_json_values
+from divulge.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from divulge.decisions.fdp import Envelope
     from divulge.decisions.methods import AdaDetect, StepUp
     from divulge.decisions.sensitivity import Sensitivity
-    from divulge.dossier import Draft
     from divulge.identification.score_tables import Columns
+    from divulge.run_directory import RunDraft
     from divulge.tables import Table
 
 RUN_TYPE = "identification"
@@ -65,7 +65,7 @@ def read_run(directory: str | Path, function: Callable[[IdentificationSummary, P
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
     folder = Path(directory)
-    return Dossier(folder).read(RUN_TYPE, lambda: function(recompute_summary(folder), folder))
+    return RunDirectory(folder).read(RUN_TYPE, lambda: function(recompute_summary(folder), folder))
 
 
 def load_summary(directory: str | Path) -> IdentificationSummary:
@@ -209,8 +209,8 @@ def sensitivity(directory: str | Path) -> Sensitivity:
 def run_sensitivity(summary: IdentificationSummary, folder: Path) -> Sensitivity:
     """Return the `sensitivity` of a run that is open."""
     level, counts = summary.settings.fdr, Counts.load(folder / "counts.npz")
-    by_rank = robustness.by_rank(counts, fdr=level, method=resolved_method(summary))
-    return robustness.Sensitivity(np.repeat(by_rank, np.diff(counts.reached, prepend=0)), level)
+    factors = robustness.by_rank(counts, fdr=level, method=resolved_method(summary))
+    return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class Document:
     heat: HeatStrip | None = None
 
 
-def write_documents(draft: Draft, table: Table, columns: Columns, sources: Sequence[Path]) -> None:
+def write_documents(draft: RunDraft, table: Table, columns: Columns, sources: Sequence[Path]) -> None:
     """Write the texts of the candidates with the highest scores into ``draft``; nothing where there are no texts.
 
     Args:
@@ -329,9 +329,9 @@ def _read_heat_strips(sources: Sequence[Path], ids: Collection[str]) -> dict[str
                 if not ends or not entropy:
                     continue
                 values = np.add(logp, entropy).round(_HEAT_DIGITS).tolist()
-                shown = [pair for pair in zip(ends, values, strict=True) if pair[0] <= _MAX_CHARACTERS]
+                visible = [pair for pair in zip(ends, values, strict=True) if pair[0] <= _MAX_CHARACTERS]
                 strips[str(row["id"])] = HeatStrip(
-                    tuple(end for end, _ in shown), tuple(value for _, value in shown), _HEAT_AGAINST
+                    tuple(end for end, _ in visible), tuple(value for _, value in visible), _HEAT_AGAINST
                 )
     return strips
 
@@ -349,7 +349,7 @@ def read_documents(*folders: Path) -> dict[str, Document]:
     rows = store.read_json(path, inside=path.parent)
     if not isinstance(rows, list):
         raise InputError(f"{path}: damaged: a list of documents is needed")
-    documents = [shape.parse(row, Document, path) for row in rows]
+    documents = [store.parse_json(row, Document, path) for row in rows]
     for document in documents:
         if document.heat is not None and not document.heat.fits(document.text):
             raise InputError(f"{path}: damaged: the heat of {document.id} does not belong to its text")

@@ -176,24 +176,28 @@ def identify(
             seed=seed,
         )
     several = scores.candidates.ndim == 2
-    found = _compare_texts(candidate_texts, calibration_texts, len(scores.candidates), len(scores.calibration), seed)
+    control_results = _compare_texts(
+        candidate_texts, calibration_texts, len(scores.candidates), len(scores.calibration), seed
+    )
     judged = Judged.of(*learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members)
-    found += scores.controls
+    control_results += scores.controls
     if holdout_scores is not None and blind is None:
-        found += compare_holdout(holdout_scores, scores.calibration, scores.candidates if several else None, seed)
-    found.append(controls.low_scores_of(judged.counts, level=LEVEL))
-    found = share_level(found)
+        control_results += compare_holdout(
+            holdout_scores, scores.calibration, scores.candidates if several else None, seed
+        )
+    control_results.append(controls.low_scores_of(judged.counts, level=LEVEL))
+    control_results = share_level(control_results)
     if isinstance(requested, Knockoff):
         orientation = orientation_warning(judged.scores, truth)
         return _select_by_knockoffs(
-            judged, scores.calibration, knockoffs, calibration_knockoffs, fdr, found, orientation
+            judged, scores.calibration, knockoffs, calibration_knockoffs, fdr, control_results, orientation
         )
     policy = Policy(fdr, requested)
-    choice = choose(policy, found, several=several)
+    choice = choose(policy, control_results, several=several)
     if several and isinstance(choice.method, BH):
         judged = Judged.of(*mean_rank(scores.candidates, scores.calibration), scores.members)
     orientation = orientation_warning(judged.scores, truth)
-    result = decide(judged.counts, found, policy, choice=choice, orientation=orientation, notes=scores.notes)
+    result = decide(judged.counts, control_results, policy, choice=choice, orientation=orientation, notes=scores.notes)
     selection = judged.chosen(judged.scores > result.rule.cut, fdr=fdr, warnings=result.warnings)
     return replace(selection, guarantee=result.guarantee)
 
@@ -273,7 +277,7 @@ def _select_by_knockoffs(
     knockoffs: object,
     calibration_knockoffs: object,
     level: float,
-    found: list[Control],
+    control_results: list[Control],
     orientation: str,
 ) -> Selection:
     """Select by knockoffs, whose assumption fails unless paraphrases of the calibration show that it holds."""
@@ -282,10 +286,12 @@ def _select_by_knockoffs(
     if calibration_knockoffs is None:
         note = "symmetry was not tested (calibration_knockoffs is missing); with paraphrases it usually fails"
     else:
-        found = share_level([*found, knockoff.symmetry(calibration, calibration_knockoffs, level=LEVEL)])
+        control_results = share_level(
+            [*control_results, knockoff.symmetry(calibration, calibration_knockoffs, level=LEVEL)]
+        )
     guarantee = Guarantee("FDR", level, (SYMMETRIC,), "void" if note else "holds")
-    guarantee = guarantee.at_most(decision.combined_standing(found))
-    warnings = decision.warnings(found, [orientation, note])
+    guarantee = guarantee.at_most(decision.combined_standing(control_results))
+    warnings = decision.warnings(control_results, [orientation, note])
     return replace(judged.chosen(selected, fdr=level, warnings=warnings), guarantee=guarantee)
 
 
@@ -345,7 +351,7 @@ def _select_within_strata(
         controls.low_scores(calibration[known_rows], candidates[rows], level=LEVEL)
         for rows, known_rows in adjust.each()
     ]
-    found = [controls.strongest(low_scores)]
+    control_results = [controls.strongest(low_scores)]
     uncompared = ""
     if holdout is not None and adjust.holdout is not None:
         check_vector(holdout, "holdout", length=len(adjust.holdout))
@@ -355,16 +361,16 @@ def _select_within_strata(
             controls.exchangeability(calibration[known_rows], holdout[rows], level=LEVEL, seed=seed)
             for rows, known_rows in Strata(adjust.holdout, adjust.calibration).each()
         ]
-        found.append(controls.strongest(comparisons))
+        control_results.append(controls.strongest(comparisons))
         is_uncompared = np.isin(adjust.candidates, adjust.calibration) & ~np.isin(adjust.candidates, adjust.holdout)
         if is_uncompared.any():
             uncompared = (
                 f"{is_uncompared.sum()} of {len(is_uncompared)} candidates are of strata without a holdout: "
                 "that these are alike rests on your word"
             )
-    found = share_level(found)
+    control_results = share_level(control_results)
     return replace(
         selection,
-        guarantee=selection.guarantee.at_most(decision.combined_standing(found)),
-        warnings=decision.warnings(found, [orientation, *selection.warnings, uncompared]),
+        guarantee=selection.guarantee.at_most(decision.combined_standing(control_results)),
+        warnings=decision.warnings(control_results, [orientation, *selection.warnings, uncompared]),
     )

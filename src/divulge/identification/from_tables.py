@@ -17,7 +17,6 @@ from divulge import results, store, tables
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
-from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
 from divulge.identification import finished_run, identification_page, score_adjustment
 from divulge.identification.decision import (
@@ -36,6 +35,7 @@ from divulge.identification.score_adjustment import BlindScores
 from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
 from divulge.report import html, origin
 from divulge.results import Asked, BlindScoreResult, ControlResult, IdentificationSummary, provenance
+from divulge.run_directory import RunDirectory, RunDraft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ class DecisionPlan:
 def run(
     candidates: Sequence[Path],
     calibration: Sequence[Path],
-    out: Path | Draft,
+    out: Path | RunDraft,
     plan: DecisionPlan,
     *,
     holdout: Sequence[Path] = (),
@@ -130,14 +130,14 @@ def run(
         "holdout": list(holdout),
         "members": list(members),
     }
-    if isinstance(out, Draft):
+    if isinstance(out, RunDraft):
         return _run(out, sources, plan, progress)
-    with Dossier(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
+    with RunDirectory(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
         return _run(draft, sources, plan, progress)
 
 
 def _run(
-    draft: Draft, sources: dict[str, list[Path]], plan: DecisionPlan, progress: Progress | None
+    draft: RunDraft, sources: dict[str, list[Path]], plan: DecisionPlan, progress: Progress | None
 ) -> IdentificationSummary:
     report_progress = progress or (lambda done, total: None)
     candidates, calibration = (scan_scores(sources[name], name) for name in ("candidates", "calibration"))
@@ -259,15 +259,17 @@ def _score(
     else:
         scores = score_adjustment.learn_score(candidates, calibration, plan.policy.fdr, plan.seed)
         counts = _replace_scores(clean.candidates, *scores, progress)
-    found = [*text_controls, *(adjusted.controls if adjusted else ())]
+    control_results = [*text_controls, *(adjusted.controls if adjusted else ())]
     if holdout is not None and adjusted is None:
-        found += score_adjustment.compare_holdout(holdout, calibration, candidates if several else None, plan.seed)
-    found = share_level([*found, controls.low_scores_of(counts, level=LEVEL)])
-    choice = choose(plan.policy, found, several=several)
+        control_results += score_adjustment.compare_holdout(
+            holdout, calibration, candidates if several else None, plan.seed
+        )
+    control_results = share_level([*control_results, controls.low_scores_of(counts, level=LEVEL)])
+    choice = choose(plan.policy, control_results, several=several)
     if several and candidates is not None and isinstance(choice.method, BH):
         counts = _replace_scores(clean.candidates, *score_adjustment.mean_rank(candidates, calibration), progress)
     notes, comparison = (adjusted.notes, adjusted.comparison) if adjusted else ((), None)
-    return _ScoredCandidates(counts, found, choice, notes, members, comparison)
+    return _ScoredCandidates(counts, control_results, choice, notes, members, comparison)
 
 
 def _adjust_for_baseline(
@@ -389,7 +391,7 @@ def _settings(policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequenc
 
 
 def _write_results(
-    draft: Draft,
+    draft: RunDraft,
     counts: Counts,
     decision: Decision,
     settings: Asked,
@@ -453,19 +455,19 @@ def redecide(
             from "adadetect" to another or back needs the signals again.
     """
     folder = Path(directory)
-    with Dossier(folder).changing(RUN_TYPE) as draft:
+    with RunDirectory(folder).changing(RUN_TYPE) as draft:
         before = results.read(folder, IdentificationSummary)
         settings = before.settings
         counts = Counts.load(draft.home / "counts.npz")
         requested = named(settings.method if method is None else method, METHODS, eta=settings.eta, lam=settings.lam)
         policy = Policy(settings.fdr if fdr is None else fdr, requested)
-        found = finished_run.stored_controls(before)
+        control_results = finished_run.stored_controls(before)
         rows = tables.open_parquet(draft.home / "selection.parquet")
         decision = decide(
             counts,
-            found,
+            control_results,
             policy,
-            choice=_choose_again(policy, found, before),
+            choice=_choose_again(policy, control_results, before),
             orientation=labelled_orientation(rows),
             notes=settings.notes,
         )
@@ -474,11 +476,11 @@ def redecide(
         return _write_results(draft, counts, decision, new_settings, before.usage, before.baseline)
 
 
-def _choose_again(policy: Policy, found: Sequence[Control], before: IdentificationSummary) -> Choice:
+def _choose_again(policy: Policy, control_results: Sequence[Control], before: IdentificationSummary) -> Choice:
     """Choose the method for scores that stay what they are: learned from several signals, or not."""
     if isinstance(policy.method, Auto) and len(before.settings.scores) > 1:
         return Choice(named(before.used, (BH, AdaDetect)), before.why)
-    is_learned, choice = before.used == AdaDetect.name, choose(policy, found)
+    is_learned, choice = before.used == AdaDetect.name, choose(policy, control_results)
     if is_learned and isinstance(choice.method, BH):
         choice = replace(choice, method=AdaDetect())
     if is_learned != isinstance(choice.method, AdaDetect):
@@ -503,7 +505,7 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
     if to is not None:
         html.write(report_page(folder), Path(to))
         return Path(to)
-    with Dossier(folder).changing(RUN_TYPE) as draft:
+    with RunDirectory(folder).changing(RUN_TYPE) as draft:
         html.write(_open_page(folder), draft.path / "report.html")
     return folder / "report.html"
 
@@ -511,7 +513,7 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
 def report_page(directory: str | Path) -> Page:
     """Return the report of a finished run as data; errors as for `report`."""
     folder = Path(directory)
-    return Dossier(folder).read(RUN_TYPE, lambda: _open_page(folder))
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
 
 
 def _open_page(folder: Path) -> Page:

@@ -315,14 +315,14 @@ def sensitivity_blocks(summary: IdentificationSummary, folder: Path) -> list[Blo
     """Return how much doubt the selection survives; empty where nothing is selected or claimed."""
     if summary.guarantee.standing == "void" or not summary.selected:
         return []
-    found = run_sensitivity(summary, folder)
+    doubt = run_sensitivity(summary, folder)
     note = (
         "Γ = 1 is the assumption that non-members among the candidates score like the calibration. At Γ = 2 any score "
         "may be twice as likely among them, or half as likely, whichever is worst; documents that still stand are a "
         "selection with the same bound."
     )
-    rows = [(f"{gamma:g}", str(found.count(gamma))) for gamma in _GAMMAS]
-    return [Paragraph(f"Of the selection, {found}."), Table(("Γ", "documents that stand"), rows, note=note)]
+    rows = [(f"{gamma:g}", str(doubt.count(gamma))) for gamma in _GAMMAS]
+    return [Paragraph(f"Of the selection, {doubt}."), Table(("Γ", "documents that stand"), rows, note=note)]
 
 
 def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:

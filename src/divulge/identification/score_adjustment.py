@@ -74,11 +74,11 @@ def compare_holdout(holdout: Floats, calibration: Floats, candidates: Floats | N
         return [direct, low_end.control(calibration.ravel(), holdout.ravel(), level=LEVEL)]
     _, *learned = adadetect.scores(candidates, calibration, holdout, seed=seed)
     _, *ranked = mean_rank(candidates, calibration, holdout)
-    by_learned = controls.exchangeability(*learned, level=LEVEL, seed=seed)
-    by_rank = controls.exchangeability(*ranked, level=LEVEL, seed=seed)
+    learned_control = controls.exchangeability(*learned, level=LEVEL, seed=seed)
+    rank_control = controls.exchangeability(*ranked, level=LEVEL, seed=seed)
     combined = [
-        replace(by_learned, says=f"{by_learned.says}, on the score learned from all signals"),
-        replace(by_rank, says=f"{by_rank.says}, on the mean rank of all signals"),
+        replace(learned_control, says=f"{learned_control.says}, on the score learned from all signals"),
+        replace(rank_control, says=f"{rank_control.says}, on the mean rank of all signals"),
     ]
     return [controls.strongest([direct, *combined])]
 
@@ -206,21 +206,25 @@ def adjust_scores(
     (adjusted_candidates, adjusted_calibration), adjustments = _adjust_signals(*pairs)
     single = (candidates, calibration) if candidates.ndim == 1 else mean_rank(candidates, calibration)
     blind_auc, score_auc, difference = _compare_aucs(single, (blind.candidates, blind.calibration))
-    by_blind = blind_score.control(blind.calibration, blind.candidates, level=LEVEL, seed=seed)
-    no_better = "" if by_blind.passed or difference.low > 0 else ", which is not surely better"
-    says = f"{by_blind.says}, the score with AUC {score_auc}{no_better} (difference {difference})"
-    found = [replace(by_blind, says=says)]
+    blind_control = blind_score.control(blind.calibration, blind.candidates, level=LEVEL, seed=seed)
+    no_better = "" if blind_control.passed or difference.low > 0 else ", which is not surely better"
+    says = f"{blind_control.says}, the score with AUC {score_auc}{no_better} (difference {difference})"
+    control_results = [replace(blind_control, says=says)]
     if holdout is not None and blind.holdout is not None:
-        found += _compare_adjusted_holdout(*pairs, (holdout, blind.holdout), seed)
+        control_results += _compare_adjusted_holdout(*pairs, (holdout, blind.holdout), seed)
     labelled = _compare_labelled(single[0], blind.candidates, truth, seed)
     if labelled is not None:
         p = 1.0 if labelled.answer == "leak found" else labelled.blind_p_value
-        found.append(Control(KNOWN_MEMBERS, p, LEVEL, f"members and non-members among the candidates: {labelled}"))
+        control_results.append(
+            Control(KNOWN_MEMBERS, p, LEVEL, f"members and non-members among the candidates: {labelled}")
+        )
     adjusted_members = None
     if members is not None and blind.members is not None:
         adjusted_members = adjustments[0].apply(members, blind.members)
     comparison = BlindComparison(blind_auc, score_auc, difference, labelled)
-    return AdjustedScores(adjusted_candidates, adjusted_calibration, adjusted_members, tuple(found), comparison)
+    return AdjustedScores(
+        adjusted_candidates, adjusted_calibration, adjusted_members, tuple(control_results), comparison
+    )
 
 
 def _adjust_signals(*pairs: tuple[Floats, Floats]) -> tuple[list[Floats], list[Adjustment]]:
@@ -242,13 +246,13 @@ def _compare_adjusted_holdout(
     """Compare a holdout with the calibration by score, by blind score and by adjusted score."""
     adjusted, _ = _adjust_signals(candidates, calibration, holdout)
     several = candidates[0].ndim == 2
-    by_adjusted, *others = compare_holdout(adjusted[2], adjusted[1], adjusted[0] if several else None, seed)
-    by_score = controls.exchangeability(calibration[0], holdout[0], level=LEVEL, seed=seed)
-    by_blind = controls.exchangeability(calibration[1], holdout[1], level=LEVEL, seed=seed)
+    adjusted_control, *others = compare_holdout(adjusted[2], adjusted[1], adjusted[0] if several else None, seed)
+    score_control = controls.exchangeability(calibration[0], holdout[0], level=LEVEL, seed=seed)
+    blind_control = controls.exchangeability(calibration[1], holdout[1], level=LEVEL, seed=seed)
     described = (
-        replace(by_adjusted, says=f"{by_adjusted.says}, on the adjusted score"),
-        replace(by_score, says=f"{by_score.says}, on the score"),
-        replace(by_blind, says=f"{by_blind.says}, on the blind score"),
+        replace(adjusted_control, says=f"{adjusted_control.says}, on the adjusted score"),
+        replace(score_control, says=f"{score_control.says}, on the score"),
+        replace(blind_control, says=f"{blind_control.says}, on the blind score"),
     )
     return [controls.strongest(described), *others]
 

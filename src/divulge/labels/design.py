@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import (
-    codes,
-    count_plans,
-    linear_plans,
-    paper_codes,
-    ratio_plans,
-    search,
-    split,
-    stochastic,
-)
+from divulge.labels import codes, count_plans, linear_plans, paper_codes, ratio_plans, search, split, stochastic
 from divulge.labels.linear_plans import LinearPlan
 from divulge.labels.metrics import Evaluated, KnownRange
 from divulge.labels.plans import QueryPlan
@@ -153,31 +144,26 @@ def plan_linear(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
             f"clip: {spec.epsilon:g} leaves no probabilities of {spec.classes} classes that add up to one inside the "
             "clip; labels may leak all the same, but no code is known here"
         )
-    max_bits = options.max_bits
+    max_bits = 0 if method == "positional" else options.max_bits
     dense = method in ("auto", "dense") and loss.has_bounded_base
-    max_bits = 0 if method == "positional" else max_bits
-    splits = sorted(
-        _radix_splits(spec.classes, dense), key=lambda split: _estimate_queries(spec, loss, split, dense, max_bits)
-    )
-    candidates = [
-        digit_plans
-        for split in splits[:2]
-        if (digit_plans := _plan_digits(spec, loss, split, dense, max_bits, options))
-    ]
+
+    def plan_splits(splits: Iterable[tuple[int, ...]]) -> list[list[DigitPlan]]:
+        plans = (_plan_digits(spec, loss, split, dense, max_bits, options) for split in splits)
+        return [digit_plans for digit_plans in plans if digit_plans]
+
+    splits = _radix_splits(spec.classes, dense)
+    splits.sort(key=lambda split: _estimate_queries(spec, loss, split, dense, max_bits))
+    candidates = plan_splits(splits[:2])
     if not candidates and not dense:
-        binary = (2,) * math.ceil(math.log2(spec.classes))
-        candidates = [
-            digit_plans for digit_plans in [_plan_digits(spec, loss, binary, dense, max_bits, options)] if digit_plans
-        ]
+        candidates = plan_splits([(2,) * math.ceil(math.log2(spec.classes))])
     if not candidates:
         raise _no_leak_error(spec, loss)
     best = tuple(min(candidates, key=lambda digit_plans: sum(part.count for part in digit_plans)))
     inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(part.digits)[0]) for part in best))
     code_types = {part.code.method for part in best}
     name = next(code_type for code_type in ("dense", "weighing", "positional") if code_type in code_types)
-    return QueryPlan(
-        spec, name if method == "auto" else method, inner, linear_plans.certify_digit_plans(spec, inner.digit_plans)
-    )
+    certificate = linear_plans.certify_digit_plans(spec, inner.digit_plans)
+    return QueryPlan(spec, name if method == "auto" else method, inner, certificate)
 
 
 def _radix_splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
@@ -309,7 +295,7 @@ def _plan_unbounded(
 ) -> DigitPlan | None:
     """Plan for an unbounded loss: a larger span has more steps until its own float error eats them."""
     best = None
-    # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
+    # n losses must not overflow the oracle's floats; a loss without a bounded base grows like the gap's square.
     largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.has_bounded_base else 2)
     centre, width = min(24.0, largest), 8.0
     while width >= 1:

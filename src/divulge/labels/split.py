@@ -208,7 +208,7 @@ def _candidate_spans(spec: OracleSpec, loss: Loss) -> list[float]:
         # One column is coarse near 1, where a less confident prediction is closer to what it should be.
         one_column = spec.submission == "positive" and spec.name == "log_loss"
         return [part * span for part in ((1.0, 0.9, 0.8, 0.65, 0.5) if one_column else (1.0,))]
-    # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
+    # n losses must not overflow the oracle's floats; a loss without a bounded base grows like the gap's square.
     largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.has_bounded_base else 2)
     max_exponent = min(largest, 90 if spec.float_dtype == "float64" else 50)
     return [2.0**exponent for exponent in range(0, max(math.ceil(max_exponent), 1), 2)]

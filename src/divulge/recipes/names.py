@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from divulge import attacks, errors, imports
+from divulge import attacks, errors, user_code
 from divulge.errors import InputError
 from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.documents import document_recipes
@@ -53,7 +53,7 @@ def seeded(recipe: Recipe, seed: int) -> Recipe:
 
 
 def _third_party(name: str) -> Recipe:
-    user_object = imports.named(name, "recipes").value
+    user_object = user_code.import_object(name, "recipes").value
     if isinstance(user_object, Recipe):
         return user_object
     if not callable(user_object):

@@ -8,7 +8,6 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from divulge import store
-from divulge.dossier import shape
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import ClassVar, Protocol
 
-    from divulge.dossier import Draft
+    from divulge.run_directory import RunDraft
 
     class _Shaped(Protocol):
         __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -45,7 +44,7 @@ def to_json_values(value: object) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def write(draft: Draft, summary: object) -> None:
+def write(draft: RunDraft, summary: object) -> None:
     """Write the summary of a run into its draft."""
     draft.write_json(NAME.removesuffix(".json"), to_json_values(summary))
 
@@ -63,7 +62,7 @@ def read(folder: Path, kind: type[Summary]) -> Summary:
         raise InputError(
             f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
         )
-    summary = shape.parse(content, kind, path)
+    summary = store.parse_json(content, kind, path)
     written, known = dict(_entries(content)), dict(_entries(to_json_values(summary)))
     # A run of before has no key for what came later: a field that has a default, and by default nothing in it.
     later = {key for key, value in known.items() if key not in written and value in (None, [], {})}

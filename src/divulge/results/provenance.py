@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from divulge import store
-from divulge.dossier import shape
 from divulge.errors import InputError
 from divulge.machine import current_time
 from divulge.results.environment import environment
@@ -22,7 +21,7 @@ from divulge.results.recorded import Environment
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from divulge.dossier import Draft
+    from divulge.run_directory import RunDraft
 
 NAME = "provenance.json"
 _HEADER = "--header"
@@ -65,7 +64,7 @@ class Provenance:
     environment: Environment
 
 
-def write(draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
+def write(draft: RunDraft, files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
     """Note in ``draft`` where the run that is being written comes from.
 
     Args:
@@ -147,13 +146,13 @@ def read(*folders: Path | None) -> Provenance | None:
     content = store.read_json(path, inside=path.parent)
     if not isinstance(content, dict):
         raise InputError(f"{path}: damaged: an object is needed")
-    return shape.parse(content, Provenance, path)
+    return store.parse_json(content, Provenance, path)
 
 
 def source(role: str, path: Path) -> Source:
     """A file, or a folder with all that is in it."""
     if path.is_file():
-        return Source(role, spelt(path.name), store.file_digest(path), path.stat().st_size)
+        return Source(role, spelt(path.name), store.hash_file(path), path.stat().st_size)
     inside = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
-    digests = [(file.relative_to(path).as_posix(), store.file_digest(file)) for file in inside]
-    return Source(role, spelt(path.name), store.digest(*digests), sum(file.stat().st_size for file in inside))
+    digests = [(file.relative_to(path).as_posix(), store.hash_file(file)) for file in inside]
+    return Source(role, spelt(path.name), store.hash_values(*digests), sum(file.stat().st_size for file in inside))
