@@ -27,7 +27,7 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
     A logistic regression on standardised signals and their squares tells one half of the calibration
     from the pool of the other half and the candidates. The pool enters in sorted order and equal rows are
     scored once, so that its members are exchangeable to the last bit. The halves are drawn by ``seed`` and by
-    a hash_tables of all signals, not by row numbers: no order of the rows changes a score, and one seed draws
+    a digest of all signals, not by row numbers: no order of the rows changes a score, and one seed draws
     other halves for other data.
 
     Args:

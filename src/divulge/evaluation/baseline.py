@@ -241,7 +241,7 @@ def among_equals(scores: Floats, truth: Bools, groups: Floats) -> float:
     order = np.lexsort((scores, groups))
     _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
     group_index = np.repeat(np.arange(len(size)), size)
-    # Mid-ranks within groups: those in the whole check_scores of (group, score), less the records of earlier groups.
+    # Mid-ranks within groups: those in the whole table of (group, score), less the records of earlier groups.
     starts_run = np.r_[True, (np.diff(group_index) > 0) | (np.diff(scores[order]) > 0)]
     run_index = np.cumsum(starts_run) - 1
     run_starts, run_lengths = np.flatnonzero(starts_run), np.bincount(run_index)

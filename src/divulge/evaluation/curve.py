@@ -70,7 +70,7 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
     inside, outside = split_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     distinct = np.unique(np.r_[inside, outside])[::-1]
-    # Selected at a threshold t (score ≥ t) are the scores strictly count_above the next smaller one.
+    # Selected at a threshold t (score ≥ t) are the scores strictly above the next smaller one.
     below = np.r_[distinct, -np.inf]
     fpr, tpr = count_above(outside, below) / len(outside), count_above(inside, below) / len(inside)
     # The ends of the band rise with the FPR: between two levels of the grid the outer ones hold.
@@ -87,9 +87,9 @@ def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 
     The value is conservative: the TPR at the lowest threshold whose empirical FPR is ≤ ``fpr``, never
     interpolated. The interval covers the true TPR at the true threshold, whose place is known only from
     finitely many non-members: order statistics of the non-members bracket the threshold, Clopper-Pearson
-    brackets the share of members count_above either bracket, and each of the four steps may err with a
+    brackets the share of members above either bracket, and each of the four steps may err with a
     quarter of the allowed probability. An interval for the TPR alone, as usually printed, is too short.
-    With few non-members count_above the threshold the lower end is 0: the data cannot say more.
+    With few non-members above the threshold the lower end is 0: the data cannot say more.
 
     Args:
         scores: ``[n]``; larger means more like a member.

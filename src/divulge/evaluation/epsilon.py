@@ -61,7 +61,7 @@ def epsilon_lower_bound(
 
     Returns:
         ``value`` and ``low`` are the bound, ``high`` is infinity: scores bound ε from below only. ``method`` says
-        whether a bound count_above 0 comes from sure members (records that score higher than nearly every non-member)
+        whether a bound above 0 comes from sure members (records that score higher than nearly every non-member)
         or from sure non-members (records that score lower than nearly every member).
 
     Raises:

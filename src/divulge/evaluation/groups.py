@@ -71,7 +71,7 @@ def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
 
 @dataclass(frozen=True, slots=True)
 class Subgroup:
-    """One row of a check_scores by group.
+    """One row of a table by group.
 
     Attributes:
         group: the group's name, as given.
