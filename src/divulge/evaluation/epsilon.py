@@ -84,7 +84,7 @@ def epsilon_lower_bound(
     if isinstance(assumed, SubsampledGaussian):
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
     if assumed is not None and slack == 0:
-        raise InputError("delta: must be count_above 0 for a family: a Gaussian mechanism has no finite ε at 0")
+        raise InputError("delta: must be above 0 for a family: a Gaussian mechanism has no finite ε at 0")
     chosen = check_choice(strategy, "strategy", STRATEGIES)
     draw = check_integer(seed, "seed", least=0)
     tried = _split(values, truth, slack, error, draw) if chosen == "split" else _bonferroni(values, truth, error)
