@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 from divulge import evaluation
 from divulge.auditing import verdict as judging
 from divulge.auditing.compare import gate
-from divulge.evaluation.covariates import Covariates, of_texts
+from divulge.evaluation.covariates import Covariates, text_covariates
 from score_audits import KINDS, at_covariates, compared, scored, sizes
 
 ANSWERS = ("leak found", "no leak found", "split is confounded", "too little data to say")
@@ -85,9 +85,9 @@ def by_topic(rng, m, n, share, carried, leak, recipes=1):
     scores = {
         f"r{at}": level + np.sqrt(1 - carried**2) * (rng.normal(size=m + n) + leak * members) for at in range(recipes)
     }
-    signs = tuple(map(str, evaluation.telling(texts[:m], texts[m:], seed=0)))
+    signs = tuple(map(str, evaluation.text_differences(texts[:m], texts[m:], seed=0)))
     length = np.array([float(len(text)) for text in texts])
-    return scores, members, compared(scores, members, length, signs), of_texts(texts)
+    return scores, members, compared(scores, members, length, signs), text_covariates(texts)
 
 
 def apart(area: float) -> float:

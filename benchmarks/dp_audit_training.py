@@ -19,8 +19,8 @@ from torch.nn.functional import cross_entropy
 import divulge as dv
 from divulge import canaries
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon_lower_bound, epsilon_one_run
-from divulge.references import mlp, private
-from divulge.references.hyperparameters import Hyperparameters, Private
+from divulge.references import private, stacked
+from divulge.references.estimators import Hyperparameters, Private
 from dp_audit_games import DELTA, strength
 
 CANARIES, RECORDS, RATE, STEPS, CLIP, LR = 1000, 4000, 0.1, 100, 1.0, 0.5
@@ -39,7 +39,7 @@ def network():
     return nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
-class Watched(private.Ghost):
+class Watched(private.GhostClipping):
     """Divulge's own DP-SGD with gradient canaries."""
 
     planted: canaries.GradientCanaries
@@ -58,10 +58,10 @@ def by_divulge(x, y, noise, gradients):
     config = Hyperparameters(network, lr=LR, momentum=0.0, batch_size=size, privacy=Private(noise, CLIP))
     torch.manual_seed(0)
     module = network()
-    kind = private.Ghost if gradients is None else Watched
-    step = kind(config, module, mlp.layers(module), 0)
+    kind = private.GhostClipping if gradients is None else Watched
+    step = kind(config, module, stacked.mlp_layers(module), 0)
     step.planted = gradients
-    for batch in private.poisson(np.arange(len(y)), 0, 0, STEPS, size):
+    for batch in private.poisson_batches(np.arange(len(y)), 0, 0, STEPS, size):
         step(x[batch], y[batch], LR)
     return module
 

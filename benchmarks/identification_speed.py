@@ -60,7 +60,7 @@ def decisions(quick):
             seconds[name] = min(seconds[name], clock(part))
     base = seconds["np.sort(test)"]
     rows = [(name, f"{s:.3f}", f"{s / base:.2f}", f"{peak(work[name]):.0f}") for name, s in seconds.items()]
-    title = f"Speed, m = {m:.0e}, n = {n:.0e}, {machine.cores()} cores (p-values use all, the rest one)"
+    title = f"Speed, m = {m:.0e}, n = {n:.0e}, {machine.available_cores()} cores (p-values use all, the rest one)"
     table(title, ("", "wall s", "× np.sort", "peak MiB over inputs"), rows)
 
 
@@ -166,7 +166,7 @@ def scoring(quick, name):
     import torch
 
     from divulge.identification import language_demo
-    from divulge.targets.text import CausalLM
+    from divulge.targets.language_models import CausalLM
 
     texts, every = corpus(2 if quick else 5)
     tokenizer, model = language_demo.train_tokenizer(every, 8192), pythia(*SHAPES[name])
@@ -196,7 +196,7 @@ def scoring(quick, name):
 
 
 def agreement(name, model, tokenizer, texts, found):
-    from divulge.targets.statistics import PER_TOKEN
+    from divulge.targets.token_statistics import PER_TOKEN
 
     stats, signals = found["ours"]
     rows, naive = stats.rows(), [row for row, _ in found["loop for all we give"]]

@@ -148,7 +148,7 @@ class Case:
         if not path.exists():
             logits = self.target.logits(self.records)
             kept = dict(zip(SIGNALS, signals_from_logits(logits, self.data.y, SIGNALS).T, strict=True))
-            told = classification.decided(logits.argmax(axis=1), logits.shape[1])
+            told = classification.one_hot_logits(logits.argmax(axis=1), logits.shape[1])
             for name in classification.LABELS_ENOUGH:
                 kept[name] = signals_from_logits(told, self.data.y, (name,))[:, 0]
             judged = np.arange(len(self.data.x) - self.size.population + self.size.population // 5)

@@ -27,7 +27,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import divulge as dv
-from divulge.references import Custom, Private, Train, loop, mlp, models, private, splits
+from divulge.references import Custom, Private, Train, network_training, private, splits, stacked
 
 torch.set_num_threads(1)
 
@@ -115,7 +115,7 @@ def dataloader(train, data, test, split):
                 update.zero_grad()
                 nn.functional.cross_entropy(net(xb), yb).backward()
                 update.step()
-        right.append((models.logits(net, test.x, torch.device("cpu")).argmax(1) == test.y).mean())
+        right.append((network_training.predict_logits(net, test.x, torch.device("cpu")).argmax(1) == test.y).mean())
     return float(np.mean(right))
 
 
@@ -250,7 +250,7 @@ def private_training(steps):
     """One private MLP 600-256-100, batches of 256, both ways."""
     rng = np.random.default_rng(0)
     n, batch = 256 * steps, 256
-    data = models.Data(
+    data = network_training.TrainingData(
         torch.from_numpy((rng.random((n, 600)) < 0.2).astype(np.float32)), torch.from_numpy(rng.integers(0, 100, n))
     )
 
@@ -262,16 +262,18 @@ def private_training(steps):
     spent = {}
     for name in ("ghost norms", "Opacus"):
         for warm in (True, False):
-            module = models.build(net, 0).train()
-            made = private.Ghost(config, module, mlp.layers(module), 0) if name == "ghost norms" else None
-            step = made or private.ByOpacus(config, module, n, 0)
+            module = network_training.build_network(net, 0).train()
+            made = (
+                private.GhostClipping(config, module, stacked.mlp_layers(module), 0) if name == "ghost norms" else None
+            )
+            step = made or private.OpacusClipping(config, module, n, 0)
             started = time.process_time()
-            for at in private.poisson(rows, 0, 0, 2 if warm else steps, batch):
+            for at in private.poisson_batches(rows, 0, 0, 2 if warm else steps, batch):
                 step(data.x[at], data.y[at], 0.02)
             spent[name] = (time.process_time() - started) / (2 if warm else steps)
     plain = Train(net, 2, epochs=1, batch_size=batch, device="cpu")
     started = time.process_time()
-    loop.train(plain, data, rows, 0)
+    network_training.train_by_sgd(plain, data, rows, 0)
     unprivate = (time.process_time() - started) / steps
     print("\nDP-SGD, MLP 600-256-100, 256 records per step, CPU ms per step")
     print(f"    Opacus {1e3 * spent['Opacus']:.1f}, ghost norms {1e3 * spent['ghost norms']:.1f}: ", end="")

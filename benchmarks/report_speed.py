@@ -21,8 +21,8 @@ import numpy as np
 import polars as pl
 
 from divulge.decisions import methods
-from divulge.dossier import Dossier
 from divulge.identification import decision, from_tables, score_tables
+from divulge.run_directory import RunDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import score_audits
@@ -41,7 +41,7 @@ def audit(out: Path, records: int, recipes: int) -> float:
     labels = rng.integers(0, 10, records)
     made = score_audits.scored(scores, members, calibration=held, fpr=(0.01, 0.001), labels=labels)
     begun = time.process_time()
-    with Dossier(out).writing("audit", "benchmark") as draft:
+    with RunDirectory(out).writing("audit", "benchmark") as draft:
         made.save(draft)
     return time.process_time() - begun
 

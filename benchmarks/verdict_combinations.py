@@ -20,7 +20,7 @@ from divulge import evaluation
 from divulge.auditing.compare import gate
 from divulge.auditing.verdict import simultaneous_confidence
 from divulge.evaluation import blind
-from divulge.evaluation.covariates import of_columns
+from divulge.evaluation.covariates import column_covariates
 from score_audits import at_covariates, scored
 
 ANSWERS = ("leak found", "split is confounded", "too little data to say", "no leak found")
@@ -71,10 +71,12 @@ def audited(cell: Cell, seed: int):
     audit = replace(audit, duplicate_groups=rows if cell.copies else None)
     audit = replace(audit, unexplained_scores=blind.adjust_scores(audit.scores, x[rows], None, seed))
     if cell.named == "number":
-        return at_covariates(audit, of_columns({"age": column[rows]}), seed=seed)
+        return at_covariates(audit, column_covariates({"age": column[rows]}), seed=seed)
     if cell.named == "categories":
         words = np.round(column * 1.5).astype(int).astype(str)
-        return at_covariates(audit, of_columns({"ward": words[rows], "age": rng.normal(size=n)[rows]}), seed=seed)
+        return at_covariates(
+            audit, column_covariates({"ward": words[rows], "age": rng.normal(size=n)[rows]}), seed=seed
+        )
     return audit
 
 

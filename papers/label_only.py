@@ -21,7 +21,7 @@ from divulge.attacks import Residual, Threshold
 from divulge.evidence import signals_from_logits
 from divulge.references import Train
 from divulge.signals import BoundaryDistance, NoiseRobustness
-from divulge.signals.boundary import _Plane, _rounds, _Search, _starts
+from divulge.signals.boundary import _BoundarySearch, _nearest_other_class, _plan_rounds, _ScaledRecords
 from divulge.targets import Metered, TorchTarget
 from partial_cases import adult, fashion
 
@@ -50,16 +50,16 @@ def one_by_one(signal, plane, near, at, records, rows):
     """The same search for one record after the other, from the same starts."""
     rng = np.random.default_rng(0)
     for k in range(rows):
-        search = _Search(plane, plane.points[at[k : k + 1]], records.y[at[k : k + 1]])
+        search = _BoundarySearch(plane, plane.points[at[k : k + 1]], records.y[at[k : k + 1]])
         beyond = search.halved(plane.points[near[k : k + 1]])
-        for number, directions in enumerate(_rounds(signal.queries - 9), start=1):
+        for number, directions in enumerate(_plan_rounds(signal.queries - 9), start=1):
             beyond = search.closer(beyond, directions, number, rng)
 
 
 def speed(name, target, records, rows=20):
     """All records at once beside one after the other, which is timed on some of them."""
-    plane = _Plane.of(target, records)
-    near, at = _starts(plane.points, plane.labels(plane.points), records.y)
+    plane = _ScaledRecords.of(target, records)
+    near, at = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
     for queries in (50, 250, 1000):
         signal, best = BoundaryDistance(queries=queries), [np.inf, np.inf]
         work = (

@@ -89,7 +89,7 @@ def measured(target: CausalLM, tuning: FineTune, documents: Case, seed: int) -> 
     """Everything that a recipe may read, and all reference models."""
     every = documents.everything
     stats = target.tokens(list(every.x))
-    own = {r.signal: tokens.signal(r.signal)(stats) for r in document_recipes() if isinstance(r.signal, str)}
+    own = {r.signal: tokens.get_signal(r.signal)(stats) for r in document_recipes() if isinstance(r.signal, str)}
     logs = tuning.base.tokens(list(every.x), vocabulary=False).logp[None]
     models = {Need.REFERENCES_BASE: said(stats, logs, np.zeros((1, len(every)), bool))}
     candidates = len(documents.members) + len(documents.others)
@@ -107,7 +107,7 @@ def measured(target: CausalLM, tuning: FineTune, documents: Case, seed: int) -> 
 def said(stats: TokenStatistics, logs: np.ndarray, held: np.ndarray) -> Models:
     each = [TokenStatistics(stats.offsets, stats.zlib_bytes, logp=row.astype(float)) for row in logs]
     names = ("log_likelihood", *tokens.RESCALED)
-    return Models({n: np.stack([tokens.signal(n)(one) for one in each]) for n in names}, held, np.minimum(logs, 0))
+    return Models({n: np.stack([tokens.get_signal(n)(one) for one in each]) for n in names}, held, np.minimum(logs, 0))
 
 
 def first(models: Models, count: int) -> Models:

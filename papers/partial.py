@@ -198,7 +198,7 @@ class Task:
         models = {"offline": self.case.references, "online": self.case.models}.get(self.part)
         case = {k: v for k, v in asdict(self.case).items() if k not in _PLANNED}
         sizes = (N, AUXILIARY, DRAWS, LESSONS, SHADOWS, EDITION[self.part], torch.__version__)
-        key = store.digest(json.dumps([case, models, self.seed, self.part, self.places, sizes]))[:10]
+        key = store.hash_values(json.dumps([case, models, self.seed, self.part, self.places, sizes]))[:10]
         mask, share = self.places[0]
         place = f"{mask.partition(':')[0]}-{share}" if len(self.places) == 1 else mask.partition(":")[0]
         return folder / f"{self.name}-{self.seed}-{self.part}-{place}-{key}.json"
@@ -235,7 +235,7 @@ def run(task: Task, cell: Cell, path: Path) -> None:
         "processor": round(time.process_time() - used, 1),
         "accuracy": [float(right[cell.members].mean()), float(right[~cell.members].mean())], "found": found,
     }  # fmt: skip
-    with store.atomic(path) as temporary:
+    with store.atomic_write(path) as temporary:
         Path(temporary).write_text(json.dumps(result))
     print(
         f"{path.name}: {result['seconds']} s ({result['processor']} s of processor), accuracy {result['accuracy']}",

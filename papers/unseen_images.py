@@ -83,7 +83,7 @@ def answers(images: np.ndarray) -> np.ndarray:
     net = ResNet20().eval()
     net.load_state_dict(load_file(folder() / "models" / "resnet20_cifar10.safetensors"))
     x = torch.from_numpy((images - np.float32(MEAN)) / np.float32(DEVIATION)).permute(0, 3, 1, 2)
-    with networks.one_thread(), torch.inference_mode():
+    with networks.single_thread(), torch.inference_mode():
         return torch.cat([net(part) for part in x.split(250)]).numpy()
 
 

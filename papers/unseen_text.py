@@ -69,7 +69,7 @@ def classifier(classes: int) -> torch.nn.Module:
 def trained(words: np.ndarray, y: np.ndarray, rows: np.ndarray, seed: int) -> np.ndarray:
     """Logits ``[n, K]`` on every document of a classifier that learnt from ``rows``."""
     start = time.process_time()
-    with networks.one_thread(), networks.randomness(seed, torch.device("cpu")):
+    with networks.single_thread(), networks.torch_seed(seed, torch.device("cpu")):
         model = classifier(int(y.max()) + 1)
         update = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
         steps = EPOCHS * -(-len(rows) // BATCH)
@@ -77,7 +77,7 @@ def trained(words: np.ndarray, y: np.ndarray, rows: np.ndarray, seed: int) -> np
         x, labels = torch.from_numpy(words), torch.from_numpy(y)
         for epoch in range(EPOCHS):
             model.train()
-            for batch in networks.batches(rows, seed, epoch, BATCH):
+            for batch in networks.epoch_batches(rows, seed, epoch, BATCH):
                 update.zero_grad(set_to_none=True)
                 model(input_ids=x[batch], labels=labels[batch]).loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

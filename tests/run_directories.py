@@ -10,9 +10,8 @@ import numpy as np
 import polars as pl
 
 import divulge as dv
-from divulge import canaries, cli, extraction, store
+from divulge import canaries, cli, extraction, run_directory, store
 from divulge.canaries import proof
-from divulge.dossier import mark
 from divulge.extraction import Completed, Cut, Measured
 from divulge.targets import Decoding
 
@@ -90,9 +89,9 @@ def forge(run, name, change):
     content = json.loads((run / name).read_text())
     change(content)
     (run / name).write_text(json.dumps(content))
-    content = json.loads((run / mark.NAME).read_text())
-    content["files"][name] = store.file_digest(run / name)
-    (run / mark.NAME).write_text(json.dumps(content))
+    content = json.loads((run / run_directory.MANIFEST_NAME).read_text())
+    content["files"][name] = store.hash_file(run / name)
+    (run / run_directory.MANIFEST_NAME).write_text(json.dumps(content))
 
 
 def forge_verdict(run, kind):
@@ -114,9 +113,9 @@ def forge_verdict(run, kind):
 
 def drop_from_mark(run, name):
     """Take a file out of those whose digests are compared."""
-    content = json.loads((run / mark.NAME).read_text())
+    content = json.loads((run / run_directory.MANIFEST_NAME).read_text())
     content["files"].pop(name, None)
-    (run / mark.NAME).write_text(json.dumps(content))
+    (run / run_directory.MANIFEST_NAME).write_text(json.dumps(content))
 
 
 def put_fifo(path):

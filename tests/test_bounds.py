@@ -11,7 +11,7 @@ from divulge.decisions.counts import Counts
 from divulge.extraction.passages import Cut
 from divulge.margin.membership import least_margin
 from divulge.regressors.bodies import TextBag
-from divulge.statistics.telling import telling
+from divulge.statistics.two_samples import text_differences
 
 SCORES, MEMBERS = np.r_[np.arange(200.0), np.arange(200.0) + 20], np.arange(400) >= 200
 COUNTS = Counts.empty(range(100)).add([*range(0, 100, 2), *range(200, 250)])
@@ -24,7 +24,7 @@ CASES = {
     "usage.share": ("confidence", lambda v: usage.share(COUNTS, confidence=v), *OPEN),
     "usage.mixture": ("confidence", lambda v: usage.mixture(COUNTS, range(200, 250), confidence=v), *OPEN),
     "sensitivity": ("fdr", lambda v: sensitivity.by_rank(COUNTS, fdr=v, method="bh"), *OPEN),
-    "telling": ("false_alarm", lambda v: telling(OLD, NEW, false_alarm=v), *OPEN),
+    "telling": ("false_alarm", lambda v: text_differences(OLD, NEW, false_alarm=v), *OPEN),
     "smallest_detectable fpr": ("fpr", lambda v: evaluation.smallest_detectable(500, 500, v), *OPEN),
     "smallest_detectable power": ("power", lambda v: evaluation.smallest_detectable(500, 500, 0.1, power=v), *OPEN),
     "smallest_violation canaries": ("canaries", lambda v: evaluation.smallest_violation(v, 1.0, 1e-5), [1, 500], [0]),

@@ -11,7 +11,7 @@ import pytest
 
 import divulge as dv
 from divulge import plan
-from divulge.datafiles import FileLayout, read, read_labels, refuse_unlabelled, tables
+from divulge.datafiles import FileLayout, read_labels, read_records, require_labels, tables
 from divulge.identification import score_tables
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
@@ -30,7 +30,7 @@ def test_every_kind_gives_the_same_records(tmp_path, kind):
         frame.write_ndjson(path)
     else:
         frame.write_parquet(path)
-    found = read(path, layout)
+    found = read_records(path, layout)
     np.testing.assert_array_equal(found.records.x, X)
     assert found.records.y.tolist() == Y.tolist()
     assert list(found.records.ids) == ["p", "q", "r"]
@@ -58,7 +58,7 @@ def test_tables_say_what_is_wrong_and_what_to_set(tmp_path, text, message):
     path = tmp_path / "data.csv"
     path.write_text(text)
     with pytest.raises(dv.InputError, match=message) as caught:
-        read(path, FileLayout())
+        read_records(path, FileLayout())
     assert str(path) in str(caught.value)
 
 
@@ -138,21 +138,21 @@ def test_documents_come_from_the_column_that_is_named(tmp_path, ending):
         }
     )
     write(path, frame)
-    found = read(path, TEXTS)
+    found = read_records(path, TEXTS)
     assert found.records.x.dtype == object
     assert found.records.x.tolist() == DOCUMENTS
     assert found.records.y.tolist() == [0, 1, 1, 0]
     assert found.records.ids.tolist() == ["7", "8", "9", "5"]
     assert list(found.group) == list("aabb")
     write(path, frame.select("body"))
-    found = read(path, FileLayout(text="body"))
+    found = read_records(path, FileLayout(text="body"))
     assert found.records.y is None
     assert found.records.ids is None
     with pytest.raises(dv.InputError, match=r"data\.text: 'bodi' is unknown; did you mean 'body'"):
-        read(path, FileLayout(text="bodi"))
+        read_records(path, FileLayout(text="bodi"))
     write(path, frame.rename({"class": "klass"}))
     with pytest.raises(dv.InputError, match=r"data\.label: 'class' is unknown; did you mean 'klass'"):
-        read(path, FileLayout(text="body", label="class", named=frozenset({"label"})))
+        read_records(path, FileLayout(text="body", label="class", named=frozenset({"label"})))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
@@ -161,7 +161,7 @@ def test_records_without_a_text_are_named(tmp_path, ending):
     write(path, pl.DataFrame({"body": ["a", "", "b", " \n", None], "class": [0, 1, 0, 1, 0]}))
     place = "line 2" if ending == "jsonl" else "row 1"
     with pytest.raises(dv.InputError, match=f"3 records have no text \\(first: {place}\\)"):
-        read(path, TEXTS)
+        read_records(path, TEXTS)
 
 
 def test_a_damaged_file_of_documents_is_named_without_them(tmp_path):
@@ -169,7 +169,7 @@ def test_a_damaged_file_of_documents_is_named_without_them(tmp_path):
     for damaged in ('body,class\n"private letter,1\nprivate,2\n', "body,class\na,1\nprivate letter, private,2\n"):
         path.write_text(damaged)
         with pytest.raises(dv.InputError, match=r"(not closed|3 values, 2 are needed)") as refused:
-            read(path, TEXTS)
+            read_records(path, TEXTS)
         assert "private" not in str(refused.value)
 
 
@@ -177,27 +177,29 @@ def test_a_damaged_file_of_documents_is_named_without_them(tmp_path):
 def test_a_row_is_one_document_whatever_it_holds(tmp_path, ending):
     path = tmp_path / f"data.{ending}"
     write(path, pl.DataFrame({"body": ["one\x1edocument", "two"], "class": [0, 1]}))
-    assert read(path, TEXTS).records.x.tolist() == ["one document", "two"]
+    assert read_records(path, TEXTS).records.x.tolist() == ["one document", "two"]
 
 
 def test_texts_of_another_kind_are_refused(tmp_path):
     pl.DataFrame({"body": [1.5]}).write_parquet(tmp_path / "data.parquet")
     with pytest.raises(dv.InputError, match=r"data\.text: 'body' holds no texts \(number\)"):
-        read(tmp_path / "data.parquet", TEXTS)
+        read_records(tmp_path / "data.parquet", TEXTS)
     pl.DataFrame({"body": ["a", "b"]}).with_columns(pl.col("body").cast(pl.Categorical)).write_parquet(
         tmp_path / "data.parquet"
     )
-    assert read(tmp_path / "data.parquet", TEXTS).records.x.tolist() == ["a", "b"]
+    assert read_records(tmp_path / "data.parquet", TEXTS).records.x.tolist() == ["a", "b"]
     np.savez(tmp_path / "data.npz", x=X)
     with pytest.raises(dv.InputError, match=r"file type of texts: '\.npz' is unknown"):
-        read(tmp_path / "data.npz", TEXTS)
+        read_records(tmp_path / "data.npz", TEXTS)
     with pytest.raises(dv.InputError, match=r"data\.scale: texts have no scale"):
-        read(tmp_path / "data.parquet", FileLayout(text="body", scale=2.0))
+        read_records(tmp_path / "data.parquet", FileLayout(text="body", scale=2.0))
     (tmp_path / "data.csv").write_text("body,class\n")
     with pytest.raises(dv.InputError, match="and no rows"):
-        read(tmp_path / "data.csv", TEXTS)
+        read_records(tmp_path / "data.csv", TEXTS)
     pl.DataFrame({"words": ["a"], "label": [1]}).write_csv(tmp_path / "data.csv")
-    assert read(tmp_path / "data.csv", FileLayout()).records.table.columns == ["words"]  # a column like any other
+    assert read_records(tmp_path / "data.csv", FileLayout()).records.table.columns == [
+        "words"
+    ]  # a column like any other
 
 
 GOOD = {"body": "a text", "class": 1}
@@ -233,17 +235,17 @@ def test_broken_lines_are_named(tmp_path, lines, message):
     encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in [GOOD, b"", *lines, GOOD]]
     path.write_bytes(b"\n".join(encoded))
     with pytest.raises(dv.InputError, match=message) as caught:
-        read(path, replace(TEXTS, named=frozenset({"label"})))
+        read_records(path, replace(TEXTS, named=frozenset({"label"})))
     assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("label", ["a source", 0.5, -1])
 def test_labels_that_no_language_model_needs_are_read_by_whoever_asks(tmp_path, label):
     pl.DataFrame({"text": ["one", "two"], "label": [label] * 2}).write_parquet(tmp_path / "data.parquet")
-    file = read(tmp_path / "data.parquet", FileLayout(text="text"))
+    file = read_records(tmp_path / "data.parquet", FileLayout(text="text"))
     assert file.records.y is None
     with pytest.raises(dv.InputError, match=r"data\.members: .*'label'"):
-        refuse_unlabelled({"members": file}, FileLayout(text="text"))
+        require_labels({"members": file}, FileLayout(text="text"))
 
 
 def test_lines_without_any_object_and_marks_of_byte_order(tmp_path):
@@ -251,9 +253,9 @@ def test_lines_without_any_object_and_marks_of_byte_order(tmp_path):
     for content in (b"", b"\n\n"):
         path.write_bytes(content)
         with pytest.raises(dv.InputError, match="no line with an object"):
-            read(path, TEXTS)
+            read_records(path, TEXTS)
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\r\n")
-    assert read(path, TEXTS).records.x.tolist() == ["a text"]
+    assert read_records(path, TEXTS).records.x.tolist() == ["a text"]
 
 
 def test_lists_of_texts_keep_every_character():
@@ -307,11 +309,11 @@ def test_a_base_is_fine_tuned_as_the_plan_says(tmp_path):
 def test_the_header_tells_the_separator_unless_the_user_set_one(tmp_path, sign):
     path = tmp_path / "data.csv"
     path.write_text(f"a{sign}b{sign}label\n1{sign}2{sign}0\n")
-    assert read(path, FileLayout()).records.x.tolist() == [[1, 2]]
+    assert read_records(path, FileLayout()).records.x.tolist() == [[1, 2]]
     texts = FileLayout(text="a")
-    assert read(path, texts).records.x.tolist() == ["1"]
+    assert read_records(path, texts).records.x.tolist() == ["1"]
     with pytest.raises(dv.InputError, match=r"one column only.*set data\.separator"):
-        read(path, FileLayout(named=frozenset({"separator"})))
+        read_records(path, FileLayout(named=frozenset({"separator"})))
 
 
 def test_classes_with_names_are_numbered_in_the_order_of_the_models_outputs(tmp_path):
@@ -321,30 +323,30 @@ def test_classes_with_names_are_numbered_in_the_order_of_the_models_outputs(tmp_
     frame.cast({"label": pl.Categorical}).write_parquet(tmp_path / "a.parquet")
     np.savez(tmp_path / "a.npz", x=frame["a"].to_numpy()[:, None], y=["yes", "no", "yes"])
     for name in ("a.csv", "a.parquet", "a.npz"):
-        assert read(tmp_path / name, layout).records.y.tolist() == [0, 1, 0]
+        assert read_records(tmp_path / name, layout).records.y.tolist() == [0, 1, 0]
         with pytest.raises(dv.InputError, match=r"class_names: a class in y: 'no' is unknown"):
-            read(tmp_path / name, FileLayout(classes=("yes", "never")))
+            read_records(tmp_path / name, FileLayout(classes=("yes", "never")))
     np.savez(tmp_path / "b.npz", x=X, y=Y)
     with pytest.raises(dv.InputError, match=r"are numbers, which need no names"):
-        read(tmp_path / "b.npz", layout)
+        read_records(tmp_path / "b.npz", layout)
 
 
 def test_columns_name_the_values_of_a_record_and_leave_out_the_others(tmp_path):
     frame = pl.DataFrame({"note": ["p", "q"], "b": [1, 2], "a": [0.5, 1.5], "label": [0, 1]})
     frame.write_parquet(tmp_path / "a.parquet")
-    read_ = read(tmp_path / "a.parquet", FileLayout(columns=("a", "b")))
+    read_ = read_records(tmp_path / "a.parquet", FileLayout(columns=("a", "b")))
     assert read_.records.x.tolist() == [[0.5, 1], [1.5, 2]]
     assert read_.columns == ("a", "b")
     for columns, message in ((("c",), "'c' is unknown"), (("label",), "is the label, the id or the group")):
         with pytest.raises(dv.InputError, match=message):
-            read(tmp_path / "a.parquet", FileLayout(columns=columns))
+            read_records(tmp_path / "a.parquet", FileLayout(columns=columns))
 
 
 def test_a_column_that_may_hold_the_classes_is_suggested(tmp_path):
     pl.DataFrame({"a": [0.5, 1.5], "Target": [0, 1]}).write_csv(tmp_path / "a.csv")
     layout = FileLayout()
     with pytest.raises(dv.InputError, match=r"set data\.label to the column that holds them; 'Target' may be it"):
-        refuse_unlabelled({"members": read(tmp_path / "a.csv", layout)}, layout)
+        require_labels({"members": read_records(tmp_path / "a.csv", layout)}, layout)
 
 
 def saved(folder, frame, names=("data-00000-of-00001.arrow",)):
@@ -359,24 +361,24 @@ def saved(folder, frame, names=("data-00000-of-00001.arrow",)):
 def test_a_data_set_saved_by_datasets_is_read_like_a_table(tmp_path):
     frame = pl.DataFrame({"text": ["one", "two"], "a": [1.0, 2.0], "label": [0, 1]})
     folder = saved(tmp_path / "all" / "train", frame, ("data-0.arrow", "data-1.arrow"))
-    assert read(folder, FileLayout(text="text")).records.x.tolist() == ["one", "two"] * 2
-    assert read(folder, FileLayout(columns=("a",))).records.y.tolist() == [0, 1, 0, 1]
+    assert read_records(folder, FileLayout(text="text")).records.x.tolist() == ["one", "two"] * 2
+    assert read_records(folder, FileLayout(columns=("a",))).records.y.tolist() == [0, 1, 0, 1]
     (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train"]}')
     with pytest.raises(dv.InputError, match="several data sets; name one of its folders: train"):
-        read(tmp_path / "all", FileLayout())
+        read_records(tmp_path / "all", FileLayout())
     (folder / "data-1.arrow").write_bytes(b"damaged")
     with pytest.raises(dv.InputError, match=r"data-1\.arrow"):
-        read(folder, FileLayout())
+        read_records(folder, FileLayout())
     for name in ("../train/data-0.arrow", "/etc/passwd"):
         with pytest.raises(dv.InputError, match="a file of the folder itself is needed"):
-            read(saved(tmp_path / name.replace("/", "_"), frame, (name,)), FileLayout())
+            read_records(saved(tmp_path / name.replace("/", "_"), frame, (name,)), FileLayout())
 
 
 def test_lists_and_images_in_a_table_are_asked_for_as_arrays(tmp_path):
     for number, cell in enumerate(([1.0, 2.0], {"bytes": b"png", "path": None})):
         folder = saved(tmp_path / str(number), pl.DataFrame({"image": [cell, cell], "label": [0, 1]}))
         with pytest.raises(dv.InputError, match=r"the columns image hold lists or images, .* array x of an \.npz"):
-            read(folder, FileLayout())
+            read_records(folder, FileLayout())
 
 
 def test_a_data_set_saved_by_datasets_is_a_table_to_score_and_to_identify(tmp_path):
@@ -407,26 +409,26 @@ def painted(folder, mode, size=(4, 3), start=0):
 def test_a_folder_of_images_has_a_class_for_each_folder(tmp_path):
     painted(tmp_path / "dog", "L")
     painted(tmp_path / "cat", "L")
-    records = read(tmp_path, FileLayout()).records
+    records = read_records(tmp_path, FileLayout()).records
     assert records.x.shape == (4, 1, 3, 4)
     assert records.y.tolist() == [0, 0, 1, 1]
     assert records.x[:, 0, 0, 0].tolist() == [0, 1, 0, 1]
     assert records.ids.tolist()[:2] == ["cat/0.png", "cat/255.png"]
-    assert read(tmp_path, FileLayout(classes=("dog", "cat", "cow"))).records.y.tolist() == [1, 1, 0, 0]
+    assert read_records(tmp_path, FileLayout(classes=("dog", "cat", "cow"))).records.y.tolist() == [1, 1, 0, 0]
     with pytest.raises(dv.InputError, match="'dog' is unknown"):
-        read(tmp_path, FileLayout(classes=("cat", "cow")))
+        read_records(tmp_path, FileLayout(classes=("cat", "cow")))
     painted(tmp_path / "dog", "RGB", start=1)
-    records = read(tmp_path, FileLayout()).records
+    records = read_records(tmp_path, FileLayout()).records
     assert records.x.shape == (6, 3, 3, 4)
     np.testing.assert_allclose(records.x[-1, :, 0, 0], [1, 0, 0.2])
     painted(tmp_path / "dog", "L", size=(5, 3), start=1)
     with pytest.raises(dv.InputError, match=r"dog.*pixels where"):
-        read(tmp_path, FileLayout())
+        read_records(tmp_path, FileLayout())
     (tmp_path / "dog" / "1.png").write_bytes(b"no image")
     with pytest.raises(dv.InputError, match=r"1\.png: no image"):
-        read(tmp_path, FileLayout())
+        read_records(tmp_path, FileLayout())
     with pytest.raises(dv.InputError, match="is no folder of images"):
-        read(tmp_path / "cat", FileLayout())
+        read_records(tmp_path / "cat", FileLayout())
 
 
 def test_what_a_system_leaves_in_folders_of_images_is_no_image_and_no_class(tmp_path):
@@ -435,14 +437,14 @@ def test_what_a_system_leaves_in_folders_of_images_is_no_image_and_no_class(tmp_
     for stray in (".DS_Store", "cat/Thumbs.db", "cat/._0.png", "__MACOSX/cat/._0.png", "notes.txt"):
         (tmp_path / stray).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / stray).write_bytes(b"no image")
-    file = read(tmp_path, FileLayout())
+    file = read_records(tmp_path, FileLayout())
     assert file.folders == ("cat", "dog")
     assert file.records.y.tolist() == [0, 0, 1, 1]
     from PIL import Image
 
     Image.fromarray(np.full((3, 4), 60_000, np.uint16)).save(tmp_path / "cat" / "0.png")
     with pytest.raises(dv.InputError, match=r"0\.png: pixels of 8 bits are needed, and its mode is 'I;16'"):
-        read(tmp_path, FileLayout())
+        read_records(tmp_path, FileLayout())
 
 
 def test_folders_of_images_may_share_names_of_files_but_must_share_their_classes(tmp_path):
@@ -503,7 +505,7 @@ def test_labels_that_are_no_numbers_are_refused(tmp_path, text):
 def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_rest(tmp_path):
     np.savez(tmp_path / "all.npz", x=X, y=Y, ids=["p", "q", "r"], member=np.array([True, False, True]))
     np.savez(tmp_path / "bare.npz", x=X)
-    every, bare = tables.read_rows(tmp_path / "all.npz"), tables.read_rows(tmp_path / "bare.npz")
+    every, bare = tables.read_named_rows(tmp_path / "all.npz"), tables.read_named_rows(tmp_path / "bare.npz")
     assert list(every.ids) == ["p", "q", "r"]
     assert every.member.tolist() == [True, False, True]
     assert every.y.tolist() == Y.tolist()
@@ -513,7 +515,7 @@ def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_
     np.testing.assert_array_equal(every.x, X)
     np.savez(tmp_path / "short.npz", x=X, member=np.array([True, False]))
     with pytest.raises(dv.InputError, match="member"):
-        tables.read_rows(tmp_path / "short.npz")
+        tables.read_named_rows(tmp_path / "short.npz")
 
 
 def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice():
@@ -525,11 +527,11 @@ def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice():
 
 def test_tables_keep_names_types_and_missing_values(tmp_path):
     (tmp_path / "a.csv").write_text("age,sex,outcome,id\n48,f,ill,007\n,m,well,1e5\n31,,ill,008\n")
-    found = read(tmp_path / "a.csv", FileLayout(label="outcome"))
+    found = read_records(tmp_path / "a.csv", FileLayout(label="outcome"))
     assert found.columns == ("age", "sex")
     assert found.records.table["age"].to_list() == [48, None, 31]
     assert found.records.table["sex"].to_list() == ["f", "m", None]
     assert found.records.ids.tolist() == ["007", "1e5", "008"]
     assert found.records.class_names == ("ill", "well")
     with pytest.raises(dv.InputError, match=r"data\.scale: 0\.5 is a factor on numbers, and the columns sex"):
-        read(tmp_path / "a.csv", FileLayout(label="outcome", scale=0.5))
+        read_records(tmp_path / "a.csv", FileLayout(label="outcome", scale=0.5))

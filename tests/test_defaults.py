@@ -44,14 +44,14 @@ def test_controls_raise_a_false_alarm_in_one_of_twenty_cases_by_default():
 
 
 SETTINGS = {
-    "divulge.signals.contrastive.Contrastive": {
+    "divulge.signals.mrad.Contrastive": {
         "width": 128, "latent": 16, "steps": 600, "margin": 10.0, "weight": 0.1,
     },
     "divulge.signals.mrad.MRAD": {
         "step": 1000.0, "iterations": 1, "access": "white", "directions": 100, "epsilon": 0.01, "clip": None,
         "detector": "cade", "start": "zeros", "limit": None, "shadows": 0,
     },
-    "divulge.references.tuning.Tuning": {
+    "divulge.references.estimators.FineTuneSettings": {
         "count": 4, "epochs": 3, "lr": None, "batch_size": 8, "lora": None, "schedule": "linear", "warmup": 0.0,
         "weight_decay": 0.0, "length": None, "bos": "tokenizer",
     },

@@ -40,22 +40,22 @@ def test_a_submission_takes_eight_bytes_a_number(needed, options, numbers):
     [(100, None, 100), (None, 50, 50), (100, 50, 50), (40, 50, 40), (None, None, None)],
 )
 def test_the_smaller_of_machine_and_container_is_free(monkeypatch, machine, container, free):
-    from divulge.validation import sizes
+    from divulge import validation
 
-    monkeypatch.setattr(sizes, "_machine", lambda: machine)
-    monkeypatch.setattr(sizes, "_container", lambda: container)
-    assert sizes.available_memory() == free
+    monkeypatch.setattr(validation, "_machine", lambda: machine)
+    monkeypatch.setattr(validation, "_container", lambda: container)
+    assert validation.available_memory() == free
 
 
 def test_nine_tenths_of_what_is_free_may_be_taken(monkeypatch):
-    from divulge.validation import sizes
+    from divulge import validation
 
-    monkeypatch.setattr(sizes, "available_memory", lambda: 1000)
-    sizes.check_memory(900, "n", "take fewer")
+    monkeypatch.setattr(validation, "available_memory", lambda: 1000)
+    validation.check_memory(900, "n", "take fewer")
     with pytest.raises(InputError, match=r"n: about .* are needed, .* are free; take fewer"):
-        sizes.check_memory(901, "n", "take fewer")
-    monkeypatch.setattr(sizes, "available_memory", lambda: None)
-    sizes.check_memory(10**18, "n", "take fewer")
+        validation.check_memory(901, "n", "take fewer")
+    monkeypatch.setattr(validation, "available_memory", lambda: None)
+    validation.check_memory(10**18, "n", "take fewer")
 
 
 def test_as_many_rows_of_references_as_of_reference_models_are_needed():

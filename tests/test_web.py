@@ -69,7 +69,7 @@ def test_packed_answers_are_unpacked_within_bounds(kind, pack):
 )
 def test_json_that_is_none_is_said(body, message):
     with pytest.raises(web.WebError, match=message):
-        web.Answer(200, {}, body).json()
+        web.HttpAnswer(200, {}, body).json()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_json_that_is_none_is_said(body, message):
     ],
 )
 def test_waits_are_those_the_server_names(headers, seconds):
-    assert web.Answer(429, headers, b"").wait() == seconds
+    assert web.HttpAnswer(429, headers, b"").wait() == seconds
 
 
 def completion(values, **usage):

@@ -23,7 +23,7 @@ import numpy as np
 from protocol import REFERENCED
 from scipy.stats import spearmanr
 
-from divulge.evaluation import auc, least_nonmembers, tpr_at_fpr
+from divulge.evaluation import auc, min_nonmembers, tpr_at_fpr
 
 HERE = Path(__file__).parent
 LONGEST = 400  # seconds for one attack
@@ -169,7 +169,7 @@ def _compared(mine, took, members, ours):
 
 def _rate(scores, members, fpr):
     """TPR at a FPR, where there are non-members enough for it."""
-    enough = np.count_nonzero(~members) >= least_nonmembers(fpr)
+    enough = np.count_nonzero(~members) >= min_nonmembers(fpr)
     return f"{tpr_at_fpr(scores, members, fpr).value:.4f}" if enough else "too few"
 
 

@@ -34,7 +34,7 @@ else:
 
 Measure = Literal["number", "boolean", "category", "text", "date"]
 
-MOST_CATEGORIES = 32
+MAX_CATEGORIES = 32
 """Categories of a column that are told apart in its numeric encoding; rarer ones share one."""
 TEXT_COMPONENTS = 8
 """Columns that stand for the words of a column of free text in its numeric encoding."""
@@ -97,7 +97,7 @@ def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
     nested = [column for column, dtype in frame.schema.items() if dtype.is_nested() or isinstance(dtype, nw.Binary)]
     if nested:
         raise InputError(
-            f"{name}: the columns {list_names(nested)} hold lists or images, and a value is a number, a text or a "
+            f"{name}: the columns {format_names(nested)} hold lists or images, and a value is a number, a text or a "
             "date; bring them as an array x, or leave them out"
         )
     return frame
@@ -368,12 +368,12 @@ def _fit_column(column: Column, *, is_nominal: bool) -> ColumnEncoder:
         if (dates := _parse_dates(column)).measure == "date":
             return _fit_column(dates, is_nominal=False)
         n_distinct, n_present = len(set(column.values[~column.missing])), int((~column.missing).sum())
-        if n_distinct > MOST_CATEGORIES and 2 * n_distinct > n_present:
+        if n_distinct > MAX_CATEGORIES and 2 * n_distinct > n_present:
             return ColumnEncoder(column.name, "text", words=_fit_words(column))
     if column.measure == "category":
         counts = collections.Counter(column.values.tolist())
         frequent = sorted(counts, key=lambda value: (-counts[value], value is None, value or ""))
-        told = frequent if len(frequent) <= MOST_CATEGORIES else frequent[: MOST_CATEGORIES - 1]
+        told = frequent if len(frequent) <= MAX_CATEGORIES else frequent[: MAX_CATEGORIES - 1]
         ordered = tuple(sorted(told, key=lambda value: (value is None, value or "")))
         return ColumnEncoder(column.name, "category", categories=ordered, has_rare=len(told) < len(frequent))
     has_missing = bool(column.missing.any())
@@ -497,7 +497,7 @@ def _spell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def list_names(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Names in a message, at most twenty of them."""
     listed = ", ".join(repr(name) for name in names[:_SHOWN])
     return f"{listed}, … ({len(names)} in all)" if len(names) > _SHOWN else listed
@@ -525,8 +525,8 @@ def match_columns(
     lacking = [column for column in wanted if column not in frame.columns]
     extra = [column for column in frame.columns if column not in wanted]
     if lacking or extra:
-        parts = [f"lack {list_names(lacking)}"] if lacking else []
-        parts += [f"have {list_names(extra)} besides (leave them out)"] if extra else []
+        parts = [f"lack {format_names(lacking)}"] if lacking else []
+        parts += [f"have {format_names(extra)} besides (leave them out)"] if extra else []
         source = "that the target was fitted on" if of_model else "of the other records"
         raise InputError(f"{name}: the columns {source} are needed; these {' and '.join(parts)}")
     return frame.select(*wanted)

@@ -12,10 +12,10 @@ import numpy as np
 from divulge import lazy, seeds, store
 from divulge.auditing import audit
 from divulge.auditing.result import KIND
-from divulge.dossier import Dossier
 from divulge.references import Train
-from divulge.references.progress import Watching, unwatched
+from divulge.references.progress import ProgressContext, no_progress
 from divulge.results import provenance
+from divulge.run_directory import RunDirectory
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from divulge.auditing import Audit
-    from divulge.dossier import Draft
+    from divulge.run_directory import RunDraft
 else:
     nn = lazy.module("torch.nn")
     tensors = lazy.module("safetensors.torch")
@@ -70,7 +70,7 @@ def run(
     seed: int = 0,
     size: Size = FULL,
     overwrite: bool = False,
-    watching: Watching = unwatched,
+    watching: ProgressContext = no_progress,
 ) -> tuple[Audit, Audit]:
     """Train a target, then audit it twice: all classes known to the auditor, and class 3 (dresses) unseen.
 
@@ -85,11 +85,11 @@ def run(
         watching: called with a title for each audit, gives the context in which its progress is shown.
     """
     network()  # says what is missing before anything is made
-    with Dossier(out).writing(KIND, store.digest("demo", size, seed), overwrite=overwrite) as draft:
+    with RunDirectory(out).writing(KIND, store.hash_values("demo", size, seed), overwrite=overwrite) as draft:
         return _run_both_audits(draft, seed, size, watching)
 
 
-def _run_both_audits(draft: Draft, seed: int, size: Size, watching: Watching) -> tuple[Audit, Audit]:
+def _run_both_audits(draft: RunDraft, seed: int, size: Size, watching: ProgressContext) -> tuple[Audit, Audit]:
     records = fashion_mnist()
     order = seeds.generator(seed, "demo").permutation(len(records))
     members = records[order[: size.members]]
@@ -116,7 +116,7 @@ def _run_both_audits(draft: Draft, seed: int, size: Size, watching: Watching) ->
     shared |= {"population": without_unseen, "unseen_classes": (UNSEEN,), "plan": plan}
     with (
         watching(f"reference models, class {UNSEEN} unseen") as progress,
-        draft.part("unseen", KIND, store.digest("demo", size, seed)) as part,
+        draft.part("unseen", KIND, store.hash_values("demo", size, seed)) as part,
     ):
         unseen_class_audit = audit(target, out=part, progress=progress, **shared)
     all_classes_audit.report(
@@ -144,7 +144,7 @@ def _plan(size: Size, seed: int) -> dict[str, Any]:
 
 def _write_inputs(folder: Path, target: nn.Module, sets: dict[str, Records]) -> None:
     """Write target and records to the paths that the plans name."""
-    store.private(folder)
+    store.make_private_directory(folder)
     store.write_bytes(folder / "target.safetensors", tensors.save(target.state_dict()))
     for name, records in sets.items():
         assert records.y is not None

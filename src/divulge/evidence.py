@@ -244,7 +244,7 @@ def signals_from_answers(
     Raises:
         divulge.InputError: as `signals_from_logits`.
     """
-    label_table = classification.decided(predicted_labels, classes)
+    label_table = classification.one_hot_logits(predicted_labels, classes)
     answers = [label_table if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
     columns = [signals_from_logits(table, labels, (name,)) for table, name in zip(answers, signals, strict=True)]
     return np.hstack(columns) if columns else np.empty((len(predicted_labels), 0))

@@ -17,26 +17,26 @@ _Part = TypeVar("_Part")
 _Done = TypeVar("_Done")
 
 
-def cores() -> int:
+def available_cores() -> int:
     """Cores that this process may run on.
 
     Examples:
-        >>> cores() >= 1
+        >>> available_cores() >= 1
         True
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def side_by_side(work: Callable[[_Part], _Done], parts: Sequence[_Part]) -> Iterator[_Done]:
+def map_in_threads(work: Callable[[_Part], _Done], parts: Sequence[_Part]) -> Iterator[_Done]:
     """What ``work`` makes of each part, in order; each core has one at a time, and no more of them are in memory.
 
     For work in which NumPy leaves Python's lock alone.
 
     Examples:
-        >>> list(side_by_side(abs, [-1, 2, -3]))
+        >>> list(map_in_threads(abs, [-1, 2, -3]))
         [1, 2, 3]
     """
-    at_once = min(cores(), len(parts))
+    at_once = min(available_cores(), len(parts))
     if at_once < 2:
         yield from map(work, parts)
         return

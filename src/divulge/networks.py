@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def one_thread() -> Generator[None]:
+def single_thread() -> Generator[None]:
     """One thread inside the block: small products gain nothing from more, and lose much when cores are shared."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -28,7 +28,7 @@ def one_thread() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def randomness(seed: int, where: torch.device) -> Generator[None]:
+def torch_seed(seed: int, where: torch.device) -> Generator[None]:
     """Torch's generators seeded inside the block, and as they were after it."""
     devices = [where] if where.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
@@ -36,26 +36,26 @@ def randomness(seed: int, where: torch.device) -> Generator[None]:
         yield
 
 
-def finite(tensors: Iterable[torch.Tensor]) -> bool:
+def all_finite(tensors: Iterable[torch.Tensor]) -> bool:
     """True when no value is NaN or infinite."""
     return all(bool(t.isfinite().all()) for t in tensors)
 
 
-def batches(rows: Ints, seed: int, epoch: int, size: int) -> Sequence[Ints]:
+def epoch_batches(rows: Ints, seed: int, epoch: int, size: int) -> Sequence[Ints]:
     """The batches of one epoch: a permutation of ``rows`` that depends on seed and epoch alone, cut at ``size``.
 
     Every engine sees the records in this order. A last batch of a single record joins the one before (batch
     normalisation has no variance of one).
 
     Examples:
-        >>> [len(batch) for batch in batches(np.arange(9), seed=0, epoch=0, size=4)]
+        >>> [len(batch) for batch in epoch_batches(np.arange(9), seed=0, epoch=0, size=4)]
         [4, 5]
     """
     order = rows[seeds.generator(seed, "order", epoch).permutation(len(rows))]
     return np.split(order, _cuts(len(rows), size))
 
 
-def steps(records: int, size: int) -> int:
+def steps_per_epoch(records: int, size: int) -> int:
     """Number of batches per epoch."""
     return len(_cuts(records, size)) + 1
 

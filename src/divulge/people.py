@@ -33,7 +33,7 @@ def by_person(texts: object, people: object) -> Records:
 
     Examples:
         >>> records = by_person(["hello", "bye", "hi"], ["ann", "ann", "bob"])
-        >>> records.ids.tolist(), [documents(record) for record in records.x]
+        >>> records.ids.tolist(), [split_record(record) for record in records.x]
         (['ann', 'bob'], [['hello', 'bye'], ['hi']])
     """
     data = check_records(texts, "texts")
@@ -60,22 +60,22 @@ def _names(people: Any, count: int) -> list[str]:
     return [str(name) for name in given]
 
 
-def documents(record: str) -> list[str]:
+def split_record(record: str) -> list[str]:
     """The documents of a record."""
     return record.split(SEPARATOR)
 
 
-def parts(records: Sequence[str]) -> tuple[list[str], Ints]:
+def split_documents(records: Sequence[str]) -> tuple[list[str], Ints]:
     """All documents of all records, and how many each record has."""
-    cut = [documents(record) for record in records]
+    cut = [split_record(record) for record in records]
     return [text for texts in cut for text in texts], np.array([len(texts) for texts in cut], dtype=np.int64)
 
 
-def folded(offsets: Ints, counts: Ints) -> Ints:
+def record_offsets(offsets: Ints, counts: Ints) -> Ints:
     """Offsets of the tokens of records, from those of their documents.
 
     Examples:
-        >>> folded(np.array([0, 2, 5, 6]), np.array([2, 1]))
+        >>> record_offsets(np.array([0, 2, 5, 6]), np.array([2, 1]))
         array([0, 5, 6])
     """
     return offsets[np.append(0, np.cumsum(counts))]

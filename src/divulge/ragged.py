@@ -84,14 +84,14 @@ def _logs(values: Floats, name: str) -> Floats:
     return values
 
 
-def matching(value: object, name: str, documents: int | None) -> TokenLogs | None:
+def check_token_logs(value: object, name: str, documents: int | None) -> TokenLogs | None:
     """``value``, the token log-probabilities of so many documents, or None.
 
     Raises:
         divulge.InputError: something else, or another number of documents.
 
     Examples:
-        >>> matching(None, "tokens", 3) is None
+        >>> check_token_logs(None, "tokens", 3) is None
         True
     """
     if value is None:

@@ -8,32 +8,45 @@ import hashlib
 import io
 import json
 import os
+import stat
 import uuid
 import zipfile
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
+import pydantic
 from numpy.typing import NDArray
 
 from divulge.errors import InputError
-from divulge.untrusted import TEXT, open_untrusted, read_untrusted
-from divulge.validation import check_memory, format_exception
+from divulge.validation import check_memory, format_bytes, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from io import BufferedReader
 
-TEMPORARY = r"[0-9a-f]{32}\.tmp"
+MAX_TEXT_BYTES = 1 << 28
+"""Bytes beyond which no JSON, TOML or HTML of ours goes."""
+
+MAX_LINES_BYTES = 1 << 35
+"""Bytes beyond which no journal and no list of labels goes."""
+
+_SMALL = 1 << 26  # bytes below which holes do no harm
+_HOLLOW = 256  # a file of ours is compressed or dense: it never has one block in so many on the disk
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
+
+TEMPORARY_SUFFIX = r"[0-9a-f]{32}\.tmp"
 """How the name of a file that `atomic` is writing ends, after a dot and the name it will have."""
 
 
-def private(folder: Path) -> Path:
+def make_private_directory(folder: Path) -> Path:
     """Make ``folder`` and what is missing above it, for the owner alone whatever the umask; return it.
 
     A folder that exists keeps its permissions.
     """
     if not folder.is_dir():
-        private(folder.parent)
+        make_private_directory(folder.parent)
         try:
             folder.mkdir(mode=0o700)
             folder.chmod(0o700)
@@ -44,18 +57,18 @@ def private(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def atomic(path: Path) -> Generator[Path]:
+def atomic_write(path: Path) -> Generator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well.
 
     A crash, an error or a full disk leaves whatever stood at ``path`` untouched. Nobody but the owner can read
     the file, whatever the umask.
     """
-    private(path.parent)
+    make_private_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         temporary.touch(mode=0o600, exist_ok=False)
         yield temporary
-        seal(temporary)
+        make_durable(temporary)
         temporary.replace(path)
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(temporary), temporary):
@@ -123,7 +136,7 @@ def write_file(path: Path, write: Callable[[Any], object]) -> None:
     Raises:
         OSError: a full disk, a limit, or no permission, with the path and the reason, whatever the writer makes of it.
     """
-    with atomic(path) as temporary:
+    with atomic_write(path) as temporary:
         recording = None
         try:
             with temporary.open("wb") as out:
@@ -136,14 +149,14 @@ def write_file(path: Path, write: Callable[[Any], object]) -> None:
             raise recording.error from None
 
 
-def seal(path: Path) -> None:
+def make_durable(path: Path) -> None:
     """Make the file its owner's alone, and wait until its content is on the disk."""
     path.chmod(0o600)
     with path.open("rb") as written:
         os.fsync(written.fileno())
 
 
-def sync(folder: Path) -> None:
+def sync_directory(folder: Path) -> None:
     """Wait until the names in ``folder`` and below are on the disk, where the system can say so."""
     for place, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):  # Windows opens no folders
@@ -156,7 +169,7 @@ def sync(folder: Path) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path`` atomically."""
-    with atomic(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(content)
 
 
@@ -170,12 +183,12 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def read_text(path: Path, *, inside: Path | None = None, limit: int = TEXT) -> str:
+def read_text(path: Path, *, inside: Path | None = None, limit: int = MAX_TEXT_BYTES) -> str:
     """Return the UTF-8 text in ``path``.
 
     Args:
         path: of the file.
-        inside: directory that no link may lead out of, see `divulge.untrusted.open_untrusted`.
+        inside: directory that no link may lead out of, see `divulge.store.open_untrusted`.
         limit: bytes that it may have.
 
     Raises:
@@ -219,8 +232,8 @@ def read_arrays(path: Path, *, inside: Path | None = None) -> dict[str, NDArray[
     Raises:
         divulge.InputError: missing, damaged or pickled content, no regular file, or more than memory can take.
     """
-    with _unpickled(path, "a readable .npz of plain arrays", inside) as opened:
-        fits(opened, str(path))
+    with _open_without_pickle(path, "a readable .npz of plain arrays", inside) as opened:
+        check_archive_size(opened, str(path))
         loaded = np.load(opened, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise ValueError("a single array without a name: save it with numpy.savez")
@@ -237,7 +250,7 @@ def read_array(path: Path) -> NDArray[Any]:
     Raises:
         divulge.InputError: missing, damaged or pickled content.
     """
-    with _unpickled(path, "a readable .npy of one plain array") as opened:
+    with _open_without_pickle(path, "a readable .npy of one plain array") as opened:
         check_memory(os.fstat(opened.fileno()).st_size, str(path), "the array is larger than this machine can read")
         loaded = np.load(opened, allow_pickle=False)
         if not isinstance(loaded, np.ndarray):
@@ -247,7 +260,7 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 @contextlib.contextmanager
-def _unpickled(path: Path, kind: str, inside: Path | None = None) -> Generator[BinaryIO]:
+def _open_without_pickle(path: Path, kind: str, inside: Path | None = None) -> Generator[BinaryIO]:
     """The open file; whatever NumPy says of its content is said in our words, which never advise unpickling."""
     try:
         with open_untrusted(path, inside=inside) as opened:
@@ -263,7 +276,7 @@ def _unpickled(path: Path, kind: str, inside: Path | None = None) -> Generator[B
         ) from None
 
 
-def fits(file: Path | BinaryIO, name: str) -> None:
+def check_archive_size(file: Path | BinaryIO, name: str) -> None:
     """Raise where a zip archive says it holds more than memory can take, unpacked and read.
 
     Raises:
@@ -280,7 +293,7 @@ def fits(file: Path | BinaryIO, name: str) -> None:
     check_memory(2 * size, name, "the archive holds more than this machine can read")
 
 
-def begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
+def starts_with(path: Path, head: bytes, *, cut: bool = False) -> bool:
     """Whether a file begins with ``head``, after the length that safetensors puts first; ``cut``: it may end early."""
     skipped = 8 if ".safetensors" in path.name else 0
     try:
@@ -291,18 +304,20 @@ def begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
     return start == head or (cut and head.startswith(start))
 
 
-def file_digest(path: Path, *, inside: Path | None = None) -> str:
-    """Return the SHA-256 of the content of a file, read in pieces; see `divulge.untrusted.open_untrusted`."""
+def hash_file(path: Path, *, inside: Path | None = None) -> str:
+    """Return the SHA-256 of the content of a file, read in pieces; see `divulge.store.open_untrusted`."""
     with open_untrusted(path, inside=inside) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def digest(*parts: object) -> str:
+def hash_values(*parts: object) -> str:
     """A SHA-256 of arrays (content, shape and type) and of anything whose repr says all.
 
     Examples:
-        >>> digest(np.arange(3)) == digest(np.arange(3)), digest(np.arange(3)) == digest(np.arange(3.0))
-        (True, False)
+        >>> hash_values(np.arange(3)) == hash_values(np.arange(3))
+        True
+        >>> hash_values(np.arange(3)) == hash_values(np.arange(3.0))
+        False
     """
     total = hashlib.sha256()
     for part in parts:
@@ -317,3 +332,135 @@ def digest(*parts: object) -> str:
             total.update(repr(part).encode())
         total.update(b"\0")
     return total.hexdigest()
+
+
+def open_untrusted(path: Path, *, inside: Path | None = None, limit: int | None = None) -> BufferedReader:
+    """Open a regular file for reading; never wait for one, and never follow a link out of a directory.
+
+    Args:
+        path: of the file.
+        inside: directory that the file must lie in once every link is followed; None where the user named the file.
+        limit: bytes that it may have; None where whoever reads it says how much is too much.
+
+    Returns:
+        The open file, at its beginning.
+
+    Raises:
+        divulge.InputError: a folder, FIFO, socket or device; a link that leaves ``inside``; more than ``limit`` bytes;
+            a file that is nearly nothing but a hole.
+        OSError: no such file, or no permission.
+    """
+    place = path if inside is None else _resolve_inside(path, inside)
+    _refuse_irregular(path, place.stat())  # an open alone already does something to some devices
+    # What stood there a moment ago may be gone: it is opened without waiting, and looked at again once it is open.
+    descriptor = os.open(place, _FLAGS | (getattr(os, "O_NOFOLLOW", 0) if inside is not None else 0))
+    try:
+        status = os.fstat(descriptor)
+        _refuse_irregular(path, status)
+        _refuse_large(path, status, limit)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+@contextlib.contextmanager
+def panic_errors(name: str) -> Generator[None]:
+    """Turn the panic of a library written in Rust into an error; also a decorator.
+
+    What such a library takes for impossible in a file is no `Exception` in Python, and would end the process past every
+    handler of errors. Nothing else is caught, least of all Ctrl-C.
+
+    Args:
+        name: what the library was reading.
+
+    Raises:
+        divulge.InputError: in place of the panic.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if is_panic(error):
+            raise InputError(f"{name}: damaged or made to fail ({format_exception(ValueError(error))})") from None
+        raise
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether ``error`` is the panic of a library written in Rust; each brings a class of its own."""
+    return not isinstance(error, Exception) and type(error).__name__ == "PanicException"
+
+
+def read_untrusted(path: Path, *, inside: Path | None = None, limit: int = MAX_TEXT_BYTES) -> bytes:
+    """Return the content of a file; arguments and errors as for `open_untrusted`."""
+    with open_untrusted(path, inside=inside, limit=limit) as file:
+        content = file.read(os.fstat(file.fileno()).st_size + 1)  # not `limit`, for which room would be made at once
+    if len(content) > limit:  # it grew meanwhile
+        raise InputError(f"{path}: more than such a file may have ({format_bytes(limit)})")
+    return content
+
+
+def _resolve_inside(path: Path, inside: Path) -> Path:
+    """Return where ``path`` leads, which must be below ``inside``."""
+    home = Path(os.path.realpath(inside, strict=True))
+    place = Path(os.path.realpath(path, strict=True))
+    if not place.is_relative_to(home):
+        raise InputError(f"{path}: a link that leaves {inside}; only files in this directory are read")
+    return place
+
+
+def _refuse_irregular(path: Path, status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    names = {stat.S_IFDIR: "folder", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
+    raise InputError(f"{path}: a file is needed, got a {names.get(stat.S_IFMT(status.st_mode), 'device')}")
+
+
+def _refuse_large(path: Path, status: os.stat_result, limit: int | None) -> None:
+    size, stored = status.st_size, getattr(status, "st_blocks", None)
+    if limit is not None and size > limit:
+        most = format_bytes(limit)
+        raise InputError(f"{path}: {format_bytes(size)} are more than such a file may have ({most})")
+    if stored is not None and size > _SMALL and 512 * stored < size // _HOLLOW:
+        raise InputError(
+            f"{path}: damaged, nothing but a hole ({format_bytes(size)}, of which the disk holds "
+            f"{format_bytes(512 * stored)})"
+        )
+
+
+Shape = TypeVar("Shape")
+
+
+def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
+    """``value``, read from ``path``, as the type ``shape``, most often a dataclass.
+
+    Nothing is converted: a number in quotes is not a number. Keys that the shape does not name are ignored.
+
+    Raises:
+        divulge.InputError: the first place that does not fit, and what is needed there.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> parse_json({"levels": [0.1, "x"]}, dict[str, list[float]], Path("summary.json"))
+        Traceback (most recent call last):
+        divulge.errors.InputError: summary.json: damaged at levels.1: input should be a valid number, got 'x'
+    """
+    try:
+        return _adapter(shape).validate_json(json.dumps(value, allow_nan=False), strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the top"
+        said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+        raise InputError(f"{path}: damaged at {where}: {said}, got {_short(first['input'])}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged: {error}") from None
+
+
+@cache
+def _adapter(shape: type[Shape]) -> pydantic.TypeAdapter[Shape]:
+    """Making one takes longer than reading a file by it."""
+    return pydantic.TypeAdapter(shape)
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"

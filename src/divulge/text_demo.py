@@ -15,10 +15,10 @@ import numpy as np
 from divulge import lazy, seeds, store, tables
 from divulge.auditing import audit
 from divulge.auditing.result import KIND
-from divulge.dossier import Dossier
 from divulge.identification import language_demo
 from divulge.references import FineTune
-from divulge.references.progress import Watching, unwatched
+from divulge.references.progress import ProgressContext, no_progress
+from divulge.run_directory import RunDirectory
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.auditing import Audit
-    from divulge.dossier import Draft
+    from divulge.run_directory import RunDraft
     from divulge.targets import CausalLM, pretrained
 else:
     pretrained = lazy.module("divulge.targets.pretrained")
@@ -54,7 +54,7 @@ QUICK = TextSize(base=200, members=60, nonmembers=100, population=160, count=3, 
 
 
 def run(
-    out: Path, *, seed: int = 0, size: TextSize = FULL, overwrite: bool = False, watching: Watching = unwatched
+    out: Path, *, seed: int = 0, size: TextSize = FULL, overwrite: bool = False, watching: ProgressContext = no_progress
 ) -> Audit:
     """Train a base, fine-tune it on the members, audit the fine-tune.
 
@@ -70,7 +70,7 @@ def run(
     Raises:
         divulge.MissingExtraError: torch or transformers is not installed.
     """
-    with Dossier(out).writing(KIND, store.digest("text demo", size, seed), overwrite=overwrite) as draft:
+    with RunDirectory(out).writing(KIND, store.hash_values("text demo", size, seed), overwrite=overwrite) as draft:
         texts = language_demo.load_paragraphs(seed)
         manual, paragraphs = texts[: size.base], texts[size.base :]
         base = language_demo.train(manual, language_demo.DemoModel(epochs=size.base_epochs), seed=seed)
@@ -95,11 +95,11 @@ def run(
             )
 
 
-def _write_inputs(draft: Draft, models: Mapping[str, CausalLM], sets: Mapping[str, Records]) -> None:
+def _write_inputs(draft: RunDraft, models: Mapping[str, CausalLM], sets: Mapping[str, Records]) -> None:
     """Write models and documents to the paths that the plan names."""
     folder = draft.path / "inputs"
-    store.private(folder)
-    with pretrained.quiet():
+    store.make_private_directory(folder)
+    with pretrained.hide_progress_bars():
         for name, model in models.items():
             model.model.save_pretrained(folder / name)
             model.tokenizer.save_pretrained(folder / name)

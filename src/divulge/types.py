@@ -312,8 +312,8 @@ class Evidence:
         put("population_features", _features(population_features, "population_features", z))
         for name, classes, length in (("labels", labels, n), ("population_labels", population_labels, z)):
             put(name, None if classes is None else check_labels(classes, name, length=length))
-        put("tokens", ragged.matching(tokens, "tokens", n))
-        put("population_tokens", ragged.matching(population_tokens, "population_tokens", z))
+        put("tokens", ragged.check_token_logs(tokens, "tokens", n))
+        put("population_tokens", ragged.check_token_logs(population_tokens, "population_tokens", z))
         put("queries", None if queries is None else _versions(queries, self))
 
     def __len__(self) -> int:

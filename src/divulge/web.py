@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     httpx = lazy.module("httpx")
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Largest answer that is read, unpacked."""
 
 _EXCERPT = 200
@@ -41,14 +41,14 @@ class WebError(Exception):
     """An exchange that gave no usable answer; its text says what happened. Another attempt may succeed."""
 
 
-def address(url: object, name: str) -> str:
+def check_url(url: object, name: str) -> str:
     """``url`` if it is an HTTP address without a password in it.
 
     Raises:
         divulge.InputError: no text, no http:// or https://, no host, or a user name or password in the address.
 
     Examples:
-        >>> address("http://127.0.0.1:8000/v1", "endpoint")
+        >>> check_url("http://127.0.0.1:8000/v1", "endpoint")
         'http://127.0.0.1:8000/v1'
     """
     try:
@@ -60,17 +60,17 @@ def address(url: object, name: str) -> str:
         raise InputError(f"{name}: an http:// or https:// address is needed, got {_said(url)}")
     if parts.username is not None or parts.password is not None:
         raise InputError(
-            f"{name}: {shown(url)} holds a user name or password, which would be saved with the results; "
+            f"{name}: {redact_url(url)} holds a user name or password, which would be saved with the results; "
             "send it as a header, or set the key in the environment"
         )
     return str(url)
 
 
-def shown(url: object) -> str:
+def redact_url(url: object) -> str:
     """An address as messages and files may show it: without user name, password and query.
 
     Examples:
-        >>> shown("https://me:secret@host/score?token=secret")
+        >>> redact_url("https://me:secret@host/score?token=secret")
         'https://host/score'
     """
     text = str(url).split("?", 1)[0].split("#", 1)[0]
@@ -81,7 +81,7 @@ def shown(url: object) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-def headers(given: Mapping[str, str], name: str) -> None:
+def check_headers(given: Mapping[str, str], name: str) -> None:
     """Check that headers can be sent; their values, which may be keys, are not shown.
 
     Raises:
@@ -95,11 +95,11 @@ def headers(given: Mapping[str, str], name: str) -> None:
             )
 
 
-def hidden(text: str, secrets: tuple[str, ...]) -> str:
+def redact(text: str, secrets: tuple[str, ...]) -> str:
     r"""A text without these, however it escapes them.
 
     Examples:
-        >>> hidden(r"wrong key 'a\\b'", ("a\\b",))
+        >>> redact(r"wrong key 'a\\b'", ("a\\b",))
         "wrong key '…'"
     """
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
@@ -114,11 +114,11 @@ def _words(*sent: str) -> tuple[str, ...]:
 
 
 def _said(url: object) -> str:
-    return format_value(shown(url) if isinstance(url, str) else url)
+    return format_value(redact_url(url) if isinstance(url, str) else url)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What a server sent, whole and within bounds.
 
     Args:
@@ -150,16 +150,16 @@ class Answer:
 
     def excerpt(self) -> str:
         """The beginning of the body for a message: printable, and without the secrets that were sent."""
-        text = hidden(self.body.decode("utf-8", "replace"), self.secrets)[:_EXCERPT]
+        text = redact(self.body.decode("utf-8", "replace"), self.secrets)[:_EXCERPT]
         return "".join(c if c.isprintable() else " " for c in text).strip()
 
     def wait(self) -> float | None:
         """Seconds the server asks to wait; None where it names none, or nothing that is a time.
 
         Examples:
-            >>> Answer(429, {"x-ratelimit-reset-requests": "250ms"}, b"").wait()
+            >>> HttpAnswer(429, {"x-ratelimit-reset-requests": "250ms"}, b"").wait()
             0.25
-            >>> Answer(429, {"retry-after": "-5"}, b"").wait()
+            >>> HttpAnswer(429, {"retry-after": "-5"}, b"").wait()
         """
         names = ("retry-after", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset")
         return next((seconds for name in names if (seconds := _seconds(self.headers.get(name))) is not None), None)
@@ -182,7 +182,7 @@ def _seconds(value: str | None) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def refuse_missing() -> None:
+def require_httpx() -> None:
     """Raise where there is no HTTP library, before work starts.
 
     Raises:
@@ -209,7 +209,7 @@ class Client:
         *,
         timeout: float,
         headers: Mapping[str, str] | None = None,
-        most: int = MOST_BYTES,
+        most: int = MAX_BYTES,
         secure: bool = True,
     ) -> None:
         given = dict(headers or {})
@@ -227,7 +227,7 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self._client.close()
 
-    def post(self, url: str, *, content: str, kind: str) -> Answer:
+    def post(self, url: str, *, content: str, kind: str) -> HttpAnswer:
         """The answer to ``content``, sent as the media type ``kind``.
 
         Raises:
@@ -238,12 +238,12 @@ class Client:
         try:
             status, headers, body = self._exchange(url, content, kind)
         except WebError as error:
-            raise WebError(hidden(str(error), secrets)[:_EXCERPT]) from None
-        return Answer(status, headers, body, secrets)
+            raise WebError(redact(str(error), secrets)[:_EXCERPT]) from None
+        return HttpAnswer(status, headers, body, secrets)
 
     def hide(self, text: str) -> str:
         """A text without the values of the headers."""
-        return hidden(text, self._secrets)
+        return redact(text, self._secrets)
 
     def _exchange(self, url: str, content: str, kind: str) -> tuple[int, dict[str, str], bytes]:
         late = self._late = threading.Event()

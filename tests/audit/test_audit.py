@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge import results
+from divulge import results, validation
 from divulge.auditing import load, run_metadata
 from divulge.auditing.compare import compare
 from divulge.recipes import Recipe, recipes
 from divulge.report.formatting import format_estimate
-from divulge.validation import sizes
 
 LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
 
@@ -242,7 +241,7 @@ def test_ids_in_both_sets(case):
 
 @pytest.mark.parametrize(("recipes", "remedy"), [(["loss"], "use fewer records"), (["lira"], "set out=")])
 def test_an_audit_that_will_not_fit_says_so_before_it_starts(case, monkeypatch, recipes, remedy):
-    monkeypatch.setattr(sizes, "available_memory", lambda: 2**10)
+    monkeypatch.setattr(validation, "available_memory", lambda: 2**10)
     message = r"^members, nonmembers, population: about .* MiB of memory are needed, .* are free; they are 900 records"
     with pytest.raises(dv.InputError, match=message) as told:
         case.audit(recipes=recipes)

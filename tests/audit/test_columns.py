@@ -327,7 +327,7 @@ class TestEncoding:
         table = read_frame(pl.DataFrame({"c": names}), "x")
         encoder = TableEncoder.fit([table])
         x = encoder.encode(table)
-        assert x.shape[1] == columns.MOST_CATEGORIES
+        assert x.shape[1] == columns.MAX_CATEGORIES
         assert (x.sum(axis=1) == 1).all()
         assert encoder.decode(x, table)["c"].to_list() == names
 
@@ -379,9 +379,9 @@ def test_the_library_of_a_fitted_encoder_shows_in_its_categories():
     frame, y = patients()
     by_pandas = pipeline(frame[:N], y[:N])
     by_polars = pipeline(pl.from_pandas(frame[:N]), y[:N])
-    assert targets.estimators.fitted_library(by_pandas) == "pandas"
-    assert targets.estimators.fitted_library(by_polars) == "polars"
-    assert targets.estimators.fitted_library(LogisticRegression()) is None
+    assert targets.estimators.fitted_frame_library(by_pandas) == "pandas"
+    assert targets.estimators.fitted_frame_library(by_polars) == "polars"
+    assert targets.estimators.fitted_frame_library(LogisticRegression()) is None
 
 
 def test_duplicates_are_found_on_the_typed_record():

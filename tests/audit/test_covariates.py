@@ -158,7 +158,7 @@ def test_copies_of_texts_tell_no_sets_apart_and_take_part_once(tmp_path):
         lambda x: np.array([[len(text) / 50, text.count("1") / 9] for text in x]),
         **sets, recipes=["loss"], fpr=(0.1,), out=tmp_path / "run",
     )  # fmt: skip
-    single = dv.evaluation.telling(list(sets["members"].x), list(sets["nonmembers"].x))
+    single = dv.evaluation.text_differences(list(sets["members"].x), list(sets["nonmembers"].x))
     assert single
     assert not found.about.texts.signs
     assert found.adjustment.kept.sum() <= 60

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge import InputError
+from divulge import InputError, validation
 from divulge.attacks.needs import Need
 from divulge.auditing import forecasts
 from divulge.evidence import Layout
@@ -70,8 +70,7 @@ def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
     ],
 )  # fmt: skip
 def test_a_refusal_names_what_is_too_much_and_what_would_help(monkeypatch, classes, count, on_disk, said):
-    from divulge.validation import sizes
 
-    monkeypatch.setattr(sizes, "available_memory", lambda: 1)
+    monkeypatch.setattr(validation, "available_memory", lambda: 1)
     with pytest.raises(InputError, match=said):
         forecasts.check_memory_fits(audit_of(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)

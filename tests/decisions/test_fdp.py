@@ -31,14 +31,14 @@ def test_paths_are_counted_as_by_hand():
         every, rng = np.array(list(paths(n, k))), np.random.default_rng([n, k])
         for _ in range(20):
             most = np.sort(rng.integers(0, k + 1, n))
-            assert null_paths.kept(most, k) == pytest.approx((every <= most).all(axis=1).mean(), abs=1e-12)
+            assert null_paths.probability_below(most, k) == pytest.approx((every <= most).all(axis=1).mean(), abs=1e-12)
 
 
 def test_many_paths_are_counted_without_overflow():
     n, k = 2500, 1000
-    assert null_paths.kept(np.full(n, k), k) == pytest.approx(1, abs=1e-8)
+    assert null_paths.probability_below(np.full(n, k), k) == pytest.approx(1, abs=1e-8)
     # A single rank is beta-binomial: the k candidates' urn has no non-member above the largest of n.
-    assert null_paths.kept(np.array([0, *[k] * (n - 1)]), k) == pytest.approx(n / (n + k), abs=1e-8)
+    assert null_paths.probability_below(np.array([0, *[k] * (n - 1)]), k) == pytest.approx(n / (n + k), abs=1e-8)
 
 
 def test_drawn_bands_hold_by_the_exact_count(monkeypatch):
@@ -50,7 +50,7 @@ def test_drawn_bands_hold_by_the_exact_count(monkeypatch):
         for size, most in zip(made.sizes.tolist(), made.most, strict=True):
             every = np.full(n, size)  # a rank that is not looked at is bounded by the next one that is
             every[: made.ranks[-1]] = most[np.searchsorted(made.ranks, np.arange(1, made.ranks[-1] + 1))]
-            assert confidence <= null_paths.kept(every, size) < 1
+            assert confidence <= null_paths.probability_below(every, size) < 1
 
 
 def naive(calibration, candidates, made):

@@ -254,16 +254,16 @@ class TestPeople:
         assert run["loss"].auc.low > 0.8
 
     def test_reference_models_learn_all_of_a_person_or_nothing(self, target, base, tuning, persons, monkeypatch):
-        from divulge.references import finetuning
+        from divulge.references import fine_tuning
 
         lessons = []
-        whole = finetuning.Opened.tuned
+        whole = fine_tuning.Opened.tuned
 
         def watched(self, documents, seed, tick):
             lessons.append([len(each) for each in documents])
             return whole(self, documents, seed, tick)
 
-        monkeypatch.setattr(finetuning.Opened, "tuned", watched)
+        monkeypatch.setattr(fine_tuning.Opened, "tuned", watched)
         audited(target, persons, recipes=("reference-ratio",), references=tuning(base, count=2, epochs=1))
         assert [set(each) for each in lessons] == [{2}, {2}]  # two documents a person
         assert [len(each) for each in lessons] == [30, 30]  # of the 60 that are left of 80 persons

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import divulge as dv  # noqa: E402
-from divulge.references import FineTune, LoRA, finetuning, next_token, splits  # noqa: E402
+from divulge.references import FineTune, LoRA, fine_tuning, splits  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ class TestModels:
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
         plain = dv.targets.CausalLM(undropped, base.tokenizer, bos="add")
-        made = finetuning.Opened(FineTune(plain, epochs=3, lr=5e-3, batch_size=64, schedule="constant",
+        made = fine_tuning.LoadedFineTune(FineTune(plain, epochs=3, lr=5e-3, batch_size=64, schedule="constant",
                                           weight_decay=0.1)).one(documents, seed=0)  # fmt: skip
         assert config.learning_rate == 5e-3
         model = copy.deepcopy(undropped).train()
@@ -71,9 +71,9 @@ class TestModels:
         assert not base.model.training
 
     def test_long_documents_are_trained_on_in_stretches(self):
-        assert next_token.stretches(list(range(7)), 3) == [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
-        assert next_token.stretches([5], 3) == []
-        assert next_token.stretches([5, 6], 3) == [[5, 6]]
+        assert fine_tuning.split_stretches(list(range(7)), 3) == [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
+        assert fine_tuning.split_stretches([5], 3) == []
+        assert fine_tuning.split_stretches([5, 6], 3) == [[5, 6]]
 
     @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
     def test_a_base_in_half_precision(self, base, tuning, documents, kind):
@@ -193,7 +193,7 @@ class TestBadInput:
 
 @pytest.mark.parametrize("adapted", [False, True])
 def test_logits_made_some_at_a_time_give_the_gradients_of_all_at_once(base, monkeypatch, adapted):
-    monkeypatch.setattr(next_token, "_LOGITS", 42 * 7)  # seven tokens at a time
+    monkeypatch.setattr(fine_tuning, "_LOGITS", 42 * 7)  # seven tokens at a time
     model = copy.deepcopy(base.model)
     if adapted:
         peft = pytest.importorskip("peft")
@@ -201,11 +201,11 @@ def test_logits_made_some_at_a_time_give_the_gradients_of_all_at_once(base, monk
         how = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
         with warnings.catch_warnings(action="ignore"):  # of what peft asks transformers, some is deprecated there
             model = peft.get_peft_model(model, how)
-    lesson = next_token.Lesson.of(model)
+    lesson = fine_tuning.NextTokenLoss.of(model)
     assert lesson.inner is not None
     batch = [[2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [5, 4, 3], [12, 13, 14, 15, 16, 17]]
     losses, gradients = [], []
-    for each in (lesson, next_token.Lesson(model, None)):
+    for each in (lesson, fine_tuning.NextTokenLoss(model, None)):
         model.zero_grad()
         losses.append(each(batch))
         gradients.append([w.grad.clone() for w in model.parameters() if w.requires_grad])

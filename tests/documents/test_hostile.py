@@ -196,7 +196,7 @@ class TestBadInput:
 @pytest.mark.parametrize("tied", [True, False])
 def test_adapters_on_shared_weights(modules, tied, monkeypatch):
     """What an adapted embedding learns does not go into the output layer that has the same weights."""
-    from divulge.references import FineTune, LoRA, finetuning
+    from divulge.references import FineTune, LoRA, fine_tuning
 
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
@@ -211,14 +211,14 @@ def test_adapters_on_shared_weights(modules, tied, monkeypatch):
     base = CausalLM(transformers.LlamaForCausalLM(config).eval(), small.tokenizer(), bos="add")
     ids = torch.tensor([[0, 5, 9, 13, 7]])
     trained = []
-    train = finetuning._train
+    train = fine_tuning._train_epochs
 
     def watched(model, *rest):
         train(model, *rest)
         with torch.inference_mode():
             trained.append(model.eval()(input_ids=ids).logits)
 
-    monkeypatch.setattr(finetuning, "_train", watched)
+    monkeypatch.setattr(fine_tuning, "_train_epochs", watched)
     tuning = FineTune(base, count=1, epochs=2, lr=5e-3, lora=LoRA(rank=2, modules=modules), device="cpu")
     tuned = tuning.one(small.records(1, 10), seed=0)
     with torch.inference_mode():

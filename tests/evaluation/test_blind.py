@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge.evaluation import blind
-from divulge.statistics import canonical
+from divulge.statistics import duplicates
 
 
 def shifted(rng, x):
@@ -140,8 +140,8 @@ def test_the_unit_of_pixels_changes_nothing(change):
 def test_canonical_order_is_that_of_a_plain_sort(seed, n, columns):
     rng = np.random.default_rng(seed)
     x, labels, last = rng.integers(0, 3, (n, columns)), rng.integers(0, 2, n), rng.random(n) < 0.5
-    found, first = canonical.order(x, labels, last)
-    turned = np.column_stack([canonical._turned(column) for column in x.T])
+    found, first = duplicates.canonical_order(x, labels, last)
+    turned = np.column_stack([duplicates._turned(column) for column in x.T])
     rows = [(labels[i], *turned[i]) for i in range(n)]
     assert [(rows[i], last[i]) for i in found] == sorted(zip(rows, last, strict=True))
     assert [rows[found[place]] for place in first] == [rows[i] for i in found]

@@ -129,7 +129,7 @@ def test_order_statistic_ranks_are_binomial_quantiles():
     rates = np.r_[0.0, 1e-4, np.linspace(0.01, 0.99, 40), 1.0]
     for n in (1, 99, 1000, 50_000):
         for error in (0.0125, 0.05):
-            below, above = intervals.rank_below(n, rates, error), intervals.rank_above(n, rates, error)
+            below, above = intervals.upper_bound_rank(n, rates, error), intervals.lower_bound_rank(n, rates, error)
             np.testing.assert_array_equal(below, np.maximum(binom.ppf(error, n, rates), 0))
             np.testing.assert_array_equal(above, np.maximum(binom.ppf(1 - error, n, rates), 0) + 1)
 
@@ -228,7 +228,7 @@ def test_statistics_go_by_name():
 @given(tables(), st.sampled_from([0.1, 0.2, 0.3, 0.5]))
 def test_tnr_at_fnr_is_the_best_cut_that_loses_so_few_members(table, level):
     scores, members = table
-    if members.sum() < dv.evaluation.least_nonmembers(level):
+    if members.sum() < dv.evaluation.min_nonmembers(level):
         with pytest.raises(dv.InputError, match=r"fnr: .* needs at least .* members"):
             dv.evaluation.tnr_at_fnr(scores, members, level)
         return

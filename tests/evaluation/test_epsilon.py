@@ -40,7 +40,7 @@ def test_an_uncorrected_best_threshold_would_claim_epsilon():
         inside, outside = np.sort(rng.normal(size=500)), np.sort(rng.normal(size=500))
         cuts = np.r_[inside, outside]
         fn, fp = np.searchsorted(inside, cuts, side="right"), 500 - np.searchsorted(outside, cuts, side="right")
-        wrong += np.max(epsilon._Rates.of(fn.astype(float), 500, fp.astype(float), 500, 0.1).ratios(0.0)) > 0
+        wrong += np.max(epsilon._Rates.from_counts(fn.astype(float), 500, fp.astype(float), 500, 0.1).ratios(0.0)) > 0
     assert wrong / 200 > 0.15
 
 

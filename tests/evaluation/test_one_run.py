@@ -91,7 +91,7 @@ class TestTight:
         wrong = (said != np.take_along_axis(used, guessed, 1)).sum(1)
         for most in (0, 1, 3, 5):
             seen = (wrong <= most).mean()
-            rule = guess_bounds.GuessRule.of("gaussian", "tight", sides, 1e-5)
+            rule = guess_bounds.GuessRule.from_options("gaussian", "tight", sides, 1e-5)
             slack = 4.5 * math.sqrt(seen * (1 - seen) / games) + 1e-3
             assert rule._refuted_tight(1.0, 60, 15, most, seen + slack)
             assert not rule._refuted_tight(1.0, 60, 15, most, seen - slack)
@@ -284,8 +284,8 @@ def test_guesses_are_counted_as_in_a_loop(sides, delta):
     rng = np.random.default_rng(0)
     for _ in range(100):
         values, truth = rng.integers(0, 6, 24).astype(float), rng.random(24) < 0.5
-        rule = guess_bounds.GuessRule.of(None, None, sides, delta)
-        ranking = one_run._Ranking.of(values, truth, rule, seed=1)
+        rule = guess_bounds.GuessRule.from_options(None, None, sides, delta)
+        ranking = one_run._Ranking.from_scores(values, truth, rule, seed=1)
         for top, bottom in ((3, 3), (12, 12), (0, 5), (24, 0), (7, 0)):
             made, wrong = ranking.guess(top, bottom)
             if delta:

@@ -11,7 +11,7 @@ from scipy import stats
 
 import divulge as dv
 from divulge.decisions import controls
-from divulge.evaluation import telling
+from divulge.evaluation import text_differences
 
 DATA = os.environ.get("DIVULGE_DATA")
 WORDS = [f"word{i}" for i in range(300)]
@@ -25,23 +25,25 @@ def texts(rng, n, years=None):
 def test_dates_words_and_lengths_are_named_with_their_direction():
     rng = np.random.default_rng(0)
     old, new = texts(rng, 150, (1990, 2008)), texts(rng, 150, (2002, 2024))
-    said = [str(sign) for sign in telling(old, new)]
+    said = [str(sign) for sign in text_differences(old, new)]
     assert any(
         line.startswith("the newest year named is 199") and "in the median of the members" in line for line in said
     )
-    signs = telling([f"{text} obama" for text in old], [text[:100] for text in new], names=("A", "B"))
+    signs = text_differences([f"{text} obama" for text in old], [text[:100] for text in new], names=("A", "B"))
     by_word = {str(sign): sign for sign in signs}
     assert by_word["“obama” is in 100 % of the A and 0 % of the B"].first
     length = next(sign for sign in signs if "median length" in str(sign))
     assert length.first
     assert [sign.p_value for sign in signs] == sorted(sign.p_value for sign in signs)
-    assert len(telling(old, new, most=1)) == 1
+    assert len(text_differences(old, new, most=1)) == 1
 
 
 def test_a_words_p_value_is_fishers():
     one = ["x y"] * 9 + ["z"] * 31
     other = ["x"] * 1 + ["z"] * 49
-    found = {str(sign).split("”")[0][1:]: sign.p_value for sign in telling(one, other, false_alarm=0.999, most=99)}
+    found = {
+        str(sign).split("”")[0][1:]: sign.p_value for sign in text_differences(one, other, false_alarm=0.999, most=99)
+    }
     table = [[9, 31], [1, 49]]
     want = 2 * stats.fisher_exact(table, alternative="greater").pvalue
     assert found["x"] == pytest.approx(min(1.0, want * 2 * 3))  # three words, half the level for all of them
@@ -54,15 +56,15 @@ def test_of_exchangeable_texts_nothing_is_said_but_at_the_level():
     alarms = 0
     for _ in range(100):
         rng.shuffle(pool)
-        alarms += bool(telling(pool[:40], pool[40:], false_alarm=level, most=1))
+        alarms += bool(text_differences(pool[:40], pool[40:], false_alarm=level, most=1))
     assert alarms <= 100 * level + 4.5 * np.sqrt(100 * level * (1 - level))
 
 
 def test_texts_without_words_and_bad_arguments():
-    assert telling(["", "!"], ["?"]) == ()
-    assert telling(["a"] * 3, ["b"]) == ()
+    assert text_differences(["", "!"], ["?"]) == ()
+    assert text_differences(["a"] * 3, ["b"]) == ()
     long = "x" * 5000
-    assert len(str(telling([long] * 20, ["y"] * 20)[0])) < 200
+    assert len(str(text_differences([long] * 20, ["y"] * 20)[0])) < 200
     for bad, message in (
         ({"texts": []}, "texts: at least 1"),
         ({"others": "a"}, "others: "),
@@ -72,7 +74,7 @@ def test_texts_without_words_and_bad_arguments():
         ({"seed": -1}, "seed: "),
     ):
         with pytest.raises(dv.InputError, match=message):
-            telling(**({"texts": ["a"], "others": ["b"]} | bad))
+            text_differences(**({"texts": ["a"], "others": ["b"]} | bad))
 
 
 def test_the_text_control_names_what_it_found():
@@ -90,16 +92,18 @@ def test_on_newsgroups_by_date_and_at_random():
         rows = [json.loads(line) for line in lines]
     politics = [row["text"] for row in rows if 16 <= row["label"] <= 18]
     sports = [row["text"] for row in rows if 9 <= row["label"] <= 10]
-    said = " ".join(map(str, telling(politics, sports)))
+    said = " ".join(map(str, text_differences(politics, sports)))
     assert any(word in said for word in ("“game”", "“team”", "“hockey”", "“baseball”", "“government”", "“sport”"))
     mixed = np.random.default_rng(0).permutation(np.array(politics + sports, dtype=object)).tolist()
-    assert telling(mixed[:350], mixed[350:]) == ()
+    assert text_differences(mixed[:350], mixed[350:]) == ()
 
 
 def test_lengths_of_one_median_are_said_to_differ_by_which_is_larger():
     short, long = (["a" * size for size in [5] * 60 + [other] * 40] for other in (4, 6))
     for first, second, larger in ((short, long, "non-members"), (long, short, "members")):
-        told = [str(sign) for sign in telling(first, second, false_alarm=0.01, seed=0) if "length" in str(sign)]
+        told = [
+            str(sign) for sign in text_differences(first, second, false_alarm=0.01, seed=0) if "length" in str(sign)
+        ]
         assert told == [
             "the median length is 5 characters of the members and 5 of the non-members "
             f"(on the whole, it is the larger one of the {larger})"

@@ -17,8 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from divulge import cli
-from divulge.dossier import mark
+from divulge import cli, run_directory
 
 _NAMES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.chmod", "os.truncate", "os.symlink")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -119,7 +118,7 @@ _VOLATILE = ("timings", "environment", "stored", "checksum")
 
 def whole(run):
     """Digests of the files of a finished run and of the runs inside it, but for their timings."""
-    held = mark.read(run)
+    held = run_directory.read_manifest(run)
     assert held.state == "finished"
     assert not held.staged or not (run / held.staged).is_dir()  # no file is still to be moved
     found = {f"{part}/{name}": sha for part in held.parts for name, sha in whole(run / part).items()}

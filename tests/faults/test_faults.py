@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge.dossier import Dossier
+from divulge.run_directory import RunDirectory
 from faults import steps
 
 AUDIT = ("audit", "plan.toml", "--out", "run")
@@ -117,8 +117,8 @@ def test_two_at_once_leave_what_one_leaves(inputs, tmp_path, name):
 def found(run, old, new):
     """What a reader finds in a directory; anything but a whole run, or that there is none yet, fails."""
     try:
-        kind = Dossier(run).kind()
-        whole = Dossier(run).read(kind, lambda: steps.whole(run))
+        kind = RunDirectory(run).kind()
+        whole = RunDirectory(run).read(kind, lambda: steps.whole(run))
     except dv.InputError as error:
         said = str(error)
         assert "not finished; repeat its command to go on" in said or "not a run directory" in said

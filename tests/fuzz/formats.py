@@ -18,11 +18,11 @@ from torch import nn
 import divulge as dv
 from divulge import labels, plan, store, targets
 from divulge.datafiles import FileLayout, read_labels
-from divulge.datafiles import read as read_records
+from divulge.datafiles import read_records as read_records
 from divulge.identification import score_tables
 from divulge.margin import ShallowReLU
-from divulge.targets import adapters
-from divulge.targets.endpoint_journal import EndpointJournal
+from divulge.targets import folders
+from divulge.targets.endpoint import EndpointJournal
 from fuzz import judge, labelling
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ FORMATS = (
     Format("texts.csv", TEXTS.write_csv, lambda path: read_records(path, FileLayout(text="text"))),
     Format("texts.parquet", TEXTS.write_parquet, lambda path: read_records(path, FileLayout(text="text"))),
     Format("texts.jsonl", TEXTS.write_ndjson, lambda path: read_records(path, FileLayout(text="text"))),
-    Format("adapter_config.json", _adapter, lambda path: dict(adapters.read(path.parent).settings)),
-    Format("adapter_model.safetensors", _adapter, lambda path: list(adapters.read(path.parent).weights)),
+    Format("adapter_config.json", _adapter, lambda path: dict(folders.read_adapter(path.parent).settings)),
+    Format("adapter_model.safetensors", _adapter, lambda path: list(folders.read_adapter(path.parent).weights)),
     Format("array.npy", lambda path: np.save(path, X), store.read_array),
     Format("arrays.npz", lambda path: np.savez_compressed(path, x=X), store.read_arrays),
     Format("value.json", lambda path: store.write_json(path, {"a": [1, 2.5, None, "é"]}), store.read_json),

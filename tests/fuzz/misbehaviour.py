@@ -10,7 +10,7 @@ from wire import page
 
 SECRET = "very-secret-key"  # was sent with the request, and comes back wherever a server can put it
 _HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\n"
-_BOMB = gzip.compress(bytes(web.MOST_BYTES + 1), 1)
+_BOMB = gzip.compress(bytes(web.MAX_BYTES + 1), 1)
 _LATER = "Fri, 31 Dec 9999 23:59:59 GMT"
 
 

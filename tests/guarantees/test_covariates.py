@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from divulge.auditing.compare import gate
 from divulge.evaluation import blind
-from divulge.evaluation.covariates import Covariates, adjust, of_texts
+from divulge.evaluation.covariates import Covariates, adjust, text_covariates
 from score_audits import KINDS, at_covariates, scored, sizes
 
 RUNS = 30
@@ -86,7 +86,7 @@ def by_topic(rng, n, share, *, carried=0.8, leak=0.0):
     word = np.where(own, 200 + 50 * topic[:, None] + word % 50, word)
     texts = [" ".join(f"w{each}" for each in row) for row in word]
     scores = carried * (2 * topic - 1) + (1 - carried**2) ** 0.5 * (rng.normal(size=2 * n) + leak * members)
-    return at_covariates(scored({"r": scores}, members, fpr=(0.05,)), of_texts(texts))
+    return at_covariates(scored({"r": scores}, members, fpr=(0.05,)), text_covariates(texts))
 
 
 @pytest.mark.parametrize("share", [0.5, 0.56, 0.62])

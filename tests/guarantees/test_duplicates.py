@@ -7,7 +7,7 @@ from scipy.stats import binom
 import divulge as dv
 from divulge.auditing.inputs import separate_sets
 from divulge.evaluation import blind
-from divulge.statistics.duplicate_groups import are_divided_whole, fold_groups, keep_together, number_groups
+from divulge.statistics.duplicates import fold_groups, groups_are_split_whole, keep_together, number_groups
 from score_audits import scored
 
 
@@ -128,8 +128,8 @@ def test_records_that_were_dealt_out_are_told_from_groups_that_were():
     for seed in range(200):
         rng = np.random.default_rng(seed)
         groups = np.repeat(np.arange(80), rng.integers(1, 5, 80))
-        wrong += are_divided_whole(groups, rng.permutation(len(groups)) < len(groups) / 3)
-        missed += not are_divided_whole(groups, (rng.random(80) < 1 / 3)[groups])
+        wrong += groups_are_split_whole(groups, rng.permutation(len(groups)) < len(groups) / 3)
+        missed += not groups_are_split_whole(groups, (rng.random(80) < 1 / 3)[groups])
     assert wrong <= 4
     assert not missed
 

@@ -6,11 +6,11 @@ import pytest
 
 from divulge import InputError, labels
 from divulge.cli.labels import Oracle
-from divulge.web import Answer
+from divulge.web import HttpAnswer
 
 
 def score(status=200, body=b"0.5", key="score"):
-    return labels.HttpOracle("http://localhost:1/", key=key)._parse_score(Answer(status, {}, body), "the server")
+    return labels.HttpOracle("http://localhost:1/", key=key)._parse_score(HttpAnswer(status, {}, body), "the server")
 
 
 @pytest.mark.parametrize(("status", "accepted"), [(200, True), (201, True), (299, True), (300, False), (404, False)])

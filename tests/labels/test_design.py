@@ -26,7 +26,7 @@ def test_designs_that_cannot_end_are_refused(spec, message):
 
 
 def test_a_submission_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(validation.sizes, "available_memory", lambda: 2**30)
+    monkeypatch.setattr(validation, "available_memory", lambda: 2**30)
     with pytest.raises(dv.InputError, match=r"^n: about 7\.5 GiB of memory .* 10,000,000 rows of 100 numbers"):
         labels.design(labels.OracleSpec(n=10**7, classes=100))
 

@@ -165,8 +165,8 @@ class TestSignals:
         one, other = (signals.margin.margin_abs(net, [[1.0], [2.0]], y) for y in ([0, 1], [-1, 1]))
         np.testing.assert_array_equal(one, other)
         with pytest.raises(ValueError, match="two classes are needed"):
-            signals.margin.signs([0, 2], 2)
+            signals.margin.labels_to_signs([0, 2], 2)
 
     def test_a_target_without_weights_is_refused(self):
         with pytest.raises(ValueError, match="its weights are needed"):
-            signals.margin.network(object())
+            signals.margin.shallow_network(object())

@@ -9,7 +9,7 @@ import torch
 
 import divulge as dv
 from divulge import networks
-from divulge.references import Custom, Train, processes, trial
+from divulge.references import Custom, Train, engines, network_learner
 
 SETTINGS = {
     "sgd": {},
@@ -77,7 +77,7 @@ def test_processes_equal_serial(fit, networks, kind):
 
 
 def test_auto_says_what_it_measured(fit, networks, monkeypatch):
-    monkeypatch.setattr(trial, "BATCHES", 1)
+    monkeypatch.setattr(network_learner, "TRIAL_BATCHES", 1)
     assert "ms per step alone" in fit(Train(networks.cnn, 4, epochs=6, batch_size=8)).engine
     assert fit(Train(networks.cnn, 4, epochs=1)).engine == "serial (too little work for a trial)"
     assert fit(Train(networks.mlp, 4, epochs=2)).engine == "stacked (written-out backward)"
@@ -85,7 +85,7 @@ def test_auto_says_what_it_measured(fit, networks, monkeypatch):
 
 
 def test_a_run_that_goes_on_keeps_the_choice_of_the_first(fit, networks, tmp_path, monkeypatch):
-    monkeypatch.setattr(trial, "BATCHES", 1)
+    monkeypatch.setattr(network_learner, "TRIAL_BATCHES", 1)
     first = fit(Train(networks.own, 4, epochs=6, batch_size=8), pool=tmp_path).engine
     assert "ms per step alone" in first
     assert fit(Train(networks.own, 5, epochs=6, batch_size=8), pool=tmp_path).engine == first
@@ -161,7 +161,7 @@ def slow(some, seed):
 @pytest.mark.parametrize("engine", ["processes", "auto"])
 def test_the_users_own_training_is_the_same_bit_for_bit_wherever_it_runs(fit, engine, monkeypatch):
     here = fit(Custom(slow, 4, engine="auto", workers=1))
-    monkeypatch.setattr(processes, "WORTH", 0.0)
+    monkeypatch.setattr(engines, "MIN_PROCESS_SECONDS", 0.0)
     spread = fit(Custom(slow, 4, engine=engine, workers=2))
     np.testing.assert_array_equal(here.outputs[0], spread.outputs[0])
     assert "2 processes" in spread.engine
@@ -176,7 +176,7 @@ def test_what_cannot_be_sent_to_another_process_is_trained_here(fit, monkeypatch
         with lock:
             return GaussianNB().fit(some.x.reshape(len(some), -1), some.y)
 
-    monkeypatch.setattr(processes, "WORTH", 0.0)
+    monkeypatch.setattr(engines, "MIN_PROCESS_SECONDS", 0.0)
     assert fit(Custom(held, 4, workers=2)).outputs[0].shape == (4, 203, 4)
 
 
@@ -195,7 +195,7 @@ def test_a_custom_classifier_that_never_saw_a_class_still_answers(records):
 
 @pytest.mark.parametrize(("n", "size"), [(9, 4), (8, 4), (1, 4), (3, 1), (5, 2)])
 def test_batches_cover_an_epoch_once_and_are_never_of_one_when_avoidable(n, size):
-    found = networks.batches(np.arange(n) + 10, 3, 0, size)
+    found = networks.epoch_batches(np.arange(n) + 10, 3, 0, size)
     assert sorted(np.concatenate(found)) == list(range(10, n + 10))
-    assert len(found) == networks.steps(n, size)
+    assert len(found) == networks.steps_per_epoch(n, size)
     assert n == 1 or size == 1 or min(map(len, found)) > 1

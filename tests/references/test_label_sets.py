@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError, Records
-from divulge.references.label_sets import label_set
+from divulge.references.jobs import count_classes
 
 
 def records(*labels):
@@ -12,10 +12,10 @@ def records(*labels):
 
 
 def test_the_users_number_counts_and_without_one_the_largest_label():
-    assert label_set(records(0, 1, 2, 0), None) == 3
-    assert label_set(records(0, 1, 2, 0), 3) == 3
-    assert label_set(records(0, 1, 2, 0), 10) == 10
-    assert label_set(records(0, 0), 2) == 2
+    assert count_classes(records(0, 1, 2, 0), None) == 3
+    assert count_classes(records(0, 1, 2, 0), 3) == 3
+    assert count_classes(records(0, 1, 2, 0), 10) == 10
+    assert count_classes(records(0, 0), 2) == 2
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_the_users_number_counts_and_without_one_the_largest_label():
 )
 def test_labels_that_do_not_fit_are_refused(given, classes, said):
     with pytest.raises(InputError, match=said):
-        label_set(given, classes)
+        count_classes(given, classes)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import divulge as dv
-from divulge.references import Train, models
+from divulge.references import Train, network_training
 
 
 class Views(nn.Module):
@@ -38,15 +38,15 @@ class Reshapes(Views):
     ("make", "shape", "form"),
     [
         (Reshapes, (3, 8, 8), torch.channels_last),
-        (Views, (3, 8, 8), models.PLAIN),
-        (Strides, (3, 8, 8), models.PLAIN),
-        (lambda: nn.Linear(5, 3), (5,), models.PLAIN),
+        (Views, (3, 8, 8), network_training.CONTIGUOUS),
+        (Strides, (3, 8, 8), network_training.CONTIGUOUS),
+        (lambda: nn.Linear(5, 3), (5,), network_training.CONTIGUOUS),
     ],
 )
 def test_the_layout_is_the_networks_choice(make, shape, form):
     module = make()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    assert models.best_layout(module, torch.rand(5, *shape)) is form
+    assert network_training.choose_layout(module, torch.rand(5, *shape)) is form
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
     assert module.training
 

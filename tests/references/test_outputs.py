@@ -12,7 +12,7 @@ import pytest
 
 import divulge as dv
 from divulge import references, signals
-from divulge.references import Train, predictions
+from divulge.references import Train, jobs
 
 
 def test_outputs_on_disk_equal_outputs_in_memory(fit, networks, records, tmp_path):
@@ -29,7 +29,7 @@ def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, 
     train = Train(networks.mlp, 3, epochs=2)
     logits = fit(train).outputs[0]
     wanted = np.stack([signals.classification.scaled_logit(row, records.y) for row in logits])
-    monkeypatch.setattr(predictions, "CHUNK", 50)  # 203 records in five chunks
+    monkeypatch.setattr(jobs, "QUERY_CHUNK", 50)  # 203 records in five chunks
     found = fit(train, signal=signals.classification.scaled_logit).outputs[0]
     assert found.shape == (3, 203)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
@@ -43,7 +43,7 @@ def test_arrays_without_labels_may_be_observed(fit, networks, records):
 @pytest.mark.parametrize("missing", [(), (0,), (1, 3), (2,)])
 def test_rows_of_missing_models_close_up(tmp_path, missing):
     for folder in (None, tmp_path):
-        sheets = predictions.Sheets(4, folder)
+        sheets = jobs.OutputStore(4, folder)
         for model in (3, 0, 2, 1):
             if model not in missing:
                 sheets.write(model, [np.full((5, 2), model, dtype=np.float32)])

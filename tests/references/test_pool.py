@@ -279,8 +279,8 @@ def test_a_full_disk_for_outputs_is_an_error_too(tmp_path):
         import sys, numpy as np
         from pathlib import Path
         import divulge as dv
-        from divulge.references.predictions import Sheets
-        sheets = Sheets(64, Path(sys.argv[1]))
+        from divulge.references.jobs import OutputStore
+        sheets = OutputStore(64, Path(sys.argv[1]))
         try:
             for model in range(64):
                 sheets.write(model, [np.zeros(50_000)])

@@ -7,18 +7,18 @@ import pytest
 import torch
 
 import divulge as dv
-from divulge.references import Private, Train, loop, mlp, models, private
+from divulge.references import Private, Train, network_training, private, stacked
 
 pytest.importorskip("opacus", reason="the oracle comes with divulge[dp]")
 
 
 def by_opacus(config, data, rows, seed):
     """The product's own path for other networks, forced upon an MLP."""
-    module = models.build(config.make_model, seed).double().train()
-    step = private.ByOpacus(config, module, len(rows), seed)
+    module = network_training.build_network(config.make_model, seed).double().train()
+    step = private.OpacusClipping(config, module, len(rows), seed)
     steps = -(-len(rows) // config.batch_size)
     for epoch in range(config.epochs):
-        for number, batch in enumerate(private.poisson(rows, seed, epoch, steps, config.batch_size)):
+        for number, batch in enumerate(private.poisson_batches(rows, seed, epoch, steps, config.batch_size)):
             step(data.x[batch], data.y[batch], config.rate((epoch + number / steps) / config.epochs))
     return module
 
@@ -30,9 +30,9 @@ def test_ghost_norms_equal_opacus_noise_included(records, networks, noise, setti
     config = Train(
         networks.mlp, 2, epochs=3, batch_size=7, precision="double", privacy=Private(noise, clip=0.3), **settings
     )
-    data = models.Data(torch.from_numpy(records.x), torch.from_numpy(records.y))
+    data = network_training.TrainingData(torch.from_numpy(records.x), torch.from_numpy(records.y))
     rows = np.arange(60)
-    ours, theirs = private.train(config, data, rows, 1), by_opacus(config, data, rows, 1)
+    ours, theirs = private.train_privately(config, data, rows, 1), by_opacus(config, data, rows, 1)
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert (one - other).abs().max().item() < 1e-9
 
@@ -42,7 +42,7 @@ def test_norms_are_those_of_every_records_own_gradient(records, networks):
     config = Train(
         networks.mlp, 2, epochs=1, batch_size=10, lr=1.0, momentum=0.0, precision="double", privacy=Private(0.0, 0.2)
     )
-    module = models.build(networks.mlp, 0).double()
+    module = network_training.build_network(networks.mlp, 0).double()
     x, y = torch.from_numpy(records.x[:10]), torch.from_numpy(records.y[:10])
     total = [torch.zeros_like(p) for p in module.parameters()]
     for one, label in zip(x, y, strict=True):
@@ -52,7 +52,7 @@ def test_norms_are_those_of_every_records_own_gradient(records, networks):
         for part, p in zip(total, module.parameters(), strict=True):
             part += p.grad * min(1.0, 0.2 / (norm.item() + 1e-6))
     wanted = [p.detach() - part / 10 for p, part in zip(module.parameters(), total, strict=True)]
-    private.Ghost(config, module, mlp.layers(module), 0)(x, y, 1.0)
+    private.GhostClipping(config, module, stacked.mlp_layers(module), 0)(x, y, 1.0)
     for got, want in zip(module.parameters(), wanted, strict=True):
         assert (got - want).abs().max().item() < 1e-12
 
@@ -76,7 +76,7 @@ def test_other_networks_are_trained_by_opacus(fit, networks):
 
 def test_sampling_is_poisson():
     """Mean and variance of batch sizes, each within five standard deviations of its own estimate."""
-    sizes = np.array([len(b) for b in private.poisson(np.arange(500), 0, 0, 4000, 50)])
+    sizes = np.array([len(b) for b in private.poisson_batches(np.arange(500), 0, 0, 4000, 50)])
     assert abs(sizes.mean() - 50) < 5 * np.sqrt(45 / 4000)
     assert abs(sizes.var() / 45 - 1) < 5 * np.sqrt(2 / 4000)
 
@@ -109,6 +109,6 @@ def test_bad_settings(call, message):
 
 def test_divergence_is_noticed(records, networks):
     config = Train(networks.linear, 2, epochs=5, batch_size=10, lr=1e38, privacy=Private(0.0, clip=1e30))
-    data = models.Data(torch.from_numpy(records.x).float(), torch.from_numpy(records.y))
-    with pytest.raises(loop.DivergedError):
-        private.train(config, data, np.arange(100), 0)
+    data = network_training.TrainingData(torch.from_numpy(records.x).float(), torch.from_numpy(records.y))
+    with pytest.raises(network_training.DivergedError):
+        private.train_privately(config, data, np.arange(100), 0)

@@ -9,7 +9,7 @@ from torch import nn
 
 from divulge import InputError
 from divulge.references import Train
-from divulge.references import models as networks
+from divulge.references import network_training as networks
 
 
 def rates(schedule, **options):
@@ -44,7 +44,7 @@ def test_the_rate_of_each_optimizer_is_its_own():
     ],
 )
 def test_whole_numbers_stay_whole_for_networks_that_look_them_up(dtype, module, wanted):
-    found = networks.tensor(np.ones((3, 2), dtype), module, torch.device("cpu"), torch.float32)
+    found = networks.to_tensor(np.ones((3, 2), dtype), module, torch.device("cpu"), torch.float32)
     assert found.dtype == wanted
     assert found.tolist() == [[1, 1]] * 3
 
@@ -58,4 +58,4 @@ def test_whole_numbers_stay_whole_for_networks_that_look_them_up(dtype, module, 
     ],
 )
 def test_channels_come_last_for_images_in_networks_that_convolve(module, shape, wanted):
-    assert networks.best_layout(module, torch.zeros(shape)) == wanted
+    assert networks.choose_layout(module, torch.zeros(shape)) == wanted

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from divulge import auditing, results
-from divulge.dossier import Dossier
 from divulge.report.page import Page
 from divulge.report.sections import add_provenance
 from divulge.results import provenance
+from divulge.run_directory import RunDirectory
 from score_audits import scored, sizes
 
 
@@ -23,7 +23,7 @@ def run(tmp_path_factory):
     data.write_bytes(b"records")
     scores = np.random.default_rng(0).normal(size=400) + members
     audit = scored({"loss": scores}, members, fpr=(0.01, 0.05), labels=np.arange(400) % 2)
-    with Dossier(folder / "run").writing("audit", "key") as draft:
+    with RunDirectory(folder / "run").writing("audit", "key") as draft:
         audit.save(draft, {"members": [data]})
     return folder / "run"
 
@@ -54,7 +54,7 @@ def test_no_text_of_a_csv_is_a_formula_and_numbers_stay_numbers(divulge, run, tm
     named = replace(auditing.load(run), groups=np.array(["-4.5", "b"] * 200))
     hostile = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "＝1", "-7", "1e5", "a=b", ""]
     ids = np.array([*hostile, *(f"r{i}" for i in range(389))])
-    with Dossier(tmp_path / "run").writing("audit", "key") as draft:
+    with RunDirectory(tmp_path / "run").writing("audit", "key") as draft:
         replace(named, ids=ids).save(draft)
     assert divulge("report", tmp_path / "run", "--format", "csv")[0] == 0
     rows = list(csv.reader((tmp_path / "run" / "records.csv").read_bytes().decode().splitlines(True)))

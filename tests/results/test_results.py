@@ -13,7 +13,6 @@ from divulge.auditing.weights import WeightsExamination
 from divulge.canaries.canary_audit import CanaryAudit
 from divulge.canaries.proof import prove
 from divulge.decisions import fdr, fpr
-from divulge.dossier import Dossier
 from divulge.identification import from_tables, redecide
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
@@ -21,6 +20,7 @@ from divulge.labels.summary import summarise
 from divulge.reconstruction import summary as reconstruction_summary
 from divulge.reconstruction import univariate
 from divulge.results import provenance
+from divulge.run_directory import RunDirectory
 from score_audits import scored, sizes
 
 
@@ -45,7 +45,7 @@ def audited(tmp_path_factory):
     scores = {"loss": rng.normal(size=120) + members, "lira": rng.normal(size=120)}
     audit = scored(scores, members, confounded=True, labels=labels, unseen=(2,))
     folder = tmp_path_factory.mktemp("audited") / "run"
-    with Dossier(folder).writing("audit", "key") as draft:
+    with RunDirectory(folder).writing("audit", "key") as draft:
         audit.save(draft)
     return folder, audit.summary()
 

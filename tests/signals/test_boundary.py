@@ -8,7 +8,7 @@ from scipy import stats
 
 import divulge as dv
 from divulge.signals import BoundaryDistance, NoiseRobustness
-from divulge.signals.boundary import _Plane, _rounds, _Search, _starts
+from divulge.signals.boundary import _BoundarySearch, _nearest_other_class, _plan_rounds, _ScaledRecords
 from divulge.targets import CallableTarget, Metered
 
 RNG = np.random.default_rng(0)
@@ -64,9 +64,9 @@ def test_more_queries_bring_points_nearer():
 
 def test_halving_is_bisection_record_by_record():
     records = unit(30, seed=2)
-    plane = _Plane.of(LabelsOnly(linear), records)
-    near, rows = _starts(plane.points, plane.labels(plane.points), records.y)
-    search = _Search(plane, plane.points[rows], records.y[rows])
+    plane = _ScaledRecords.of(LabelsOnly(linear), records)
+    near, rows = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
+    search = _BoundarySearch(plane, plane.points[rows], records.y[rows])
     found = search.halved(plane.points[near])
     for k, (row, start) in enumerate(zip(rows, near, strict=True)):
         low, high = 0.0, 1.0
@@ -81,7 +81,7 @@ def test_halving_is_bisection_record_by_record():
 def test_starts_are_the_nearest_records_of_another_class():
     points = RNG.normal(size=(60, 2))
     told, truth = RNG.integers(0, 3, 60), RNG.integers(0, 3, 60)
-    near, rows = _starts(points, told, truth)
+    near, rows = _nearest_other_class(points, told, truth)
     assert sorted(rows) == np.flatnonzero(told == truth).tolist()
     for start, row in zip(near, rows, strict=True):
         others = np.flatnonzero(told != truth[row])
@@ -95,7 +95,7 @@ def test_no_record_is_asked_about_more_often_than_allowed(queries):
         meter = Metered(CallableTarget(linear))
         signal.measure(meter, records)
         assert meter.queries <= queries * len(records)
-    assert 1 + 8 + sum(d + 12 for d in _rounds(queries - 9)) <= queries
+    assert 1 + 8 + sum(d + 12 for d in _plan_rounds(queries - 9)) <= queries
 
 
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda s: s.name)

@@ -8,7 +8,7 @@ from sklearn.covariance import ledoit_wolf
 
 import divulge as dv
 from divulge import completion
-from divulge.completion.columns import RecordColumns
+from divulge.completion.imputers import RecordColumns
 
 IMPUTERS = (
     completion.ConditionalGaussian(),

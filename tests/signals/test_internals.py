@@ -9,7 +9,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.signals import internals
-from divulge.targets import CallableTarget, GivesGradientNorms, Metered, TorchTarget, weight_gradients
+from divulge.targets import CallableTarget, GivesGradientNorms, Metered, TorchTarget, torch_modules
 from odd_networks import Scaled
 
 
@@ -100,12 +100,14 @@ def test_norms_of_gradients_are_those_of_a_loop_over_records(case, monkeypatch):
     data = records(shape, classes=2 if case == "one output" else 3, whole=case == "tokens")
     own = dv.Records(data.x if case == "tokens" else data.x.astype(np.float32), data.y)
     slow = by_a_loop(make_double(net), data)
-    calls, one_by_one = [], weight_gradients._one_by_one
-    monkeypatch.setattr(weight_gradients, "_one_by_one", lambda *given: calls.append(1) or one_by_one(*given))
+    calls, one_by_one = [], torch_modules._squared_norms_one_by_one
+    monkeypatch.setattr(
+        torch_modules, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given)
+    )
     fast = TorchTarget(net, device="cpu", batch_size=4).gradient_norms(own)
     np.testing.assert_allclose(fast, slow, atol=2e-5)
     assert not calls
-    monkeypatch.setattr(weight_gradients, "_BYTES", 1)
+    monkeypatch.setattr(torch_modules, "_GRADIENT_BYTES", 1)
     np.testing.assert_allclose(TorchTarget(net, device="cpu").gradient_norms(own), slow, atol=2e-5)
 
 
@@ -131,8 +133,10 @@ def test_what_vmap_cannot_take_is_asked_one_record_at_a_time(monkeypatch):
     """Its answer for a batch is that of its sum, so batches of one are asked for here."""
     torch.manual_seed(4)
     net, data = Branching(), records((5,))
-    calls, one_by_one = [], weight_gradients._one_by_one
-    monkeypatch.setattr(weight_gradients, "_one_by_one", lambda *given: calls.append(1) or one_by_one(*given))
+    calls, one_by_one = [], torch_modules._squared_norms_one_by_one
+    monkeypatch.setattr(
+        torch_modules, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given)
+    )
     fast = TorchTarget(net, device="cpu", batch_size=1).gradient_norms(data)
     twin = Branching().double()
     twin.load_state_dict({name: value.double() for name, value in net.state_dict().items()})
@@ -145,16 +149,16 @@ def test_one_record_at_a_time_is_the_same_as_vmap_frozen_or_not():
     net, data = perceptron(), records((5,))
     x, v = torch.from_numpy(data.x).float(), torch.randn(9, 3)
     net.eval()
-    fast = weight_gradients.of_all(net, net[3], x, v)
+    fast = torch_modules.parameter_log_norms(net, net[3], x, v)
     net[0].weight.requires_grad_(False)
 
     def along(record, direction):
         return (net(record[None])[0] * direction).sum()
 
-    slow = weight_gradients._one_by_one(net, along, x, v)
+    slow = torch_modules._squared_norms_one_by_one(net, along, x, v)
     np.testing.assert_allclose(fast, np.log(torch.cat(slow).numpy()) / 2, atol=1e-5)
     assert not net[0].weight.requires_grad
-    np.testing.assert_allclose(weight_gradients.of_all(net, net[3], x, v), fast)
+    np.testing.assert_allclose(torch_modules.parameter_log_norms(net, net[3], x, v), fast)
 
 
 def test_probabilities_and_double_precision_give_the_norms_of_the_logits():
@@ -175,7 +179,7 @@ def test_a_record_the_network_is_sure_of_keeps_its_order_where_single_precision_
     expected = [math.log(2) / 2 - x + math.log(x**2 + 1) / 2 for x in (40.0, 80.0, 400.0)]
     np.testing.assert_allclose(norms, np.column_stack([expected, expected]), rtol=1e-6)
     told = internals.measure(TorchTarget(layer, device="cpu"), dv.Records([[1e5]], [0]), ("weight-gradient",))
-    assert told.tolist() == [[weight_gradients.BOUND]]
+    assert told.tolist() == [[torch_modules.MAX_LOG_NORM]]
 
 
 def test_directions_and_lengths_of_a_loss_in_the_logits():
@@ -183,7 +187,7 @@ def test_directions_and_lengths_of_a_loss_in_the_logits():
     z, y = rng.normal(size=(50, 4)) * 3, rng.integers(0, 4, 50)
     p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
     slope = p - np.eye(4)[y]
-    length, v = weight_gradients.of_logits(z, y)
+    length, v = torch_modules.logit_gradients(z, y)
     np.testing.assert_allclose(np.exp(length)[:, None] * v, slope, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(v, axis=1), 1.0)
 
@@ -191,18 +195,18 @@ def test_directions_and_lengths_of_a_loss_in_the_logits():
 def test_angles_are_those_of_a_loop_and_do_not_change_with_rotation_scale_or_a_common_part():
     rng = np.random.default_rng(1)
     h, w, y = rng.normal(size=(20, 6)), rng.normal(size=(4, 6)), rng.integers(0, 4, 20)
-    fast = internals.angle(h, w, y)
+    fast = internals.feature_angle(h, w, y)
     slow = [
         float(a @ (w[c] - w.mean(0))) / math.sqrt(float(a @ a) * float(((w[c] - w.mean(0)) ** 2).sum()))
         for a, c in zip(h, y, strict=True)
     ]
     np.testing.assert_allclose(fast, slow)
     turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
-    np.testing.assert_allclose(internals.angle(3 * h @ turn, 7 * w @ turn + rng.normal(size=6), y), fast)
+    np.testing.assert_allclose(internals.feature_angle(3 * h @ turn, 7 * w @ turn + rng.normal(size=6), y), fast)
     np.testing.assert_allclose(
-        internals.angle(h, w[:1], y % 2), internals.angle(h, np.vstack([0 * w[:1], w[:1]]), y % 2)
+        internals.feature_angle(h, w[:1], y % 2), internals.feature_angle(h, np.vstack([0 * w[:1], w[:1]]), y % 2)
     )
-    assert internals.angle(np.zeros((1, 6)), w, np.array([0])).tolist() == [0.0]
+    assert internals.feature_angle(np.zeros((1, 6)), w, np.array([0])).tolist() == [0.0]
 
 
 def test_larger_means_more_like_a_member():
@@ -238,7 +242,7 @@ def test_a_meter_grants_the_right_and_counts():
     assert not isinstance(Metered(CallableTarget(lambda x: x)), GivesGradientNorms)
     names = tuple(internals.SIGNALS)
     internals.measure(meter, records((5,)), names)
-    assert meter.queries == internals.passes(names) * 9
+    assert meter.queries == internals.count_passes(names) * 9
 
 
 class Detached(nn.Module):

@@ -9,7 +9,7 @@ from torch import nn
 
 import divulge as dv
 from divulge import completion, signals
-from divulge.signals import contrastive, descent, detectors
+from divulge.signals import mrad
 from divulge.targets import CallableTarget, Metered, TorchTarget
 
 MRAD = signals.MRAD
@@ -91,7 +91,7 @@ def test_clipping_keeps_unknown_values_in_range(target, auxiliary, partial, clip
 def test_zeroth_order_estimates_come_to_the_gradient(target, auxiliary, partial):
     start = completion.Mean(per_class=False).fit(auxiliary).complete(partial)[0]
     exact = np.where(partial.known, 0, target.gradients(dv.Records(start, partial.y)))
-    found = descent.Gradients("black", directions=400).at(target, start, partial.y, partial.known, 0)
+    found = mrad.Gradients("black", directions=400).at(target, start, partial.y, partial.known, 0)
     # The estimate's relative error is about sqrt(unknown / directions) = 0.11.
     assert np.linalg.norm(found - exact) < 0.3 * np.linalg.norm(exact)
     assert (found[partial.known] == 0).all()
@@ -99,10 +99,10 @@ def test_zeroth_order_estimates_come_to_the_gradient(target, auxiliary, partial)
 
 def test_batches_of_directions_change_nothing(target, auxiliary, partial, monkeypatch):
     start = completion.Mean().fit(auxiliary).complete(partial)[0]
-    whole = descent.Gradients("black", 3).at(target, start[:9], partial.y[:9], partial.known[:9], 0)
-    monkeypatch.setattr(descent, "_BATCH", 2 * 3 * 8 * 9)
+    whole = mrad.Gradients("black", 3).at(target, start[:9], partial.y[:9], partial.known[:9], 0)
+    monkeypatch.setattr(mrad, "_BATCH", 2 * 3 * 8 * 9)
     np.testing.assert_allclose(
-        descent.Gradients("black", 3).at(target, start[:9], partial.y[:9], partial.known[:9], 0), whole
+        mrad.Gradients("black", 3).at(target, start[:9], partial.y[:9], partial.known[:9], 0), whole
     )
 
 
@@ -176,7 +176,7 @@ def test_nci_has_the_sign_of_its_definition_and_loses_it_when_records_are_thrown
 
 
 def test_cade_is_the_published_deviation(auxiliary, records):
-    found = detectors.CADE.fit(auxiliary, 0)
+    found = mrad.CADE.fit(auxiliary, 0)
     latent, new = found.encoder.outputs(auxiliary.x), found.encoder.outputs(records.x)
     for c in range(3):
         own = latent[auxiliary.y == c]
@@ -188,7 +188,7 @@ def test_cade_is_the_published_deviation(auxiliary, records):
 
 
 def test_msad_sums_the_two_nearest_squared_distances(auxiliary, records):
-    found = detectors.MSAD.fit(auxiliary, 0)
+    found = mrad.MSAD.fit(auxiliary, 0)
 
     def direction(latent):
         shifted = latent / np.linalg.norm(latent, axis=1, keepdims=True) - found.centre
@@ -208,17 +208,17 @@ def test_nci_reads_the_last_hidden_layer(target, auxiliary, records):
         mu = hidden(torch.from_numpy(auxiliary.x)).numpy().mean(axis=0)
     w = last.weight.detach().numpy()[target.labels(records)]
     expected = ((h - mu) * w).sum(axis=1) / np.linalg.norm(h - mu, axis=1) + 0.001 * np.abs(h).sum(axis=1)
-    found = detectors.NCI.fit(auxiliary, 0).deviation(target, records.x, records.y)
+    found = mrad.NCI.fit(auxiliary, 0).deviation(target, records.x, records.y)
     np.testing.assert_allclose(-found, expected, atol=1e-6)
 
 
 def test_classes_lie_together_in_the_contrastive_latent(auxiliary, records):
-    encoder = contrastive.Contrastive().fit(auxiliary, 0)
+    encoder = mrad.Contrastive().fit(auxiliary, 0)
     latent = encoder.outputs(records.x)
     centroids = np.stack([encoder.outputs(auxiliary.x[auxiliary.y == c]).mean(axis=0) for c in range(3)])
     nearest = ((latent[:, None] - centroids) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == records.y).mean() > 0.7
-    short = contrastive.Contrastive(steps=5)
+    short = mrad.Contrastive(steps=5)
     np.testing.assert_array_equal(
         short.fit(auxiliary, 0).outputs(records.x), short.fit(auxiliary, 0).outputs(records.x)
     )

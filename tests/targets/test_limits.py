@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError
-from divulge.targets import modules
+from divulge.targets import torch_modules
 from divulge.targets.mutator import mutator
 
 torch = pytest.importorskip("torch")
@@ -25,8 +25,8 @@ def test_predictions_beyond_what_single_precision_expresses_are_refused(log_odds
 def test_every_part_of_a_network_trains_as_before_after_it_was_asked():
     network = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(), torch.nn.Sequential(torch.nn.Dropout()))
     network[1].eval()
-    with modules._evaluating(network, torch.device("cpu")):
+    with torch_modules._evaluation_mode(network, torch.device("cpu")):
         assert not any(part.training for part in network.modules())
     assert [part.training for part in network.modules()] == [True, True, False, True, True]
-    with modules._evaluating(lambda x: x, torch.device("cpu")):
+    with torch_modules._evaluation_mode(lambda x: x, torch.device("cpu")):
         pass

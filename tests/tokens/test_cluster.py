@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from divulge.signals import tokens as signals
-from divulge.targets.text import CausalLM
+from divulge.targets.language_models import CausalLM
 
 pytest.importorskip("ray")
 

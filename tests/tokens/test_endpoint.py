@@ -13,7 +13,7 @@ from divulge.errors import InputError
 from divulge.identification import document_scoring
 from divulge.signals import tokens as signals
 from divulge.targets.endpoint import Endpoint, EndpointError
-from divulge.targets.text import CausalLM
+from divulge.targets.language_models import CausalLM
 
 pytest.importorskip("httpx")
 

@@ -10,7 +10,7 @@ import pytest
 import divulge as dv
 from divulge import targets
 from divulge.identification import document_scoring
-from divulge.targets.pretrained import fingerprint
+from divulge.targets.pretrained import weights_digest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -116,10 +116,10 @@ def test_gpt2s_transposed_layers(make, tokenizer, tmp_path):
 def test_the_key_holds_the_adapters_weights_also_where_the_base_has_a_revision(base, make, tokenizer, tmp_path):
     model = make("llama")
     model.config._commit_hash = "abc"
-    before = fingerprint(model)
+    before = weights_digest(model)
     wearing = adapt(model)
     worn = targets.CausalLM(wearing.get_base_model(), tokenizer).key()["weights"]
-    keys = {before, worn, fingerprint(wearing.merge_and_unload())}
+    keys = {before, worn, weights_digest(wearing.merge_and_unload())}
     folder = save(adapt(make("llama")), tmp_path / "adapter")
     keys.add(load(folder).key()["weights"])
     assert len(keys) >= 3

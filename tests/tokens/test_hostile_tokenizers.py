@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import divulge as dv
-from divulge import untrusted
+from divulge import store
 from divulge.targets import folders
 
 
@@ -52,7 +52,7 @@ def test_a_tokenizer_that_panics_is_an_error(folder, name):
 
 
 def use(folder):
-    target = folders.load(str(folder), device="cpu")
+    target = folders.load_folder(str(folder), device="cpu")
     target.tokens(["the quick brown fox"])
     target.decode(target.encode(["a"])[0])
 
@@ -70,12 +70,12 @@ def test_a_tokenizer_that_asks_for_endless_texts_is_refused(folder, key):
     path = folder / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: asked[key]}))
     with pytest.raises(dv.InputError, match="asks for texts of 1,099,511,627,776 tokens"):
-        folders.load(str(folder), device="cpu")
+        folders.load_folder(str(folder), device="cpu")
 
 
 def test_only_panics_become_errors():
     for error in (KeyboardInterrupt, SystemExit, ValueError):
-        with pytest.raises(error), untrusted.panic_errors("tokenizer"):
+        with pytest.raises(error), store.panic_errors("tokenizer"):
             raise error
 
 
@@ -87,7 +87,7 @@ def test_quantised_weights_without_scales_are_refused(folder, dtype):
     weights[name] = (weights[name] * 100).to(dtype)
     save_file(weights, path, metadata={"format": "pt"})
     with pytest.raises(dv.InputError, match=f"{name} is stored as .*quantised"):
-        folders.load(str(folder), device="cpu")
+        folders.load_folder(str(folder), device="cpu")
 
 
 def test_weights_of_half_precision_are_not_refused(folder):
@@ -95,7 +95,7 @@ def test_weights_of_half_precision_are_not_refused(folder):
     save_file(
         {name: value.to(torch.float16) for name, value in load_file(path).items()}, path, metadata={"format": "pt"}
     )
-    assert folders.load(str(folder), device="cpu").tokens(["the quick brown fox"])
+    assert folders.load_folder(str(folder), device="cpu").tokens(["the quick brown fox"])
 
 
 def test_quantised_weights_of_a_module_are_refused(tmp_path):

@@ -14,7 +14,7 @@ from divulge.cli.app import app
 from divulge.errors import InputError
 from divulge.identification import document_scoring, finished_run, score_tables
 from divulge.signals import tokens as signals
-from divulge.targets.text import CausalLM
+from divulge.targets.language_models import CausalLM
 
 TEXTS = [f"the {word} fox of {i} jumps" for i, word in enumerate(["quick", "lazy", "brown"] * 40)]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from divulge.errors import InputError
 from divulge.signals import tokens as signals
-from divulge.targets.statistics import PER_TOKEN, TokenStatistics
+from divulge.targets.token_statistics import PER_TOKEN, TokenStatistics
 
 
 def documents(lengths, seed):

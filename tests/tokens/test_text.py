@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from divulge.errors import InputError
-from divulge.targets.statistics import PER_TOKEN, GivesTokens
-from divulge.targets.text import CausalLM, reduce
-from divulge.targets.token_windows import batches, windows
+from divulge.targets.language_models import CausalLM, batch_windows, reduce_logits, split_windows
+from divulge.targets.token_statistics import PER_TOKEN, GivesTokens
 
 torch = pytest.importorskip("torch")
 
@@ -101,7 +100,7 @@ def test_statistics_of_one_block_are_exact_also_where_one_token_has_all():
             -logp.amax(-1),
         ]
     )
-    assert ((reduce(logits, target) - want).abs() / want.abs().clamp(min=1)).max() < 1e-5
+    assert ((reduce_logits(logits, target) - want).abs() / want.abs().clamp(min=1)).max() < 1e-5
 
 
 @pytest.mark.parametrize(("length", "stride"), [(16, 8), (16, 15), (10, 1)])
@@ -126,8 +125,8 @@ def test_head_truncation_scores_the_beginning_only(make, tokenizer):
 
 def test_batches_stay_within_the_budget_and_lose_nothing():
     rng = np.random.default_rng(0)
-    cut = [w for i in range(50) for w in windows(i, tuple(range(rng.integers(0, 90))), 32, 16)]
-    found = list(batches(cut, 100))
+    cut = [w for i in range(50) for w in split_windows(i, tuple(range(rng.integers(0, 90))), 32, 16)]
+    found = list(batch_windows(cut, 100))
     assert sorted(map(id, cut)) == sorted(id(w) for batch in found for w in batch)
     assert all(len(batch) * max(len(w.tokens) for w in batch) <= 100 for batch in found)
 

@@ -5,7 +5,7 @@ import pytest
 
 from divulge.errors import InputError
 from divulge.signals import tokens as signals
-from divulge.targets.statistics import PER_TOKEN
+from divulge.targets.token_statistics import PER_TOKEN
 from divulge.targets.vision_language import VisionLanguage
 
 torch = pytest.importorskip("torch")

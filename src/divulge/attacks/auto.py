@@ -182,7 +182,7 @@ class Auto:
         )
 
     def score(self, evidence: Evidence) -> Floats:
-        """The chosen attacks' scores, ``[n]``: the mean of several as normal deviates, or one's own.
+        """Return the chosen attacks' scores, ``[n]``: the mean of several as normal deviates, or one's own.
 
         Raises:
             divulge.InputError: no references, no population, features that are texts, or what a chosen attack raises.
@@ -261,13 +261,13 @@ class _CachedRuns:
 
 
 def _game_merits(options: Sequence[Option], game: Evidence, member: Bools) -> dict[str, tuple[float, float]]:
-    """The merit of every option in a game."""
+    """Return the merit of every option in a game."""
     ran = _CachedRuns(game)
     return {option.name: games.merit(ran.scored(option.attack, option.unit).scores, member) for option in options}
 
 
 def _nearly_best(options: Sequence[Option], merits: Mapping[str, Floats], margin: float) -> list[Option]:
-    """The options whose merit is within the margin of the largest, the best first."""
+    """Return the options whose merit is within the margin of the largest, the best first."""
     sums = {name: float(np.sum(merit)) for name, merit in merits.items()}
     best = max(sums.values())
     return sorted((o for o in options if sums[o.name] >= best - margin), key=lambda o: -sums[o.name])
@@ -325,6 +325,6 @@ def _describe_choice(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first of the names, and how many there are beyond them."""
+    """Return the first of the names, and how many there are beyond them."""
     n_more = len(names) - _MAX_NAMED
     return " + ".join(names[:_MAX_NAMED]) + f" and {n_more} more" * (n_more > 0)

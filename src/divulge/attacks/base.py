@@ -48,7 +48,7 @@ class BASE:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, of the kind that ``mode`` says."""
-        return needs.of_mode(self.mode)
+        return needs.references_for_mode(self.mode)
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-probability beyond what is expected, ``[n]``, in nats.

@@ -66,7 +66,7 @@ class BaVarIA:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, of the kind that ``mode`` says; offline also the population."""
-        return needs.of_mode(self.mode, Need.POPULATION)
+        return needs.references_for_mode(self.mode, Need.POPULATION)
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-likelihood ratio (online) or normal deviate (offline), ``[n]``.
@@ -80,12 +80,12 @@ class BaVarIA:
         needs.out_models(evidence.trained_on, "BaVarIA")
         out = moments(references, evidence.trained_on, complement=True)
         if self.mode == "offline":
-            return _Predictive.of(out, _prior(_population_moments(evidence) or out)).deviate(evidence.target)
+            return _Predictive.from_moments(out, _prior(_population_moments(evidence) or out)).deviate(evidence.target)
         trained_on = needs.in_models(evidence.trained_on, "BaVarIA")
         into = moments(references, trained_on)
         mean_in, mean_out = means(into, out)
-        inside = _Predictive.of(_with_means(into, mean_in), _prior(into))
-        outside = _Predictive.of(_with_means(out, mean_out), _prior(out))
+        inside = _Predictive.from_moments(_with_means(into, mean_in), _prior(into))
+        outside = _Predictive.from_moments(_with_means(out, mean_out), _prior(out))
         return inside.log_density(evidence.target) - outside.log_density(evidence.target)
 
     def run(self, evidence: Evidence) -> Scored:
@@ -116,8 +116,8 @@ class _Predictive:
     variance: Floats
 
     @classmethod
-    def of(cls, side: ColumnMoments, prior: _Prior) -> _Predictive:
-        """The posterior predictive of records of which ``side`` is known."""
+    def from_moments(cls, side: ColumnMoments, prior: _Prior) -> _Predictive:
+        """Return the posterior predictive of records of which ``side`` is known."""
         strength = prior.strength + side.count
         share = side.count / strength
         deviation = np.where(side.count > 0, side.mean - prior.centre, 0.0)
@@ -126,7 +126,7 @@ class _Predictive:
         return cls(shape, prior.centre + share * deviation, rate * (strength + 1) / (shape * strength))
 
     def deviate(self, values: Floats) -> Floats:
-        """The normal deviate whose tail is (nearly) as likely as that beyond ``values``; increasing in them."""
+        """Return the normal deviate whose tail is (nearly) as likely as that beyond ``values``; increasing in them."""
         freedom = 2 * self.shape
         away = values - self.centre
         size = np.sqrt(freedom * np.log1p(away**2 / self.variance / freedom))
@@ -161,7 +161,7 @@ def _with_means(side: ColumnMoments, mean: Floats) -> ColumnMoments:
 
 
 def _prior(side: ColumnMoments) -> _Prior:
-    """The prior that the records' moments suggest."""
+    """Return the prior that the records' moments suggest."""
     has_values = side.count > 0
     count, mean = side.count[has_values], side.mean[has_values]
     centre = float(side.grand_mean)

@@ -9,7 +9,7 @@ from scipy import stats
 
 from divulge import seeds
 from divulge.attacks.reference_moments import equal_counts
-from divulge.statistics.duplicate_groups import keep_together
+from divulge.statistics.duplicates import keep_together
 from divulge.types import Evidence
 
 if TYPE_CHECKING:

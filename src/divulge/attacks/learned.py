@@ -82,7 +82,7 @@ class Learned:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, and offline the population that they were trained on."""
-        mode_needs = needs.of_mode(self.mode, Need.POPULATION)
+        mode_needs = needs.references_for_mode(self.mode, Need.POPULATION)
         return mode_needs | {Need.QUERIES} if self.beside else mode_needs
 
     def score(self, evidence: Evidence) -> Floats:
@@ -145,12 +145,12 @@ class Learned:
         return training_signals[:, rows], membership[:, rows]
 
     def _beside(self, evidence: Evidence) -> Sequence[Evidence]:
-        """The further signals."""
+        """Return the further signals."""
         description = "further signals of the same records, one Evidence each"
         return needs.part(evidence.queries, "Learned(beside=True)", "queries", description) if self.beside else ()
 
     def _rows(self, training_signals: Floats) -> Ints | slice:
-        """The records to learn from."""
+        """Return the records to learn from."""
         count = max(1, self.most // len(training_signals))
         if count >= training_signals.shape[1]:
             return slice(None)
@@ -185,7 +185,7 @@ class Learned:
         return _regression().fit(np.concatenate(rows), np.concatenate(truth))
 
     def _of_target(self, evidence: Evidence) -> Floats:
-        """The target's signals of the records to learn from."""
+        """Return the target's signals of the records to learn from."""
         population = needs.part(evidence.population, "Learned(few=True)", "population", "the target's scaled logits")
         assert evidence.population_references is not None
         return population[self._rows(evidence.population_references)]
@@ -222,7 +222,7 @@ def _averages(values: Floats, keep: Bools) -> ColumnMoments:
 
 
 def _with_further_signals(features: Floats, further_signals: Sequence[tuple[Floats, ColumnMoments]]) -> Floats:
-    """The features with each further signal and its mean over OUT models, ``[n, 5 + 2k]``."""
+    """Return the features with each further signal and its mean over OUT models, ``[n, 5 + 2k]``."""
     return np.column_stack([features, *(column for values, out in further_signals for column in (values, _mean(out)))])
 
 

@@ -70,7 +70,7 @@ class LiRA:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, of the kind that ``mode`` says."""
-        return needs.of_mode(self.mode)
+        return needs.references_for_mode(self.mode)
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-likelihood ratio (online) or one-sided z-score (offline), ``[n]``.
@@ -179,7 +179,7 @@ def _leave_one_out_moments(
     # IN models first and OUT models after them, either in random order, and where each model stands in it.
     order = (seeds.generator(seed, "leave one out", "order").random(inside.shape) + ~inside).argsort(axis=0)
     place = order.argsort(axis=0)
-    snap = _Snap.of(signals)
+    snap = _Snap.from_signals(signals)
     for i, (values, is_member) in enumerate(zip(signals, inside, strict=True)):
         without_out = out(values, ~is_member)
         without_in = None if into is None else into(values, is_member)
@@ -218,20 +218,20 @@ class _Snap:
     squares: Floats
 
     @classmethod
-    def of(cls, signals: Floats) -> _Snap:
-        """The grid for signals ``[m, n]``: 2⁻⁴⁰ of how far a record's signals lie apart."""
+    def from_signals(cls, signals: Floats) -> _Snap:
+        """Return the grid for signals ``[m, n]``: 2⁻⁴⁰ of how far a record's signals lie apart."""
         low, high = (np.asarray(extreme, dtype=np.float64) for extreme in (signals.min(axis=0), signals.max(axis=0)))
         span, size = high - low, np.maximum(np.abs(low), np.abs(high))
         mean = np.maximum(np.ldexp(span, -40), np.ldexp(size, -46) * (span > 0))
         return cls(_power_of_two(mean), _power_of_two(np.ldexp(len(signals) * span * span, -40)))
 
     def __call__(self, side: ColumnMoments) -> ColumnMoments:
-        """The moments on the grid."""
+        """Return the moments on the grid."""
         return ColumnMoments(side.count, _rounded(side.mean, self.mean), _rounded(side.squares, self.squares))
 
 
 def _power_of_two(values: Floats) -> Floats:
-    """The next larger powers of two; 0 for 0."""
+    """Return the next larger powers of two; 0 for 0."""
     return np.where(values > 0, np.ldexp(1.0, np.frexp(values)[1]), 0.0)
 
 
@@ -240,7 +240,7 @@ def _rounded(values: Floats, step: Floats) -> Floats:
 
 
 def _excess_counts(count: Floats, member: Bools, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """How far each record's ``count``, and its complement, exceed what a record on the other side has.
+    """Return how far each record's ``count``, and its complement, exceed what a record on the other side has.
 
     Members and non-members are matched at equal quantiles of ``count``. A record with the larger number of the two
     has the first surplus; one with the smaller has as many more of whatever is not counted, the second surplus.
@@ -260,7 +260,7 @@ def _excess_counts(count: Floats, member: Bools, rng: np.random.Generator) -> tu
 def _remove_values(
     side: ColumnMoments, signals: Floats, order: Ints, side_start: Ints, target: Ints, excess: Ints
 ) -> ColumnMoments:
-    """The moments without ``excess`` further values of each record.
+    """Return the moments without ``excess`` further values of each record.
 
     Args:
         side: moments without the target.

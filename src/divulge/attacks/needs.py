@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def of_mode(mode: Literal["offline", "online"], *beside: Need) -> frozenset[Need]:
+def references_for_mode(mode: Literal["offline", "online"], *beside: Need) -> frozenset[Need]:
     """Reference models of the kind that ``mode`` says; offline also what is named beside it.
 
     Examples:
-        >>> sorted(of_mode("offline", Need.POPULATION))
+        >>> sorted(references_for_mode("offline", Need.POPULATION))
         [<Need.POPULATION: 'population'>, <Need.REFERENCES_OUT: 'references out'>]
-        >>> set(of_mode("online", Need.POPULATION))
+        >>> set(references_for_mode("online", Need.POPULATION))
         {<Need.REFERENCES_IN_AND_OUT: 'references in and out'>}
     """
     return frozenset({Need.REFERENCES_IN_AND_OUT} if mode == "online" else {Need.REFERENCES_OUT, *beside})
@@ -42,7 +42,7 @@ def part(value: T | None, attack: str, name: str, description: str) -> T:
 
 
 def out_models(trained_on: Bools | None, attack: str) -> None:
-    """Passes if at least one candidate was left out of at least one reference model.
+    """Raise unless at least one candidate was left out of at least one reference model.
 
     Raises:
         divulge.InputError: every reference model was trained on every candidate.
@@ -70,7 +70,7 @@ def in_models(trained_on: Bools | None, attack: str) -> Bools:
 
 
 def log_probabilities(target: Floats, references: Floats, attack: str, signal: str = "negative-loss") -> None:
-    """Passes if all signals are logarithms of probabilities, as those called ``signal`` are.
+    """Raise unless all signals are logarithms of probabilities, as those called ``signal`` are.
 
     Raises:
         divulge.InputError: a positive value.

@@ -93,7 +93,7 @@ class Attack(Scores, Protocol):
         ...
 
     def run(self, evidence: Evidence) -> Scored:
-        """The scores, and notes on them."""
+        """Return the scores, and notes on them."""
         ...
 
     def seeded(self, seed: int) -> Attack:

@@ -117,7 +117,7 @@ class QuantileRegression:
         return replace(self, seed=seed)
 
     def nominal_threshold(self, fpr: float) -> float:
-        """The threshold of a perfect regressor: the raw, uncalibrated decision at ``fpr``.
+        """Return the threshold of a perfect regressor: the raw, uncalibrated decision at ``fpr``.
 
         Reported next to the conformal one, to show why calibration is needed; it guarantees nothing.
 

@@ -47,7 +47,7 @@ class LogRatio:
         return frozenset({Need.REFERENCES_OUT if self.over == "out" else Need.REFERENCES_IN_AND_OUT})
 
     def score(self, evidence: Evidence) -> Floats:
-        """The logarithm of the ratio, ``[n]``.
+        """Return the logarithm of the ratio, ``[n]``.
 
         A record that every reference model was trained on is compared with the mean over all records.
 
@@ -95,7 +95,7 @@ def log_mean(values: Floats, left_out: Bools | None) -> Floats:
 
 
 def _sums(values: Floats, is_used: Bools | None) -> tuple[Floats, Floats, Floats | int]:
-    """The largest value of each column, the sum of the exponentials below it, and how many values there are.
+    """Return the largest value of each column, the sum of the exponentials below it, and how many values there are.
 
     Exponentials in single precision are five times faster; the logarithm of their sum errs by 1e-7 at most.
     """

@@ -86,7 +86,7 @@ class LessOne:
         self._rounding = _ROUNDING * moments.squares
 
     def __call__(self, values: Floats, is_present: Bools) -> ColumnMoments:
-        """The moments without ``values``.
+        """Return the moments without ``values``.
 
         Args:
             values: the value to take away, ``[n]``.

@@ -17,7 +17,7 @@ from scipy import special
 from divulge import seeds
 from divulge.attacks.boosting import Booster, crossfit
 from divulge.errors import InputError
-from divulge.statistics.duplicate_groups import keep_together
+from divulge.statistics.duplicates import keep_together
 from divulge.validation import check_instance, check_integer, check_rates, check_vector
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Regressor(Protocol):
     """
 
     def fit(self, features: Array, signal: Floats) -> Any:
-        """The fitted object, or None where it is the regressor itself."""
+        """Return the fitted object, or None where it is the regressor itself."""
         ...
 
 
@@ -181,7 +181,7 @@ class Boosted:
     def fit(
         self, features: Array, signal: Floats, labels: Ints | None = None, seed: int = 0
     ) -> FittedClasses | FittedBoosted:
-        """The fitted trees, the same for the same seed."""
+        """Return the fitted trees, the same for the same seed."""
         base = PerClass().fit(features, signal, labels)
         table = _feature_table(features)
         if table.shape[1] == 0 or len(signal) < self.least:
@@ -248,7 +248,7 @@ class Pinball:
         check_integer(self.least, "Pinball.least", least=50)
 
     def fit(self, features: Array, signal: Floats, labels: Ints | None = None, seed: int = 0) -> FittedQuantiles:
-        """The fitted quantiles, the same for the same seed."""
+        """Return the fitted quantiles, the same for the same seed."""
         base = PerClass().fit(features, signal, labels)
         location, scale = base.predict(features, labels)
         standard = (signal - location) / scale

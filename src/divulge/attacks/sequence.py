@@ -48,7 +48,7 @@ class SequenceLiRA:
     least_references: ClassVar[int] = 2
 
     def score(self, evidence: Evidence) -> Floats:
-        """The test's statistic, ``[n]``.
+        """Return the test's statistic, ``[n]``.
 
         Raises:
             divulge.InputError: no tokens, or fewer than 2 reference models.

@@ -40,7 +40,7 @@ class Substitute:
     least_references: ClassVar[int] = 1
 
     def score(self, evidence: Evidence) -> Floats:
-        """The smaller of the target's signal and the substitutes' mean, ``[n]``, in nats; at most 0.
+        """Return the smaller of the target's signal and the substitutes' mean, ``[n]``, in nats; at most 0.
 
         Raises:
             divulge.InputError: no references, or a positive signal.

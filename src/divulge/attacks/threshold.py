@@ -30,7 +30,7 @@ class Threshold:
     least_references: ClassVar[int] = 0
 
     def score(self, evidence: Evidence) -> Floats:
-        """The signal of each candidate, ``[n]``."""
+        """Return the signal of each candidate, ``[n]``."""
         return np.array(evidence.target, dtype=np.float64)
 
     def run(self, evidence: Evidence) -> Scored:

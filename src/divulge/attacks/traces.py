@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def at_risk(losses: object, *, low: float = 0.25, high: float = 0.75) -> Floats:
-    """How far each record's loss moved during training: LT-IQR, the interquartile range of its loss trace.
+    """Return how far each record's loss moved during training: LT-IQR, the interquartile range of its loss trace.
 
     Pollock et al. 2024 (arXiv:2411.05743). A record that was learnt late, and learnt in the end, gives itself away
     more than one that was easy from the start. No model but the one in training is needed, and no record outside the

@@ -8,7 +8,7 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.statistics.duplicate_groups import keep_together
+from divulge.statistics.duplicates import keep_together
 from divulge.validation import check_integer
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
 
 
 def leading(features: Array, components: int) -> Floats:
-    """The ``components`` leading principal components ``[n, components]`` of features that have more columns.
+    """Return the ``components`` leading principal components ``[n, components]`` of features that have more columns.
 
     Raises:
         divulge.InputError: features that are texts.
@@ -104,5 +104,5 @@ def _numbers(features: Array) -> Floats:
 
 
 def _class_indicators(labels: Ints | None, n: int) -> Floats:
-    """A column per class, ``[n, classes]``; a single one without labels."""
+    """Return a column per class, ``[n, classes]``; a single one without labels."""
     return np.ones((n, 1)) if labels is None else (labels[:, None] == np.unique(labels)).astype(np.float64)

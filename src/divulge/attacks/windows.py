@@ -56,7 +56,7 @@ class WBC:
         object.__setattr__(self, "lengths", lengths)
 
     def score(self, evidence: Evidence) -> Floats:
-        """The mean share of windows, ``[n]``, in [0, 1].
+        """Return the mean share of windows, ``[n]``, in [0, 1].
 
         Raises:
             divulge.InputError: no tokens, or none under reference models.
@@ -76,7 +76,7 @@ class WBC:
 
 
 def _share_of_windows_won(gain: Floats, offsets: Ints, length: int) -> Floats:
-    """The share of each document's windows of ``length`` tokens whose sum of ``gain`` is above 0, ``[n]``."""
+    """Return the share of each document's windows of ``length`` tokens whose sum of ``gain`` is above 0, ``[n]``."""
     lengths = np.diff(offsets)
     window_lengths = np.minimum(lengths, length)
     windows = lengths - window_lengths + 1

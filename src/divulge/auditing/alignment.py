@@ -90,7 +90,7 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
     if not with_columns:
         width = sets["members"].x[0].size if sets["members"].x.dtype != object else 0
         if fitted_names and width == len(fitted_names):
-            listed = columns.list_names(fitted_names)
+            listed = columns.format_names(fitted_names)
             return dict(sets), [
                 f"the records have no column names; their values were taken in the order of the target's: {listed}"
             ]
@@ -111,13 +111,13 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
         unreadable = [column.name for column in encoder.columns if column.measure not in ("number", "boolean")]
         unreadable += [column.name for column in encoder.columns if column.has_missing]
         raise InputError(
-            f"target: {type(target).__name__} takes numbers, and the columns {columns.list_names(unreadable)} hold "
+            f"target: {type(target).__name__} takes numbers, and the columns {columns.format_names(unreadable)} hold "
             "texts, categories, dates or missing values; pass the model with its encoder, as a pipeline or as a "
             "function of a data frame"
         )
     notes = []
     if not fitted_names:
-        listed = columns.list_names(order)
+        listed = columns.format_names(order)
         notes.append(
             f"the target does not say by which columns it was fitted; it was given them in the order of the members': "
             f"{listed}"

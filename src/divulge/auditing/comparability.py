@@ -15,7 +15,7 @@ from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting
 from divulge.results import AdjustmentSummary, ProjectedRecords, TextSplit, TransferCheck, TransferSummary
 from divulge.statistics import two_samples
-from divulge.statistics.duplicate_groups import first_of_each
+from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_vector, format_value, to_numpy
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def collect_covariates(audit: PreparedAudit) -> Covariates | None:
     """Collect the candidates' covariates: those measured on texts and those the user named; None if none."""
     inputs, parts = audit.inputs, []
     if inputs.candidates.x.dtype == object:
-        parts.append(covariates.of_texts(list(inputs.candidates.x), seed=audit.seed))
+        parts.append(covariates.text_covariates(list(inputs.candidates.x), seed=audit.seed))
     if inputs.covariates is not None:
-        parts.append(covariates.of_columns(inputs.covariates))
+        parts.append(covariates.column_covariates(inputs.covariates))
     return covariates.joined(parts) if any(part.names for part in parts) else None
 
 
@@ -205,7 +205,7 @@ def compare_texts(audit: PreparedAudit) -> TextSplit | None:
     members, nonmembers = list(records[inputs.truth]), list(records[~inputs.truth])
     groups, is_counted = inputs.duplicate_groups, np.ones(len(records), dtype=bool)
     if groups is not None:
-        is_counted = first_of_each(groups, inputs.truth)
+        is_counted = first_of_each_group(groups, inputs.truth)
     distinct = records[is_counted & inputs.truth], records[is_counted & ~inputs.truth]
     population = [*inputs.calibration.x, *inputs.population.x]
     shared = evaluation.near_duplicates(members, nonmembers, population)
@@ -215,13 +215,13 @@ def compare_texts(audit: PreparedAudit) -> TextSplit | None:
         signs=find_split_signs(*map(list, distinct), quoted=audit.keep_texts, seed=audit.seed),
         shared=str(shared),
         copies=copies,
-        length=two_samples.rank_sum(nonmember_lengths, member_lengths, seed=audit.seed),
+        length=two_samples.rank_sum_p_value(nonmember_lengths, member_lengths, seed=audit.seed),
     )
 
 
 def find_split_signs(members: Sequence[str], nonmembers: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
     """Find words, years and lengths that separate the sets, strongest first; unquoted unless ``quoted``."""
-    signs = tuple(map(str, evaluation.telling(members, nonmembers, false_alarm=_FALSE_ALARM, seed=seed)))
+    signs = tuple(map(str, evaluation.text_differences(members, nonmembers, false_alarm=_FALSE_ALARM, seed=seed)))
     return signs if quoted else (_UNQUOTED,) * bool(signs)
 
 

@@ -368,7 +368,7 @@ def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
     if not metric.startswith("tpr@fpr="):
         return ""
     level = asked_fpr(metric)
-    required = evaluation.least_nonmembers(level)
+    required = evaluation.min_nonmembers(level)
     if scope.nonmembers >= required:
         return ""
     return f"{metric} needs {required:,} non-members{scope.suffix}, and there are {scope.nonmembers:,}"

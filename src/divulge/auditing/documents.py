@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.references import FineTune
-    from divulge.references.finetuning import Opened
+    from divulge.references.fine_tuning import LoadedFineTune
     from divulge.types import Bools, Floats, Ints
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
@@ -62,7 +62,7 @@ def with_journal(target: Any, folder: Path) -> Any:
     )
 
 
-def open_references(inputs: AuditInputs, references: FineTune | None) -> Opened | None:
+def open_references(inputs: AuditInputs, references: FineTune | None) -> LoadedFineTune | None:
     """Load the base of the references into memory, if a recipe reads reference models."""
     return references.opened() if references is not None and required_references(inputs.recipes) else None
 
@@ -83,7 +83,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
     _check_all_scored(audit, stats)
     log.token_fit = plausibility.measure_token_fit(audit, stats)
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in signal_recipes))
-    log.queries |= dict.fromkeys(names, len(people.parts(texts)[0]))
+    log.queries |= dict.fromkeys(names, len(people.split_documents(texts)[0]))
     logs = TokenLogs(stats.offsets, stats.logp)
     models = {
         need: _reference_signals(audit, log, need, stats, texts) for need in required_references(audit.inputs.recipes)
@@ -92,7 +92,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
         log.warnings += _base_warnings(models[Need.REFERENCES_BASE], audit)
     return [
         Measurements(
-            target={name: tokens.signal(name)(stats) for name in names} | measure_active_signals(audit, log),
+            target={name: tokens.get_signal(name)(stats) for name in names} | measure_active_signals(audit, log),
             layout=audit.layout,
             labels=view.y,
             features=compute_features(audit, log),
@@ -104,7 +104,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
 
 def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, vocabulary: bool) -> TokenStatistics:
     """Return token statistics of each record; documents of a record are queried one by one."""
-    texts, counts = people.parts(records)
+    texts, counts = people.split_documents(records)
     stats = target.tokens(texts, vocabulary=vocabulary)
     log.warnings += _length_warnings(target, texts, stats)
     if len(texts) == len(records):
@@ -112,7 +112,7 @@ def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, voc
     record = np.repeat(np.arange(len(records)), counts)
     return replace(
         stats,
-        offsets=people.folded(stats.offsets, counts),
+        offsets=people.record_offsets(stats.offsets, counts),
         zlib_bytes=np.bincount(record, weights=stats.zlib_bytes).astype(np.int64),
         skipped={int(record[row]): reason for row, reason in stats.skipped.items()},
     )
@@ -139,7 +139,7 @@ def _reference_signals(
         TokenStatistics(stats.offsets, stats.zlib_bytes, logp=row.astype(np.float64)) for row in log_probabilities
     ]
     signals = {
-        name: np.stack([tokens.signal(name)(model_statistics) for model_statistics in statistics])
+        name: np.stack([tokens.get_signal(name)(model_statistics) for model_statistics in statistics])
         for name in dict.fromkeys(signal_names)
     }
     return Models(signals, trained_on, np.minimum(log_probabilities, 0.0))

@@ -9,7 +9,7 @@ import numpy as np
 from divulge import columns
 from divulge.attacks import Need
 from divulge.results import HeatStrip
-from divulge.targets import GivesTokens, token_spans
+from divulge.targets import GivesTokens, token_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ def compute_heat(
     strips = {}
     for row, text in exhibits.items():
         token_rows = slice(int(logs.offsets[row]), int(logs.offsets[row + 1]))
-        ends = token_spans.ends(audit.target, str(audit.inputs.candidates.x[row]))
+        ends = token_statistics.token_ends(audit.target, str(audit.inputs.candidates.x[row]))
         if ends is None or len(ends) != token_rows.stop - token_rows.start:
             continue
         values = logs.target[token_rows] - baseline_logs[:, token_rows].mean(axis=0, dtype=np.float64)

@@ -17,7 +17,7 @@ from divulge.errors import InputError
 from divulge.identification.decision import Policy, decide
 from divulge.report import formatting
 from divulge.statistics import intervals
-from divulge.statistics.duplicate_groups import first_of_each
+from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ class Findings:
             self.unseen_classes,
             self.class_names,
             self.unexplained_scores.get(name),
-            None if self.duplicate_groups is None else first_of_each(self.duplicate_groups, self.members),
+            None if self.duplicate_groups is None else first_of_each_group(self.duplicate_groups, self.members),
         )
 
     def adjusted(self, recipe: str) -> Outcome:

@@ -17,7 +17,7 @@ from divulge.evidence import Layout, concatenate_records
 from divulge.references import FineTune, Train
 from divulge.report import formatting
 from divulge.request import Duplicates
-from divulge.statistics.duplicate_groups import are_divided_whole, first_of_each, number_digests, number_groups
+from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
 from divulge.validation import as_list, check_choice, check_integer, check_labels, check_mask, check_number, to_numpy
@@ -298,7 +298,7 @@ def _unseen_class_warnings(
         return []
     n_members, n_nonmembers = (int(np.isin(labels, classes).sum()) for labels in (members.y, nonmembers.y))
     level = min(fpr)
-    if n_nonmembers >= (required := evaluation.least_nonmembers(level)):
+    if n_nonmembers >= (required := evaluation.min_nonmembers(level)):
         return []
     power = evaluation.smallest_detectable(n_members, n_nonmembers, max(fpr))
     return [
@@ -347,7 +347,7 @@ def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -
 
 def _check_fpr_level(fpr: float, nonmembers: int, qualifier: str) -> None:
     check_number(fpr, "fpr", above=0, below=1)
-    if nonmembers < (required := evaluation.least_nonmembers(fpr)):
+    if nonmembers < (required := evaluation.min_nonmembers(fpr)):
         raise InputError(
             f"fpr: {fpr:g} needs at least {required} {qualifier}non-members, got {nonmembers}; use a larger level or "
             "more non-members"
@@ -393,7 +393,7 @@ def _split_population(
     groups = number_groups(population.x, population.y)
     if groups[-1] == groups.max() == n - 1:
         return np.flatnonzero(~is_calibration), np.flatnonzero(is_calibration)
-    is_first_copy = first_of_each(groups, np.zeros(n))
+    is_first_copy = first_of_each_group(groups, np.zeros(n))
     is_calibration_group = (is_calibration & is_first_copy)[np.flatnonzero(is_first_copy)[groups]]
     learning_rows, calibration_rows = (
         np.flatnonzero(~is_calibration_group),
@@ -567,7 +567,7 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     is_shared_population = (among_members | among_nonmembers)[origin == 2]
     n_shared = int(is_shared_nonmember.sum() + is_shared_population.sum())
     kept_rows = np.ones(int(candidates.sum()), dtype=bool)
-    keep_copies = are_divided_whole(copies, origin)
+    keep_copies = groups_are_split_whole(copies, origin)
     groups = copies[candidates] if keep_copies else None
     if not n_shared:
         return SeparatedSets(

@@ -366,7 +366,7 @@ def _fpr_slider(audit: Findings, strongest: str) -> list[Block]:
     outcome = next(outcome_of_scope for outcome_of_scope in scope.outcomes if outcome_of_scope.recipe == strongest)
     nonmembers = scope.nonmembers
     levels = sorted({*_SLIDER_LEVELS, *audit.fpr})
-    levels = [level for level in levels if nonmembers >= evaluation.least_nonmembers(level)]
+    levels = [level for level in levels if nonmembers >= evaluation.min_nonmembers(level)]
     stops = [_slider_stop(outcome, level, confidence) for level in levels]
     if not stops:
         return []

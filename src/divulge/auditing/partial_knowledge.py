@@ -57,7 +57,7 @@ class PartialKnowledge:
     def metadata(self) -> PartialKnowledgeSettings:
         """Return the metadata for the report."""
         return PartialKnowledgeSettings(
-            self.share, self.imputer.name, len(self.draws), store.digest(self.visible.known)
+            self.share, self.imputer.name, len(self.draws), store.hash_values(self.visible.known)
         )
 
     def completed_by(self, recipe: Recipe) -> str:

@@ -17,14 +17,14 @@ from divulge.auditing.partial_knowledge import ALL_KNOWN, complete_inputs
 from divulge.auditing.prepared import AuditLog, PreparedAudit
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import compute_signals, score_recipe
-from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
 from divulge.evidence import query_target
-from divulge.references.progress import silent
+from divulge.references.progress import ignore_progress
 from divulge.request import AuditData, AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.results import Accuracy, BlindBaseline, RunMetadata, collect_environment, to_json_values
+from divulge.run_directory import RunDirectory, RunDraft
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable
@@ -60,7 +60,7 @@ def audit(
     device: str = AuditOptions.device,
     texts: bool = AuditOptions.texts,
     seed: int = AuditOptions.seed,
-    out: str | Path | Draft | None = None,
+    out: str | Path | RunDraft | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     pool: str | Path | None = None,
@@ -129,7 +129,7 @@ def audit(
     check_bool(overwrite, "overwrite")
     check_bool(texts, "texts")
     check_string(device, "device")
-    out_folder = None if out is None or isinstance(out, Draft) else check_path(out, "out")
+    out_folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
     if progress is not None:
         require_callable(progress, "progress")
@@ -157,12 +157,12 @@ def audit(
     )
     if expect is not None:
         require_callable(expect, "expect")
-    prepared, settings = _prepare_audit(target, subject, options, progress or silent, pool_folder)
+    prepared, settings = _prepare_audit(target, subject, options, progress or ignore_progress, pool_folder)
     forecasts.check_memory_fits(prepared, on_disk=out is not None)
     if expect is not None:
         with errors.user_code_errors("expect"):
             expect(forecasts.make_forecast(prepared, on_disk=out is not None))
-    if isinstance(out, Draft):
+    if isinstance(out, RunDraft):
         return _run_into(prepared, tuple(fpr), settings, plan, out)
     if out_folder is None:
         return _run_audit(prepared, tuple(fpr), settings, None)
@@ -171,8 +171,8 @@ def audit(
         if prepared.inputs.covariates is None
         else [part for pair in prepared.inputs.covariates.items() for part in pair]
     )
-    digest, kept_files = store.digest(settings, *covariate_columns), (documents.ANSWERS_FILE,)
-    with Dossier(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
+    digest, kept_files = store.hash_values(settings, *covariate_columns), (documents.ANSWERS_FILE,)
+    with RunDirectory(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
         return _run_into(prepared, tuple(fpr), settings, plan, draft)
 
 
@@ -182,7 +182,7 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
     Raises:
         divulge.InputError: as `audit`, before work starts.
     """
-    prepared, _ = _prepare_audit(target, subject, options, silent, None)
+    prepared, _ = _prepare_audit(target, subject, options, ignore_progress, None)
     forecasts.check_memory_fits(prepared, on_disk=True)
     return forecasts.add_scoring_time(prepared, forecasts.make_forecast(prepared, on_disk=True))
 
@@ -226,7 +226,7 @@ def _run_into(
     fpr: tuple[float, ...],
     settings: AuditSettings,
     plan: Mapping[str, Any] | None,
-    draft: Draft,
+    draft: RunDraft,
 ) -> Audit:
     """Run the audit and write everything into ``draft``."""
     target = documents.with_journal(prepared.target, draft.path)
@@ -417,8 +417,8 @@ def over_shares(
         callbacks = [expect, *[None] * (len(known) - 1)]
         pairs = zip(known, callbacks, strict=True)
         return [audit(target, known=mask, pool=pool, expect=first_audit, **arguments) for mask, first_audit in pairs]
-    key = store.digest("shares", *known, *run_metadata.describe_arguments(arguments))
-    with Dossier(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
+    key = store.hash_values("shares", *known, *run_metadata.describe_arguments(arguments))
+    with RunDirectory(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
         shared_pool = draft.home / "pool" if pool is None else pool
         first_audit = audit(target, known=known[0], out=draft, pool=shared_pool, expect=expect, **arguments)
         other_audits = {}

@@ -47,7 +47,7 @@ def describe_doubt(audit: Findings) -> str:
     labels = audit.labels[audit.members]
     share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
     n_correct = round(about.accuracy.members.value * len(labels))
-    lower_bound = float(intervals.lower(n_correct, len(labels), ERROR))
+    lower_bound = float(intervals.clopper_pearson_lower(n_correct, len(labels), ERROR))
     if lower_bound > share + min(MARGIN * (1 - share), MAX_MARGIN):
         return ""
     uncertainty = ", so it is not surely better" if n_correct > share * len(labels) else ""
@@ -83,7 +83,7 @@ def measure_token_fit(audit: PreparedAudit, statistics: TokenStatistics) -> Toke
     """
     layout, tokenize = audit.layout, _tokenizer(audit.target)
     max_length = audit.target.length if isinstance(audit.target, Endpoint) else None
-    texts = [[document[:max_length] for document in people.documents(text)] for text in audit.views[0].x]
+    texts = [[document[:max_length] for document in people.split_record(text)] for text in audit.views[0].x]
     population_units = [
         unit for record in texts[layout.candidates :] for document in record for unit in tokenize(document)
     ]

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from divulge.references.progress import silent
+from divulge.references.progress import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ class PreparedAudit:
     seed: int
     views: tuple[Records, ...]
     partial_knowledge: PartialKnowledge | None = None
-    progress: Progress = silent
+    progress: Progress = ignore_progress
     pool: Path | None = None
     scratch_folder: Path | None = None
     keep_texts: bool = True

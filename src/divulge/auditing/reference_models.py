@@ -17,7 +17,7 @@ from divulge.errors import InputError
 from divulge.evidence import Models, signals_from_logits
 from divulge.references import splits
 from divulge.signals import internals
-from divulge.statistics.duplicate_groups import number_groups
+from divulge.statistics.duplicates import number_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

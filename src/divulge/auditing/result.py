@@ -16,12 +16,12 @@ from divulge.auditing.findings import Findings
 from divulge.auditing.page import audit_page
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import Verdict, decide_verdict
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.report import html
 from divulge.results import AuditSummary, provenance
+from divulge.run_directory import RunDirectory
 from divulge.validation import (
     check_array,
     check_labels,
@@ -35,10 +35,10 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.dossier import Draft
     from divulge.report import Page
     from divulge.results import HeatStrip
     from divulge.results.provenance import Provenance
+    from divulge.run_directory import RunDraft
     from divulge.types import Array, Floats, Ints
 
     FindingsT = TypeVar("FindingsT", bound=Findings)
@@ -94,13 +94,13 @@ class Audit(Findings):
             return {}
         folders = [mark.parent for mark in sorted(self.path.glob("*/run.json"))]
         return self._with_same_candidates(
-            {folder.name: load(folder) for folder in folders if Dossier(folder).finished(KIND)}
+            {folder.name: load(folder) for folder in folders if RunDirectory(folder).finished(KIND)}
         )
 
     def _with_same_candidates(self, audits: Mapping[str, Audit]) -> dict[str, Audit]:
         return {name: audits[name] for name in sorted(audits) if audits[name].candidates == self.candidates}
 
-    def save(self, draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> None:
+    def save(self, draft: RunDraft, files: Mapping[str, Sequence[Path]] | None = None) -> None:
         """Write scores, calibration scores, summary, origin and report into ``draft``.
 
         Args:
@@ -141,7 +141,7 @@ def load(directory: str | Path) -> Audit:
     Raises:
         divulge.InputError: no finished audit there, or a damaged file.
     """
-    dossier = Dossier(Path(directory))
+    dossier = RunDirectory(Path(directory))
     return dossier.read(KIND, lambda: read_findings(dossier, Audit))
 
 
@@ -151,7 +151,7 @@ def rerender(directory: str | Path) -> Path:
     Raises:
         divulge.InputError: as `load`; another process is writing there.
     """
-    dossier = Dossier(Path(directory))
+    dossier = RunDirectory(Path(directory))
     with dossier.changing(KIND) as draft:
         load(directory).report(draft.path / "report.html")
     return dossier.path / "report.html"
@@ -163,7 +163,7 @@ UNEXPLAINED_PREFIX = "unexplained:"
 """How those of scores less what the records explain begin."""
 
 
-def read_findings(dossier: Dossier, kind: type[FindingsT]) -> FindingsT:
+def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:
     """Read the findings of a run directory; every value is validated.
 
     Raises:
@@ -248,7 +248,7 @@ def _check_class_names(summary: AuditSummary, folder: Path) -> tuple[str, ...] |
     return None if names is None else check_strings(names, f"{folder}: class_names")
 
 
-def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
+def _read_exhibits(dossier: RunDirectory, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
     exhibits: dict[str, Array | str] = dict(texts)
     for row, values in dossier.read_arrays("exhibits").items():
         exhibits[row] = check_nonempty(np.atleast_1d(check_array(values, f"{dossier.path}: exhibit {row}")), row)
@@ -258,7 +258,7 @@ def _read_exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) 
     return {int(row): value for row, value in exhibits.items()}
 
 
-def _read_heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
+def _read_heat(dossier: RunDirectory, summary: AuditSummary) -> dict[int, HeatStrip]:
     """Return token values by row, checked against the text that each belongs to."""
     for row, strip in summary.heat.items():
         if not strip.fits(summary.texts.get(row, "")):

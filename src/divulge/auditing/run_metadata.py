@@ -14,7 +14,7 @@ from divulge.errors import InputError
 from divulge.results import AuditSettings, Digests, RecipeRun, RecordCounts
 from divulge.signals import internals
 from divulge.targets import GivesTokens, GivesWeights
-from divulge.targets.rights import Own
+from divulge.targets.rights import UserTarget
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ def describe_attack(recipe: Recipe) -> str:
 
 def describe_target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
     """Describe the target by its type and a digest of its weights, if they can be read."""
-    target_type = type(target.target if isinstance(target, Own) else target).__name__
+    target_type = type(target.target if isinstance(target, UserTarget) else target).__name__
     if isinstance(target, GivesTokens):
-        return f"{target_type}, {store.digest(sorted(target.key().items()))[:16]}"
+        return f"{target_type}, {store.hash_values(sorted(target.key().items()))[:16]}"
     if not isinstance(target, GivesWeights):
         return target_type
     weights = target.weights()
     parts = (part for name in sorted(weights) for part in (name, weights[name]))
-    return f"{target_type}, weights {store.digest(*parts)[:16]}"
+    return f"{target_type}, weights {store.hash_values(*parts)[:16]}"
 
 
 def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:
@@ -86,7 +86,7 @@ def _describe_value(value: Any) -> str:
         return _digest_records(value)
     if is_dataclass(value) and not isinstance(value, type):
         return describe_references(value)
-    return store.digest(value) if isinstance(value, np.ndarray) else _repr_without_address(value)
+    return store.hash_values(value) if isinstance(value, np.ndarray) else _repr_without_address(value)
 
 
 # How models are trained, but not what comes out.
@@ -113,7 +113,7 @@ def _reference_options(references: Any) -> list[tuple[str, str]]:
     for option in fields(config):
         value = getattr(references, option.name, getattr(config, option.name))
         if isinstance(value, GivesTokens):
-            pairs.append((option.name, f"{type(value).__name__} {store.digest(sorted(value.key().items()))[:16]}"))
+            pairs.append((option.name, f"{type(value).__name__} {store.hash_values(sorted(value.key().items()))[:16]}"))
             continue
         has_qualified_name = hasattr(value, "__qualname__")
         pairs.append(
@@ -131,7 +131,7 @@ def _repr_without_address(value: object) -> str:
 
 def _digest_records(records: Records, *extra: object) -> str:
     values = records.x if records.table is None else b"".join(records.digests()).hex()
-    return store.digest(values, *(() if records.y is None else (records.y,)), *extra)
+    return store.hash_values(values, *(() if records.y is None else (records.y,)), *extra)
 
 
 def recipe_metadata(
@@ -176,5 +176,5 @@ def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
 def _count_queries(audit: PreparedAudit, recipe: Recipe) -> int:
     """Count the records on which the target is queried for a recipe."""
     versions = 1 + len(audit.version_views.get(recipe.name, ()))
-    n_passes = versions + internals.passes(recipe.inside)
+    n_passes = versions + internals.count_passes(recipe.inside)
     return recipe.imputed.random * audit.layout.scored or n_passes * audit.layout.total

@@ -17,7 +17,7 @@ from divulge.evidence import Measurements, average_evidence, query_target, regre
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, Train, splits
 from divulge.signals import internals
-from divulge.statistics.duplicate_groups import number_groups
+from divulge.statistics.duplicates import number_groups
 from divulge.targets import GivesLabels, GivesLogits, GivesTokens, Metered, adapt
 from divulge.targets.rights import GivesNotes
 from divulge.types import Records
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe, Signal
     from divulge.signals.versions import Versions
-    from divulge.targets import modules
+    from divulge.targets import torch_modules
     from divulge.types import Evidence, Floats, PartialRecords
 else:
-    modules = lazy.module("divulge.targets.modules")
+    torch_modules = lazy.module("divulge.targets.torch_modules")
 
 
 def compute_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
@@ -264,12 +264,12 @@ def check_white_box(target: Any, references: Any, recipes: Sequence[Recipe], rec
     if not white_box_recipes:
         return
     names, probe = reference_models.white_box_names(white_box_recipes), records[:_N_PROBED]
-    internals.refuse(target, ", ".join(recipe.name for recipe in white_box_recipes))
+    internals.require_white_box(target, ", ".join(recipe.name for recipe in white_box_recipes))
     internals.measure(target, probe, names)
     with_references = [recipe for recipe in white_box_recipes if recipe.references != "none"]
     if with_references and isinstance(references, Train):
         reference_models.measure_reference(
-            modules.TorchTarget(references.untrained(), device="cpu"),
+            torch_modules.TorchTarget(references.untrained(), device="cpu"),
             probe,
             reference_models.white_box_names(with_references),
         )

@@ -156,7 +156,7 @@ def simultaneous_confidence(audit: Findings) -> float:
 
 
 def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
-    return [level for level in levels if scope.nonmembers >= evaluation.least_nonmembers(level)]
+    return [level for level in levels if scope.nonmembers >= evaluation.min_nonmembers(level)]
 
 
 def smallest_detectable_leak(audit: Findings, scope: Scope) -> Detectable:

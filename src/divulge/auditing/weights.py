@@ -186,7 +186,7 @@ def examine_weights(
         # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
         x = np.concatenate([x, nonmembers.x])
         y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
-    sign = None if y is None else signals.signs(y, len(x))
+    sign = None if y is None else signals.labels_to_signs(y, len(x))
     explanation = proofs.explain(net, x, sign)
     scores = explanation.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
     outputs, calibration = net(x), None
@@ -218,7 +218,7 @@ def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | N
     shares = {}
     for name, (rows, mask) in sets.items():
         if rows.y is not None and mask.any():
-            is_correct = net(rows.x) * signals.signs(rows.y, len(rows.x)) > 0
+            is_correct = net(rows.x) * signals.labels_to_signs(rows.y, len(rows.x)) > 0
             shares[name] = proportion(int(is_correct[mask].sum()), int(mask.sum()))
     return shares
 

@@ -15,7 +15,6 @@ from divulge.auditing import audit as run_audit
 from divulge.canaries import canary_page
 from divulge.canaries.canary_records import Canaries, check_not_trained_on
 from divulge.canaries.proof import Claim, Proof, check_both_sides, prove, prove_again
-from divulge.dossier import Dossier
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate_records, target_signals
@@ -23,6 +22,7 @@ from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.report import html
 from divulge.report.sections import add_provenance
 from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment, provenance
+from divulge.run_directory import RunDirectory
 from divulge.signals import tokens
 from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Estimate, Evidence, Records
@@ -139,8 +139,8 @@ class CanaryAudit:
         Raises:
             divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
         """
-        key = store.digest(RUN_TYPE, self.scores, self.included, self.recipe, str(self.proof.claim))
-        with Dossier(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
+        key = store.hash_values(RUN_TYPE, self.scores, self.included, self.recipe, str(self.proof.claim))
+        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
             results.write_summary(draft, self.summary())
             html.write(add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html")
@@ -420,7 +420,7 @@ def report_page(folder: Path) -> Page:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
-    return Dossier(folder).read(RUN_TYPE, lambda: _open_page(folder))
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
 
 
 def load_summary(folder: Path) -> CanarySummary:
@@ -428,7 +428,7 @@ def load_summary(folder: Path) -> CanarySummary:
 
     Errors as for `report_page`.
     """
-    return Dossier(folder).read(RUN_TYPE, lambda: _read_scores(folder)[0])
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _read_scores(folder)[0])
 
 
 def _open_page(folder: Path) -> Page:
@@ -436,7 +436,7 @@ def _open_page(folder: Path) -> Page:
 
 
 def _read_scores(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
-    arrays, stored = Dossier(folder).read_arrays("scores"), results.read_summary(folder, CanarySummary)
+    arrays, stored = RunDirectory(folder).read_arrays("scores"), results.read_summary(folder, CanarySummary)
     if missing := {"scores", "included"} - set(arrays):
         raise InputError(f"{folder / 'scores.npz'}: damaged, lacks {', '.join(sorted(missing))}")
     try:

@@ -15,8 +15,8 @@ import numpy as np
 from sklearn import neighbors
 
 from divulge import seeds, store
-from divulge.dossier import Dossier, shape
 from divulge.errors import InputError
+from divulge.run_directory import RunDirectory
 from divulge.types import Records
 from divulge.validation import (
     check_bool,
@@ -89,8 +89,8 @@ class Canaries:
         """
         place = check_path(folder, "out")
         insert, records = _to_arrays(self.insert), _to_arrays(self.records)
-        key = store.digest(RUN_TYPE, self.seed, self.design, self.kind, *(v for _, v in sorted(records.items())))
-        with Dossier(place).writing(RUN_TYPE, key, overwrite=check_bool(overwrite, "overwrite")) as draft:
+        key = store.hash_values(RUN_TYPE, self.seed, self.design, self.kind, *(v for _, v in sorted(records.items())))
+        with RunDirectory(place).writing(RUN_TYPE, key, overwrite=check_bool(overwrite, "overwrite")) as draft:
             draft.write_arrays("insert", insert)
             draft.write_arrays("secret/canaries", records | {"included": self.included})
             metadata = _Metadata(1, self.design, self.kind, self.seed, self.trained_on)
@@ -104,7 +104,7 @@ class Canaries:
             divulge.InputError: no canaries there, damaged ones, an ``insert.npz`` that is not theirs.
         """
         place = check_path(folder, "canaries")
-        dossier = Dossier(place)
+        dossier = RunDirectory(place)
         try:
             canaries = dossier.read(RUN_TYPE, lambda: _read(dossier), only="secret/")
         except InputError as error:
@@ -241,10 +241,10 @@ def _to_arrays(records: Records) -> dict[str, Any]:
     return {"x": x} if records.y is None else {"x": x, "y": records.y}
 
 
-def _read(dossier: Dossier) -> Canaries:
+def _read(dossier: RunDirectory) -> Canaries:
     path = dossier.path / "secret" / "canaries"
     arrays = dossier.read_arrays("secret/canaries")
-    metadata = shape.parse(dossier.read_json("secret/canaries"), _Metadata, path.with_suffix(".json"))
+    metadata = store.parse_json(dossier.read_json("secret/canaries"), _Metadata, path.with_suffix(".json"))
     if "x" not in arrays or "included" not in arrays:
         raise InputError(f"{path}.npz: damaged: arrays named x and included are needed, got {sorted(arrays)}")
     records = Records(arrays["x"], arrays.get("y"))

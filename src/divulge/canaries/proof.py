@@ -202,7 +202,7 @@ def prove(
     if claim is not None and delta is not None:
         raise InputError("delta: the claim has one; give only one of them")
     slack = claim.delta if claim is not None else 0.0 if delta is None else delta
-    rule = GuessRule.of(family, None, sides, slack)
+    rule = GuessRule.from_options(family, None, sides, slack)
     if design == "fixed" and rule.sides != "both":
         raise InputError(f"sides: pairs of a fixed number are guessed on 'both', got {format_value(sides)}")
 

@@ -17,7 +17,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge import auditing, dossier, identification, references, results, text_demo, validation
+    from divulge import auditing, identification, references, results, run_directory, text_demo, validation
     from divulge import demo as fashion_demo
     from divulge import plan as plans
     from divulge.auditing import compare as comparison
@@ -35,7 +35,7 @@ else:
     auditing = lazy.module("divulge.auditing")
     finished_run = lazy.module("divulge.identification.finished_run")
     comparison = lazy.module("divulge.auditing.compare")
-    dossier = lazy.module("divulge.dossier")
+    run_directory = lazy.module("divulge.run_directory")
     fashion_demo = lazy.module("divulge.demo")
     formatting = lazy.module("divulge.report.formatting")
     html = lazy.module("divulge.report.html")
@@ -176,7 +176,7 @@ def _show(result: auditing.Audit, title: str) -> None:
 
 def _identified(run: Path) -> bool:
     """Whether a run directory is that of an identification, not of an audit."""
-    return dossier.Dossier(run).kind() == "identification"
+    return run_directory.RunDirectory(run).kind() == "identification"
 
 
 def decide(

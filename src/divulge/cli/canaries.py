@@ -58,9 +58,9 @@ def make(
 ) -> None:
     """Make canaries: what to add to a training set, and what to keep."""
     layout = datafiles.FileLayout.of(columns.names())
-    given = None if own is None else datafiles.read(own, layout).records
+    given = None if own is None else datafiles.read_records(own, layout).records
     made = game.make(
-        datafiles.read(data, layout).records,
+        datafiles.read_records(data, layout).records,
         kind=kind,
         count=count,
         design=design,
@@ -113,8 +113,8 @@ def audit(
         planted,
         claim=claim,
         recipe=recipe,
-        population=None if population is None else datafiles.read(population, layout).records,
-        training=None if training is None else datafiles.read(training, layout).records,
+        population=None if population is None else datafiles.read_records(population, layout).records,
+        training=None if training is None else datafiles.read_records(training, layout).records,
         family=_family(family),
         sides=sides,
         confidence=confidence,

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from divulge import datafiles, extraction, results
     from divulge.extraction import extraction_page
     from divulge.results import provenance
-    from divulge.targets import decoding, folders
+    from divulge.targets import folders, token_statistics
 else:
     datafiles = lazy.module("divulge.datafiles")
-    decoding = lazy.module("divulge.targets.decoding")
+    token_statistics = lazy.module("divulge.targets.token_statistics")
     extraction = lazy.module("divulge.extraction")
     extraction_page = lazy.module("divulge.extraction.extraction_page")
     folders = lazy.module("divulge.targets.folders")
@@ -66,15 +66,15 @@ def extract(
 
     No document is printed; --out writes those that are given back most easily into its report.
     """
-    sampling = decoding.Decoding(temperature, top_k, top_p)
+    sampling = token_statistics.Decoding(temperature, top_k, top_p)
     cut = extraction.Cut(_tokens(prefix), suffix, place)
     layout = datafiles.FileLayout.of(columns.names(), text="text", label="")  # classes are not read
     provenance.declare_input_files(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
-    inside, outside = (datafiles.read(path, layout).records for path in (members, nonmembers))
+    inside, outside = (datafiles.read_records(path, layout).records for path in (members, nonmembers))
     chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}
-    target = folders.load(model, base=base, **chosen)
+    target = folders.load_folder(model, base=base, **chosen)
     with options.naming("--reference"):
-        other = None if reference is None else folders.load(reference, **chosen)
+        other = None if reference is None else folders.load_folder(reference, **chosen)
     with _interruptible(out), printing.bar("asking the model") as progress:
         result = extraction.measure(
             target,

@@ -18,9 +18,8 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from divulge import dossier, results, validation
+    from divulge import results, run_directory, validation
     from divulge.decisions import methods
-    from divulge.dossier import Draft
     from divulge.identification import (
         decision,
         document_scoring,
@@ -32,11 +31,12 @@ if TYPE_CHECKING:
     )
     from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
+    from divulge.run_directory import RunDraft
 else:
     validation = lazy.module("divulge.validation")
     decision = lazy.module("divulge.identification.decision")
     document_scoring = lazy.module("divulge.identification.document_scoring")
-    dossier = lazy.module("divulge.dossier")
+    run_directory = lazy.module("divulge.run_directory")
     finished_run = lazy.module("divulge.identification.finished_run")
     from_tables = lazy.module("divulge.identification.from_tables")
     identification_page = lazy.module("divulge.identification.identification_page")
@@ -120,7 +120,7 @@ def _with_direction(score: str, *, ask: bool) -> str:
 
 
 def _decided(
-    out: Path | Draft, plan: DecisionPlan, given: tuple[Sequence[Path], ...], overwrite: bool
+    out: Path | RunDraft, plan: DecisionPlan, given: tuple[Sequence[Path], ...], overwrite: bool
 ) -> IdentificationSummary:
     judged, unseen, apart, used = given
     with printing.bar("deciding") as progress:
@@ -206,11 +206,11 @@ def _scored(
     wanted: document_scoring.ScoringOptions,
     groups: tuple[Sequence[Path], ...],
     overwrite: bool,
-) -> Generator[tuple[Draft, tuple[list[Path], ...]]]:
+) -> Generator[tuple[RunDraft, tuple[list[Path], ...]]]:
     """A run in ``out`` for which each group of tables has been scored, and the folders of the signals."""
     target = document_scoring.load_target(model, endpoint)
     key = document_scoring.run_key(target.key(), wanted)
-    with dossier.Dossier(out).writing(
+    with run_directory.RunDirectory(out).writing(
         finished_run.RUN_TYPE, key, overwrite=overwrite, keep=("token-statistics",)
     ) as draft:
         folders = []

@@ -16,7 +16,7 @@ from divulge.cli.printing import Json
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from divulge import datafiles, dossier, imports, labels, results
+    from divulge import datafiles, labels, results, run_directory, user_code
     from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan
     from divulge.labels import summary as labels_summary
     from divulge.report import html, labels_page, sections
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from divulge.types import Ints
 else:
     datafiles = lazy.module("divulge.datafiles")
-    dossier = lazy.module("divulge.dossier")
-    imports = lazy.module("divulge.imports")
+    run_directory = lazy.module("divulge.run_directory")
+    user_code = lazy.module("divulge.user_code")
     html = lazy.module("divulge.report.html")
     sections = lazy.module("divulge.report.sections")
     provenance = lazy.module("divulge.results.provenance")
@@ -93,7 +93,7 @@ class Oracle:
             return labels.KnownRange(float(low), float(high))
         except ValueError:
             pass
-        named = imports.named(self.metric, "metric", Path.cwd()).value
+        named = user_code.import_object(self.metric, "metric", Path.cwd()).value
         known = labels.Evaluated | labels.KnownRange | labels.Linear
         return named if isinstance(named, known) else labels.Evaluated(named, name=self.metric)
 
@@ -166,7 +166,7 @@ def show_design(
     plan = labels.design(spec, method)
     if write is not None:
         submission = _submission(template)
-        with dossier.Dossier(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
+        with run_directory.RunDirectory(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
             labels.write_submissions(plan, draft.path, submission)
     if json:
         printing.as_json(results.to_json_values(labels_summary.summarise_plan(plan)))

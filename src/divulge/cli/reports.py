@@ -15,7 +15,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge import auditing, dossier, identification, results, store, tables, validation
+    from divulge import auditing, identification, results, run_directory, store, tables, validation
     from divulge.auditing import result as audit_result
     from divulge.canaries import canary_audit
     from divulge.extraction import result as extraction_result
@@ -28,7 +28,7 @@ else:
     canary_audit = lazy.module("divulge.canaries.canary_audit")
     extraction_result = lazy.module("divulge.extraction.result")
     auditing = lazy.module("divulge.auditing")
-    dossier = lazy.module("divulge.dossier")
+    run_directory = lazy.module("divulge.run_directory")
     html = lazy.module("divulge.report.html")
     identification = lazy.module("divulge.identification")
     markdown = lazy.module("divulge.report.markdown")
@@ -67,7 +67,7 @@ def report(
 
 
 def _page_in_place(run: Path, to: Path | None) -> Path:
-    kind = dossier.Dossier(run).kind()
+    kind = run_directory.RunDirectory(run).kind()
     if kind == "identification":
         return identification.report(run, to)
     if kind in _OTHERS:
@@ -75,7 +75,7 @@ def _page_in_place(run: Path, to: Path | None) -> Path:
         if to is not None:
             html.write(made, to)
             return to
-        with dossier.Dossier(run).changing(kind) as draft:
+        with run_directory.RunDirectory(run).changing(kind) as draft:
             html.write(made, draft.path / _NAMES["html"])
         return run / _NAMES["html"]
     return auditing.rerender(run) if to is None else auditing.load(run).report(to)
@@ -99,7 +99,7 @@ def _page(run: Path) -> Page:
         "extraction": lambda run: extraction_result.report_page(run),
         "canary-audit": lambda run: canary_audit.report_page(run),
     }
-    return pages.get(dossier.Dossier(run).kind(), lambda run: auditing.load(run).page())(run)
+    return pages.get(run_directory.RunDirectory(run).kind(), lambda run: auditing.load(run).page())(run)
 
 
 def _pdf(run: Path, path: Path) -> None:
@@ -117,7 +117,7 @@ def _results(run: Path) -> dict[str, Any]:
         "extraction": lambda: extraction_result.load_summary(run),
         "canary-audit": lambda: canary_audit.load_summary(run),
     }
-    summary = summaries.get(dossier.Dossier(run).kind(), lambda: auditing.load(run).summary())()
+    summary = summaries.get(run_directory.RunDirectory(run).kind(), lambda: auditing.load(run).summary())()
     return {
         "provenance": None if made is None else results.to_json_values(made),
         "results": results.to_json_values(summary),
@@ -125,7 +125,7 @@ def _results(run: Path) -> dict[str, Any]:
 
 
 def _records(run: Path, path: Path, kind: str) -> None:
-    ran = dossier.Dossier(run).kind()
+    ran = run_directory.RunDirectory(run).kind()
     if ran == "identification":
         raise InputError("--format: selection.parquet in the run directory has one row per document already")
     if ran == "canary-audit":

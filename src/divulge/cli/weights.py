@@ -61,10 +61,10 @@ def weights(
     net = margins.ShallowReLU.from_safetensors(model)
     examined = weights_audit.examine_weights(
         net,
-        datafiles.read_rows(candidates),
+        datafiles.read_named_rows(candidates),
         weights_audit.ExaminationRules(margin=margin, band=band, signal=signal, fpr=fpr, fdr=fdr),
-        nonmembers=None if nonmembers is None else datafiles.read_rows(nonmembers),
-        leaked=None if leaked is None else datafiles.read_rows(leaked),
+        nonmembers=None if nonmembers is None else datafiles.read_named_rows(nonmembers),
+        leaked=None if leaked is None else datafiles.read_named_rows(leaked),
     )
     summary = examined.summary()
     if out is not None:
@@ -111,7 +111,7 @@ def reconstruct(
     summary = reconstruction_summary.summarise(reconstruction.univariate(net, margin=margin, algorithm=rule))
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
-        known = None if truth is None else datafiles.read_rows(truth).x.ravel()
+        known = None if truth is None else datafiles.read_named_rows(truth).x.ravel()
         page = weights_page.reconstruction(summary, facts, net, truth=known)
         html.write(sections.add_provenance(page, provenance.collect_provenance(_files(model=model, truth=truth))), out)
     if json:

@@ -4,9 +4,17 @@ What each is worth: see the page on partly known records.
 """
 
 from divulge.completion.autoencoder import Autoencoder
-from divulge.completion.donors import KNN, HotDeck, Mean
-from divulge.completion.gaussian import ConditionalGaussian
-from divulge.completion.imputers import CustomImputer, FittedImputer, Imputer, imputer, overlap
+from divulge.completion.imputers import (
+    KNN,
+    ConditionalGaussian,
+    CustomImputer,
+    FittedImputer,
+    HotDeck,
+    Imputer,
+    Mean,
+    imputer,
+    overlap,
+)
 from divulge.completion.masks import mask
 
 __all__ = [

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import lazy, seeds
-from divulge.completion.donors import pools
-from divulge.completion.imputers import FittedImputer, Generators, flat
-from divulge.completion.perceptron import Perceptron, standard
+from divulge.completion.imputers import (
+    FittedImputer,
+    Generators,
+    Perceptron,
+    flatten_records,
+    group_by_class,
+    mean_and_scale,
+)
 from divulge.validation import check_bool, check_integer
 
 if TYPE_CHECKING:
@@ -70,30 +75,30 @@ class Autoencoder:
             divulge.InputError: fewer than 2 records, records that are not numbers.
             divulge.MissingExtraError: torch is not installed.
         """
-        x, columns = flat(auxiliary)
+        x, columns = flatten_records(auxiliary)
         labels = auxiliary.y if self.per_class else None
         classes = np.zeros(0, dtype=np.int64) if labels is None else np.unique(labels)
-        centre, scale = standard(x)
+        centre, scale = mean_and_scale(x)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.derive_seed(self.seed, "autoencoder"))
-            layers = self._train((x - centre) / scale, _one_hot(labels, classes, len(x)))
+            layers = self._train((x - centre) / scale, _encode_classes(labels, classes, len(x)))
         # Beside the values it reads which of them are known, and the class; these are not rescaled.
-        beside = x.shape[1] + len(classes)
-        decoder = Perceptron.of(np.r_[centre, np.zeros(beside)], np.r_[scale, np.ones(beside)], layers)
-        filler = _Decoded(x, labels, classes, centre, scale, decoder)
+        n_indicators = x.shape[1] + len(classes)
+        decoder = Perceptron.of(np.r_[centre, np.zeros(n_indicators)], np.r_[scale, np.ones(n_indicators)], layers)
+        filler = _AutoencoderFiller(x, labels, classes, centre, scale, decoder)
         return FittedImputer(f"autoencoder ({self.latent} latent dimensions)", columns, auxiliary.x, filler)
 
-    def _train(self, x: Floats, beside: Floats) -> list[nn.Linear]:
+    def _train(self, x: Floats, class_indicators: Floats) -> list[nn.Linear]:
         d, rng = x.shape[1], seeds.generator(self.seed, "autoencoder batches")
-        sizes = (2 * d + beside.shape[1], self.width, self.latent, self.width, d)
+        sizes = (2 * d + class_indicators.shape[1], self.width, self.latent, self.width, d)
         linear = [nn.Linear(a, b) for a, b in pairwise(sizes)]
         network = nn.Sequential(*[part for layer in linear for part in (layer, nn.ReLU())][:-1])
         optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
         for _ in range(self.steps):
             rows = rng.integers(len(x), size=_BATCH)
             known = rng.random((_BATCH, d)) < rng.random((_BATCH, 1))
-            shown, hidden = np.hstack([x[rows] * known, known, beside[rows]]), torch.from_numpy(~known)
-            error = (network(torch.from_numpy(shown).float()) - torch.from_numpy(x[rows]).float()) ** 2
+            inputs, hidden = np.hstack([x[rows] * known, known, class_indicators[rows]]), torch.from_numpy(~known)
+            error = (network(torch.from_numpy(inputs).float()) - torch.from_numpy(x[rows]).float()) ** 2
             optimizer.zero_grad()
             ((error * hidden).sum() / hidden.sum().clamp(min=1)).backward()
             optimizer.step()
@@ -101,7 +106,7 @@ class Autoencoder:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Decoded:
+class _AutoencoderFiller:
     x: Floats
     labels: Ints | None
     classes: Ints
@@ -117,19 +122,19 @@ class _Decoded:
         return np.where(known, x, best + errors)
 
     def _decoded(self, x: Floats, known: Bools, labels: Ints | None) -> Floats:
-        own = _one_hot(labels if self.labels is not None else None, self.classes, len(x))
-        shown = np.hstack([np.where(known, x, self.centre), known.astype(np.float64), own])
-        return self.centre + self.scale * self.network.outputs(shown)
+        class_indicators = _encode_classes(labels if self.labels is not None else None, self.classes, len(x))
+        inputs = np.hstack([np.where(known, x, self.centre), known.astype(np.float64), class_indicators])
+        return self.centre + self.scale * self.network.outputs(inputs)
 
     def _error(self, known: Bools, labels: Ints | None, rng: np.random.Generator) -> Floats:
         """What decoding gets wrong about random auxiliary records, of the same classes and under the same masks."""
         donors = np.empty(len(known), dtype=np.int64)
-        for rows, pool in pools(self.labels, labels, len(known), len(self.x)):
+        for rows, pool in group_by_class(self.labels, labels, len(known), len(self.x)):
             donors[rows] = rng.choice(pool, len(rows))
-        own = None if self.labels is None else self.labels[donors]
-        return self.x[donors] - self._decoded(self.x[donors], known, own)
+        donor_labels = None if self.labels is None else self.labels[donors]
+        return self.x[donors] - self._decoded(self.x[donors], known, donor_labels)
 
 
-def _one_hot(labels: Ints | None, classes: Ints, n: int) -> Floats:
+def _encode_classes(labels: Ints | None, classes: Ints, n: int) -> Floats:
     """``[n, K]``; zeros for records without a label or of a class the auxiliary records lack."""
     return np.zeros((n, len(classes))) if labels is None else (labels[:, None] == classes).astype(np.float64)

@@ -1,28 +1,41 @@
 """Completing records of which only some values are known, from auxiliary records of the same kind.
 
 An imputer is a frozen dataclass with ``fit(auxiliary) -> FittedImputer``. All draw on `FittedImputer`: the imputer
-fills in raw values, `divulge.completion.columns` makes them values that such columns hold, and what is known
+fills in raw values, `divulge.completion.imputers` makes them values that such columns hold, and what is known
 is put back unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from scipy import linalg
+from sklearn import covariance
 
 from divulge import errors, seeds
-from divulge.completion.columns import RecordColumns
 from divulge.errors import InputError
 from divulge.types import PartialRecords
-from divulge.validation import check_array, check_instance, check_integer, check_nonempty, format_value
+from divulge.validation import (
+    check_array,
+    check_bool,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_nonempty,
+    check_number,
+    format_value,
+)
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from divulge.types import Array, Bools, Floats, Ints, Records
 
-Function: TypeAlias = Callable[..., object]
+
+ImputerFunction: TypeAlias = Callable[..., object]
 
 Generators: TypeAlias = Sequence[np.random.Generator] | None
 """One for each draw, so that a draw is the same however many others there are; None for the best guess."""
@@ -92,10 +105,10 @@ class FittedImputer:
         n = len(partial)
         x, known = partial.x.reshape(n, -1).astype(np.float64), partial.known.reshape(n, -1)
         raw = np.asarray(self.filler.fill(x, known, partial.y, rngs))
-        drawn = zip(raw, [None] if rngs is None else rngs, strict=True)
-        settled = np.stack([self.columns.settle(completed, known, rng) for completed, rng in drawn])
-        own = self.auxiliary.dtype
-        return settled.reshape(len(raw), *partial.x.shape).astype(own if own.kind in "iuf" else np.float64)
+        draws_with_rngs = zip(raw, [None] if rngs is None else rngs, strict=True)
+        settled = np.stack([self.columns.settle(completed, known, rng) for completed, rng in draws_with_rngs])
+        dtype = self.auxiliary.dtype
+        return settled.reshape(len(raw), *partial.x.shape).astype(dtype if dtype.kind in "iuf" else np.float64)
 
 
 def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
@@ -116,17 +129,17 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
         raise InputError(f"auxiliary: the shape {partial.x.shape[1:]} is needed, got {records.shape[1:]}")
     n, z = len(partial), len(records)
     x, known = partial.x.reshape(n, -1), partial.known.reshape(n, -1)
-    others = records.reshape(z, -1).astype(x.dtype, copy=False)
+    auxiliary_rows = records.reshape(z, -1).astype(x.dtype, copy=False)
     agrees = np.zeros(n, dtype=bool)
-    masks, which = np.unique(known, axis=0, return_inverse=True)
-    for at, mask in enumerate(masks):
-        held = {row.tobytes() for row in np.ascontiguousarray(others[:, mask])}
-        for row in np.flatnonzero(which == at):
-            agrees[row] = x[row, mask].tobytes() in held
+    masks, mask_ids = np.unique(known, axis=0, return_inverse=True)
+    for mask_id, mask in enumerate(masks):
+        known_parts = {row.tobytes() for row in np.ascontiguousarray(auxiliary_rows[:, mask])}
+        for row in np.flatnonzero(mask_ids == mask_id):
+            agrees[row] = x[row, mask].tobytes() in known_parts
     return agrees
 
 
-def flat(auxiliary: Records) -> tuple[Floats, RecordColumns]:
+def flatten_records(auxiliary: Records) -> tuple[Floats, RecordColumns]:
     """Auxiliary records as float64 ``[z, d]``, and what they say about their columns.
 
     Raises:
@@ -153,7 +166,7 @@ class CustomImputer:
         divulge.InputError: not a function.
     """
 
-    function: Function
+    function: ImputerFunction
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -161,19 +174,19 @@ class CustomImputer:
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
-        x, columns = flat(auxiliary)
+        x, columns = flatten_records(auxiliary)
         name = getattr(self.function, "__name__", type(self.function).__name__)
-        return FittedImputer(name, columns, auxiliary.x, _Own(self.function, x))
+        return FittedImputer(name, columns, auxiliary.x, _FunctionFiller(self.function, x))
 
 
-def imputer(given: Imputer | Function) -> Imputer:
+def imputer(given: Imputer | ImputerFunction) -> Imputer:
     """An imputer as it is, a function as `CustomImputer`."""
     return given if isinstance(given, Imputer) else CustomImputer(given)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Own:
-    function: Function
+class _FunctionFiller:
+    function: ImputerFunction
     x: Floats
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
@@ -190,3 +203,428 @@ class _Own:
     def _asked(self, x: Floats, known: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
         with errors.user_code_errors("imputer"):
             return self.function(x, known, labels, self.x, rng)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordColumns:
+    """The columns of flattened records ``[n, d]``.
+
+    Args:
+        low: least value of each column, ``[d]``.
+        high: greatest value, ``[d]``.
+        binary: bool ``[d]``, columns that hold 0 and 1 alone and belong to no one-hot group.
+        groups: positions of the columns of each one-hot group.
+        whole: every column is of an integer type.
+    """
+
+    low: Floats
+    high: Floats
+    binary: Bools
+    groups: tuple[Ints, ...]
+    whole: bool = False
+
+    @classmethod
+    def of(cls, x: Array) -> RecordColumns:
+        """The columns of ``x[n, d]``.
+
+        Examples:
+            >>> found = RecordColumns.of(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
+            >>> [group.tolist() for group in found.groups], found.binary.tolist()
+            ([[1, 2, 3]], [False, False, False, False, True])
+        """
+        zero_or_one = np.array([bool(((column == 0) | (column == 1)).all()) for column in x.T])
+        groups = tuple(_one_hot_groups(x, zero_or_one))
+        binary = zero_or_one.copy()
+        for group in groups:
+            binary[group] = False
+        low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
+        return cls(low, high, binary, groups, x.dtype.kind in "iu")
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @property
+    def varying(self) -> Bools:
+        """Bool ``[d]``, the columns that are not constant."""
+        return self.high > self.low
+
+    def settle(self, filled: Floats, known: Bools, rng: np.random.Generator | None) -> Floats:
+        """Make raw completions ``[n, d]`` into values that such columns hold.
+
+        Everything is clipped to its column's range. A one-hot group is completed as one categorical
+        value: the unknown columns share what the known ones leave of the one, and exactly one wins
+        (none, if a known one holds it). Other binary columns become 0 or 1 only when drawn; without a
+        generator they keep the expected value. Integer columns are rounded.
+
+        Args:
+            filled: raw completions; known values are in place.
+            known: bool ``[n, d]``.
+            rng: draws categories and bits from their probabilities; None takes the likeliest.
+        """
+        settled = np.where(known, filled, np.clip(filled, self.low, self.high))
+        for group in self.groups:
+            settled[:, group] = _settle_one_hot(settled[:, group], known[:, group], rng)
+        if rng is not None and self.binary.any():
+            bits = rng.random((len(settled), int(self.binary.sum()))) < settled[:, self.binary]
+            settled[:, self.binary] = np.where(known[:, self.binary], settled[:, self.binary], bits)
+        return np.where(known, settled, np.round(settled)) if self.whole else settled
+
+
+def _one_hot_groups(x: Array, zero_or_one: Bools) -> list[Ints]:
+    """Runs of neighbouring 0/1 columns of which every record has exactly one set."""
+    groups, start, d = [], 0, x.shape[1]
+    while start < d:
+        end, total = start, np.zeros(len(x), dtype=np.int64)
+        while end < d and zero_or_one[end] and total.max(initial=0) <= 1 and not (total == 1).all():
+            total += x[:, end].astype(np.int64)
+            end += 1
+        # A constant column of ones is no group: nothing is left to complete in it.
+        if end - start > 1 and (total == 1).all():
+            groups.append(np.arange(start, end))
+            start = end
+        else:
+            start += 1
+    return groups
+
+
+def _settle_one_hot(weights: Floats, known: Bools, rng: np.random.Generator | None) -> Floats:
+    has_known_one = (np.where(known, weights, 0.0) >= 0.5).any(axis=1, keepdims=True)
+    rivals = np.where(known, 0.0, np.maximum(weights, 1e-9))
+    if rng is None:
+        winner = rivals.argmax(axis=1)
+    else:
+        cumulated = np.cumsum(rivals, axis=1)
+        winner = (cumulated < rng.random((len(rivals), 1)) * cumulated[:, -1:]).sum(axis=1)
+    chosen = (np.arange(weights.shape[1]) == winner[:, None]) & ~has_known_one
+    return np.where(known, weights, chosen)
+
+
+# Distances from candidates to auxiliary records are computed for this many candidates at a time.
+_CHUNK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Unknown values as the auxiliary mean; draws take each from a random auxiliary record.
+
+    Args:
+        per_class: the mean of the record's class.
+    """
+
+    per_class: bool = True
+
+    def __post_init__(self) -> None:
+        check_bool(self.per_class, "per_class")
+
+    def fit(self, auxiliary: Records) -> FittedImputer:
+        """Keep the auxiliary records."""
+        by_class = self.per_class and auxiliary.y is not None
+        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, together=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KNN:
+    """Unknown values as the mean of the nearest auxiliary records; draws take each from a random one of these.
+
+    Args:
+        neighbours: how many, nearest by the known values.
+        per_class: only records of the same class.
+
+    Raises:
+        divulge.InputError: fewer than 1 neighbour.
+    """
+
+    neighbours: int = 10
+    per_class: bool = True
+
+    def __post_init__(self) -> None:
+        check_integer(self.neighbours, "neighbours", least=1)
+        check_bool(self.per_class, "per_class")
+
+    def fit(self, auxiliary: Records) -> FittedImputer:
+        """Keep the auxiliary records."""
+        name = f"{self.neighbours} nearest neighbours"
+        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, together=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HotDeck:
+    """All unknown values of a record from one auxiliary record: the nearest, by the known values.
+
+    What is completed has occurred, with all its dependencies.
+
+    Args:
+        donors: draws take one of that many nearest.
+        per_class: only records of the same class.
+
+    Raises:
+        divulge.InputError: fewer than 1 donor.
+    """
+
+    donors: int = 10
+    per_class: bool = True
+
+    def __post_init__(self) -> None:
+        check_integer(self.donors, "donors", least=1)
+        check_bool(self.per_class, "per_class")
+
+    def fit(self, auxiliary: Records) -> FittedImputer:
+        """Keep the auxiliary records."""
+        name = f"hot deck ({self.donors} donors)"
+        return _fit_donors(name, auxiliary, self.per_class, self.donors, together=True)
+
+
+def _fit_donors(name: str, auxiliary: Records, per_class: bool, count: int | None, *, together: bool) -> FittedImputer:
+    x, columns = flatten_records(auxiliary)
+    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, together)
+    return FittedImputer(name, columns, auxiliary.x, donors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _DonorFiller:
+    """Takes values from donors: all auxiliary records of the class (count None), or the nearest of them."""
+
+    x: Floats
+    labels: Ints | None
+    scale: Floats
+    count: int | None
+    together: bool
+
+    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+        filled = np.empty((len(rngs or [None]), *x.shape))
+        for rows, pool in group_by_class(self.labels, labels, len(x), len(self.x)):
+            for start in range(0, len(rows), _CHUNK):
+                part = rows[start : start + _CHUNK]
+                donors = self._donors(x[part], known[part], pool)
+                filled[:, part] = self._drawn(donors, rngs) if rngs else self._best(donors)
+        return np.where(known, x, filled)
+
+    def _donors(self, x: Floats, known: Bools, pool: Ints) -> Ints:
+        """Rows of the donors, ``[n, k]``, nearest first: by Σ m (x - z)² as three matrix products."""
+        if self.count is None:
+            return np.broadcast_to(pool, (len(x), len(pool)))
+        m = known.astype(np.float64)
+        a, z = m * x / self.scale, self.x[pool] / self.scale
+        distance = (a * a).sum(axis=1)[:, None] - 2.0 * a @ z.T + m @ (z * z).T
+        return pool[np.argsort(distance, axis=1, kind="stable")[:, : self.count]]
+
+    def _best(self, donors: Ints) -> Floats:
+        if self.together:
+            return self.x[donors[:, 0]]
+        # All records of a class are everyone's donors: one mean does.
+        return self.x[donors[0]].mean(axis=0) if self.count is None else self.x[donors].mean(axis=1)
+
+    def _drawn(self, donors: Ints, rngs: Sequence[np.random.Generator]) -> Floats:
+        n, d = len(donors), self.x.shape[1]
+        picked = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.together else d)) for rng in rngs])
+        return self.x[donors[np.arange(n)[:, None], picked], np.arange(d)]
+
+
+def group_by_class(auxiliary_labels: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[Ints, Ints]]:
+    """Rows to complete beside the auxiliary rows to complete them from: the class's, or all for an unseen class.
+
+    Args:
+        auxiliary_labels: labels of the auxiliary records ``[z]``, or None.
+        labels: of the records to complete ``[n]``, or None.
+        n: number of records to complete.
+        z: number of auxiliary records.
+    """
+    all_rows = np.arange(z)
+    if auxiliary_labels is None or labels is None:
+        return [(np.arange(n), all_rows)]
+    pairs = []
+    for c in np.unique(labels):
+        pool = np.flatnonzero(auxiliary_labels == c)
+        pairs.append((np.flatnonzero(labels == c), pool if len(pool) else all_rows))
+    return pairs
+
+
+# Rows solved for at once under one mask: bounds the memory of a solve, not its result.
+_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalGaussian:
+    """Unknown values as a Gaussian given the known ones: its mean, or draws from it.
+
+    ``x̂_u = μ_u + Σ_uk Σ_kk⁻¹ (x_k - μ_k)``. Each class has its own mean; the covariance is that within
+    classes, shared by all (one of its own for every class has more parameters than auxiliary records can
+    feed: on 768-pixel images with 600 records per class its error is 1.2 to 1.5 times as large). A class the
+    auxiliary records lack gets the overall mean and covariance.
+
+    The system solved is that of the smaller side. With few known values it is ``Σ_kk``; with many it is
+    the precision matrix's block of the unknown ones, for ``x̂_u = μ_u - Λ_uu⁻¹ Λ_uk (x_k - μ_k)``. Draws
+    need no further factor: with ``a ~ N(0, Σ)``, the completion of ``a``'s own known part is subtracted
+    from ``a`` and what remains is added to ``x̂`` (Matheron's rule). Records with the same mask share one
+    Cholesky factor.
+
+    Args:
+        shrinkage: "ledoit-wolf" (Ledoit & Wolf 2004, towards the identity of the standardised columns), or
+            a share in (0, 1].
+        per_class: a mean for each class; False for one mean (and when there are no labels).
+
+    Raises:
+        divulge.InputError: a shrinkage outside its range.
+
+    Examples:
+        >>> from divulge import PartialRecords, Records
+        >>> x = np.random.default_rng(0).normal(size=(500, 1))
+        >>> fitted = ConditionalGaussian().fit(Records(np.hstack([x, 2 * x])))
+        >>> fitted.complete(PartialRecords(np.array([[1.0, np.nan]]), None, np.array([True, False])))[0].round(1)
+        array([[1., 2.]])
+    """
+
+    shrinkage: str | float = "ledoit-wolf"
+    per_class: bool = True
+
+    def __post_init__(self) -> None:
+        check_bool(self.per_class, "per_class")
+        if isinstance(self.shrinkage, str):
+            check_choice(self.shrinkage, "shrinkage", ("ledoit-wolf",))
+        elif check_number(self.shrinkage, "shrinkage", above=0, below=1, closed=True) == 0:
+            raise InputError("shrinkage: must lie in (0, 1], got 0")
+
+    def fit(self, auxiliary: Records) -> FittedImputer:
+        """Means and covariance of the auxiliary records.
+
+        Raises:
+            divulge.InputError: fewer than 2 records, records that are not numbers.
+        """
+        x, columns = flatten_records(auxiliary)
+        scale = np.where(columns.varying, x.std(axis=0), 0.0)
+        standard = (x - x.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+        labels = auxiliary.y if self.per_class else None
+        classes = np.unique(labels) if labels is not None else np.zeros(0, dtype=np.int64)
+        means = np.stack([standard[labels == c].mean(axis=0) for c in classes] + [np.zeros(x.shape[1])])
+        within = standard if labels is None else standard - means[np.searchsorted(classes, labels)]
+        known_classes = _Gaussian(self._covariance(within))
+        others = known_classes if labels is None else _Gaussian(self._covariance(standard))
+        filler = _Filler(x.mean(axis=0), scale, classes, means, known_classes, others)
+        n, d = x.shape
+        warnings = [] if n > d else [f"{n} auxiliary records for {d} columns: the covariance is mostly shrinkage"]
+        return FittedImputer(
+            f"class-conditional Gaussian ({self.shrinkage})", columns, auxiliary.x, filler, tuple(warnings)
+        )
+
+    def _covariance(self, centred: Floats) -> Floats:
+        if isinstance(self.shrinkage, str):
+            return covariance.ledoit_wolf(centred, assume_centered=True)[0]
+        empirical = centred.T @ centred / len(centred)
+        identity = np.eye(len(empirical)) * np.trace(empirical) / len(empirical)
+        return (1 - self.shrinkage) * empirical + self.shrinkage * identity
+
+
+@dataclass(slots=True, eq=False)
+class _Gaussian:
+    """A covariance, and what is computed from it once when first needed."""
+
+    covariance: Floats
+    _root: Floats | None = field(default=None, init=False)
+    _precision: Floats | None = field(default=None, init=False)
+
+    def sample(self, rng: np.random.Generator, rows: int) -> Floats:
+        if self._root is None:
+            self._root = np.linalg.cholesky(self.covariance)
+        return rng.normal(size=(rows, len(self.covariance))) @ self._root.T
+
+    def regression(self, known: Bools) -> Floats:
+        """``Σ_kk⁻¹ Σ_ku`` ``[k, u]``, from the smaller of two systems."""
+        k, u = np.flatnonzero(known), np.flatnonzero(~known)
+        if len(k) <= len(u):
+            return linalg.cho_solve(linalg.cho_factor(self.covariance[np.ix_(k, k)]), self.covariance[np.ix_(k, u)])
+        if self._precision is None:
+            identity = np.eye(len(self.covariance))
+            self._precision = linalg.cho_solve(linalg.cho_factor(self.covariance), identity)
+        return -linalg.cho_solve(linalg.cho_factor(self._precision[np.ix_(u, u)]), self._precision[np.ix_(u, k)]).T
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Filler:
+    centre: Floats
+    scale: Floats
+    classes: Ints
+    means: Floats
+    within: _Gaussian
+    overall: _Gaussian
+
+    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+        """Completions ``[draws, n, d]``; the conditional mean without generators."""
+        mean_rows = self._rows(labels, len(x))
+        is_known_class = mean_rows < len(self.classes)
+        standard = np.where(known, (x - self.centre) / np.where(self.scale > 0, self.scale, 1.0), 0.0)
+        means = self.means[mean_rows]
+        raw = np.empty((len(rngs or [None]), *x.shape))
+        for gaussian, rows in ((self.within, is_known_class), (self.overall, ~is_known_class)):
+            if rows.any():
+                raw[:, rows] = _conditional(gaussian, standard[rows], means[rows], known[rows], rngs)
+        return np.where(known, x, self.centre + self.scale * raw)
+
+    def _rows(self, labels: Ints | None, n: int) -> Ints:
+        """Which mean each record has; the last is the overall one."""
+        overall_row = len(self.classes)
+        if labels is None or not overall_row:
+            return np.full(n, overall_row)
+        positions = np.minimum(np.searchsorted(self.classes, labels), overall_row - 1)
+        return np.where(self.classes[positions] == labels, positions, overall_row)
+
+
+def _conditional(gaussian: _Gaussian, x: Floats, means: Floats, known: Bools, rngs: Generators) -> Floats:
+    """Standardised completions ``[draws, n, d]``, mask by mask."""
+    filled = np.stack([gaussian.sample(rng, len(x)) for rng in rngs]) if rngs else np.zeros((1, *x.shape))
+    deviations = x - means - filled
+    masks, mask_ids = np.unique(known, axis=0, return_inverse=True)
+    order = np.argsort(mask_ids, kind="stable")
+    ends = np.cumsum(np.bincount(mask_ids, minlength=len(masks)))
+    for mask, end, count in zip(masks, ends, np.diff(ends, prepend=0), strict=True):
+        if mask.all():
+            continue
+        rows = order[end - count : end]
+        weights = gaussian.regression(mask)
+        k, u = np.flatnonzero(mask), np.flatnonzero(~mask)
+        for start in range(0, count, _ROWS):
+            part = rows[start : start + _ROWS]
+            # One product a draw: a product of all at once rounds by how many there are.
+            for draw, deviation in zip(filled, deviations, strict=True):
+                draw[np.ix_(part, u)] += deviation[np.ix_(part, k)] @ weights
+    return filled + means
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Perceptron:
+    """Standardise, then linear layers with ReLU between.
+
+    Args:
+        centre: subtracted from flattened records, ``[d]``.
+        scale: divided by, ``[d]``.
+        layers: weight ``[in, out]`` and bias ``[out]`` of each layer.
+    """
+
+    centre: Floats
+    scale: Floats
+    layers: tuple[tuple[Floats, Floats], ...]
+
+    @classmethod
+    def of(cls, centre: Floats, scale: Floats, linear: Sequence[nn.Linear]) -> Perceptron:
+        """From torch's linear layers."""
+        layers = tuple(
+            (each.weight.detach().double().numpy().T, each.bias.detach().double().numpy()) for each in linear
+        )
+        return cls(centre, scale, layers)
+
+    def outputs(self, x: Floats) -> Floats:
+        """Outputs of the last layer, ``[n, q]``, of records ``[n, ...]``."""
+        hidden = (x.reshape(len(x), -1) - self.centre) / self.scale
+        for layer, (weight, bias) in enumerate(self.layers):
+            hidden = (np.maximum(hidden, 0.0) if layer else hidden) @ weight + bias
+        return hidden
+
+
+def mean_and_scale(x: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each column of ``x[n, d]``; 1 for the deviation of a constant.
+
+    Examples:
+        >>> mean_and_scale(np.array([[1.0, 5.0], [3.0, 5.0]]))
+        (array([2., 5.]), array([1., 1.]))
+    """
+    deviation = x.std(axis=0)
+    return x.mean(axis=0), np.where(deviation > 0, deviation, 1.0)

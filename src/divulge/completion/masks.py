@@ -46,61 +46,63 @@ def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), see
         array([[ True, False],
                [False, False]])
     """
-    kind, _, rest = check_string(words, "known").partition(":")
+    mask_type, _, specification = check_string(words, "known").partition(":")
     shape = tuple(check_integer(side, "shape", least=1, most=2**31) for side in as_list(shape, "shape"))
     names = check_strings(columns, "columns")
     check_integer(seed, "seed", least=0)
     check_memory(math.prod(shape), "shape", "smaller records need less")
-    check_choice(kind, "known", ("columns", "share", "block"))
-    if kind == "columns":
-        return _columns(rest, shape, names)
-    if kind == "share":
-        return _share(rest, shape, seed)
-    return _block(rest, shape)
+    check_choice(mask_type, "known", ("columns", "share", "block"))
+    if mask_type == "columns":
+        return _mask_columns(specification, shape, names)
+    if mask_type == "share":
+        return _mask_share(specification, shape, seed)
+    return _mask_block(specification, shape)
 
 
-def _columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
+def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
     if len(shape) != 1:
         raise InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
     known = np.zeros(shape, dtype=bool)
     for name in (part.strip() for part in names.split(",")):
-        whole = [
-            at for at, column in enumerate(columns) if column == name or column.startswith((f"{name}=", f"{name}_"))
+        matching = [
+            position
+            for position, column in enumerate(columns)
+            if column == name or column.startswith((f"{name}=", f"{name}_"))
         ]
-        if not whole and name.isdecimal() and int(name) < shape[0]:
-            whole = [int(name)]
-        if not whole:
+        if not matching and name.isdecimal() and int(name) < shape[0]:
+            matching = [int(name)]
+        if not matching:
             check_choice(name, "known: column", columns or [f"0 to {shape[0] - 1}"])
-        known[whole] = True
+        known[matching] = True
     return known
 
 
-def _share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
-    share, cells = _number(text), _image(shape)
+def _mask_share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
+    share, cells = _parse_share(text), _image_size(shape)
     spatial = shape if cells is None else cells
     count = int(np.prod(spatial))
-    drawn = np.zeros(count, dtype=bool)
-    drawn[seeds.generator(seed, "known").permutation(count)[: max(1, round(share * count))]] = True
-    return _over_channels(drawn.reshape(spatial), shape)
+    is_known = np.zeros(count, dtype=bool)
+    is_known[seeds.generator(seed, "known").permutation(count)[: max(1, round(share * count))]] = True
+    return _over_channels(is_known.reshape(spatial), shape)
 
 
-def _block(text: str, shape: tuple[int, ...]) -> Bools:
-    where, _, size = text.partition(":")
-    check_choice(where, "known: block", CORNERS)
-    share, cells = _number(size), _image(shape)
+def _mask_block(text: str, shape: tuple[int, ...]) -> Bools:
+    corner, _, size = text.partition(":")
+    check_choice(corner, "known: block", CORNERS)
+    share, cells = _parse_share(size), _image_size(shape)
     if cells is None:
         raise InputError(f"known: 'block' is for images, the records have the shape {shape}")
     sides = [max(1, round(length * np.sqrt(share))) for length in cells]
     starts = [
-        (length - side) // 2 if where == "centre" else (length - side) * (last in where)
-        for length, side, last in zip(cells, sides, ("bottom", "right"), strict=True)
+        (length - side) // 2 if corner == "centre" else (length - side) * (far_side in corner)
+        for length, side, far_side in zip(cells, sides, ("bottom", "right"), strict=True)
     ]
     block = np.zeros(cells, dtype=bool)
     block[starts[0] : starts[0] + sides[0], starts[1] : starts[1] + sides[1]] = True
     return _over_channels(block, shape)
 
 
-def _image(shape: tuple[int, ...]) -> tuple[int, int] | None:
+def _image_size(shape: tuple[int, ...]) -> tuple[int, int] | None:
     """Height and width, if records of this shape are images."""
     if len(shape) == 2:
         return shape[0], shape[1]
@@ -119,7 +121,7 @@ def _over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
     return np.broadcast_to(cells, shape).copy()
 
 
-def _number(text: str) -> float:
+def _parse_share(text: str) -> float:
     try:
         share = float(text)
     except ValueError:

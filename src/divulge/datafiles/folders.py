@@ -9,8 +9,8 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
+from divulge.store import open_untrusted
 from divulge.types import Records
-from divulge.untrusted import open_untrusted
 from divulge.validation import check_choice, check_memory, format_exception
 
 if TYPE_CHECKING:

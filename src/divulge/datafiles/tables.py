@@ -18,8 +18,8 @@ from divulge.datafiles import classes, folders
 from divulge.datafiles.layout import DataFile, FileLayout
 from divulge.errors import InputError
 from divulge.ragged import SEPARATOR
+from divulge.store import MAX_LINES_BYTES, open_untrusted
 from divulge.types import Records
-from divulge.untrusted import LINES, open_untrusted
 from divulge.validation import check_array, check_choice, check_ids, check_mask, check_nonempty, format_value
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class NamedRows:
     member: Bools | None = None
 
 
-def read(path: Path, layout: FileLayout) -> DataFile:
+def read_records(path: Path, layout: FileLayout) -> DataFile:
     """The records in a file.
 
     Raises:
@@ -65,7 +65,7 @@ def read(path: Path, layout: FileLayout) -> DataFile:
         raise InputError(said if str(path) in said else f"{path}: {said}") from None
 
 
-def read_rows(path: Path) -> NamedRows:
+def read_named_rows(path: Path) -> NamedRows:
     """The arrays ``x``, and ``y``, ``ids`` and ``member`` where there are any, of an ``.npz``.
 
     Raises:
@@ -103,7 +103,7 @@ def read_labels(path: Path) -> Array:
         labels = tables.to_array(frame[names[0]])
     else:
         try:
-            with io.TextIOWrapper(open_untrusted(path, limit=LINES), encoding="utf-8") as lines:
+            with io.TextIOWrapper(open_untrusted(path, limit=MAX_LINES_BYTES), encoding="utf-8") as lines:
                 named = lines.readline().strip().strip('"').lower() in _HEADERS
                 lines.seek(0)
                 labels = np.loadtxt(lines, dtype=np.int64, ndmin=1, skiprows=int(named))
@@ -114,7 +114,7 @@ def read_labels(path: Path) -> Array:
     return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
 
 
-def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:
+def require_labels(files: dict[str, DataFile], layout: FileLayout) -> None:
     """Raise where labels are needed and a file has none.
 
     Raises:

@@ -14,7 +14,7 @@ from sklearn import linear_model
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.statistics.canonical import digest, ordered
+from divulge.statistics.duplicates import hash_tables, sort_rows
 from divulge.validation import check_matrix
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def scores(candidates: object, calibration: object, *others: object, seed: int = 0) -> tuple[Floats, ...]:
-    """A learned score for the candidates, and for the half of the calibration kept apart to judge them.
+    """Return a learned score for the candidates, and for the half of the calibration kept apart to judge them.
 
     A logistic regression on standardised signals and their squares tells one half of the calibration
     from the pool of the other half and the candidates. The pool enters in sorted order and equal rows are
@@ -56,8 +56,8 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
     ]
     if len(calibration_rows) < 4:
         raise InputError(f"calibration: at least 4 rows are needed to split it, got {len(calibration_rows)}")
-    calibration_rows = ordered(calibration_rows)
-    order = seeds.generator(seed, "adadetect", digest(calibration_rows, ordered(candidate_rows))).permutation(
+    calibration_rows = sort_rows(calibration_rows)
+    order = seeds.generator(seed, "adadetect", hash_tables(calibration_rows, sort_rows(candidate_rows))).permutation(
         len(calibration_rows)
     )
     training, held_out = (

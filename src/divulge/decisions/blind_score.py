@@ -95,13 +95,13 @@ class Adjustment:
 
 
 def _bins(quantiles: Floats, min_size: int, max_bins: int) -> Ints:
-    """The bin of each record, of about equally many; equal blind scores stay together."""
+    """Return the bin of each record, of about equally many; equal blind scores stay together."""
     count = min(max(len(quantiles) // min_size, 1), max_bins)
     return np.minimum((quantiles * count).astype(np.int64), count - 1)
 
 
 def _typical_scores(rank: Floats, scores: Floats, bins: Ints) -> tuple[Floats, Floats]:
-    """The mean rank and the usual score of each bin."""
+    """Return the mean rank and the usual score of each bin."""
     bin_masks = [bins == bin_number for bin_number in np.unique(bins)]
     return np.array([rank[mask].mean() for mask in bin_masks]), np.array(
         [np.quantile(scores[mask], _TYPICAL_QUANTILE) for mask in bin_masks]
@@ -164,7 +164,7 @@ def control(calibration_baseline: object, baseline: object, *, level: float = 0.
         check_vector(calibration_baseline, "calibration_baseline"),
         check_vector(baseline, "baseline"),
     )
-    p = two_samples.differ(calibration_scores, candidate_scores, seed=seed)
+    p = two_samples.two_sample_p_value(calibration_scores, candidate_scores, seed=seed)
     area = ranking.auc(
         np.concatenate([calibration_scores, candidate_scores]),
         np.arange(len(calibration_scores) + len(candidate_scores)) >= len(calibration_scores),

@@ -28,7 +28,7 @@ import numpy as np
 from divulge import seeds
 from divulge.decisions.fdr import ASSUMES, Judged, required_calibration
 from divulge.errors import InputError
-from divulge.statistics.canonical import digest
+from divulge.statistics.duplicates import hash_tables
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_integer, check_number
 
@@ -75,7 +75,7 @@ def _support_line_selection(calibration: np.ndarray, scores: np.ndarray, slope: 
     """Return which candidates are selected, ``[m]``; ``calibration`` is ascending."""
     n, ascending = len(calibration), np.argsort(scores, kind="stable")
     pooled = np.append(calibration, scores[ascending])
-    tie_breakers = seeds.generator(seed, "boundary", digest(calibration, scores[ascending])).random(len(pooled))
+    tie_breakers = seeds.generator(seed, "boundary", hash_tables(calibration, scores[ascending])).random(len(pooled))
     order = np.lexsort((tie_breakers, -pooled))
     is_candidate = order >= n
     n_calibration_above = np.cumsum(~is_candidate)[is_candidate]

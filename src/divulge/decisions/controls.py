@@ -25,7 +25,7 @@ from divulge import seeds
 from divulge.decisions import counts as counting
 from divulge.decisions.counts import Counts
 from divulge.errors import InputError
-from divulge.statistics import ranking, telling, two_samples
+from divulge.statistics import ranking, two_samples
 from divulge.types import Estimate
 from divulge.validation import (
     as_list,
@@ -100,7 +100,7 @@ class Control:
 
 
 def exchangeability(calibration: object, holdout: object, *, level: float = 0.05, seed: int = 0) -> Control:
-    """Whether scores of documents declared unseen look like the calibration scores.
+    """Test whether scores of documents declared unseen look like the calibration scores.
 
     Kolmogorov and Smirnov's test finds any difference, Mann and Whitney's a shift; each at half the
     level. Of several signals each is tested at its part of the level. The holdout must be apart from the
@@ -165,7 +165,7 @@ def strongest(evidence: Sequence[Control]) -> Control:
 
 
 def clean_model(calibration: object, candidates: object, *, level: float = 0.05, seed: int = 0) -> Control:
-    """Whether a model that saw neither set tells them apart; if it does, the sets themselves differ.
+    """Test whether a model that saw neither set tells them apart; if it does, the sets themselves differ.
 
     That may be the members' doing, so it raises doubt and does not void.
 
@@ -192,7 +192,7 @@ def clean_model(calibration: object, candidates: object, *, level: float = 0.05,
 
 
 def low_scores(calibration: object, candidates: object, *, level: float = 0.05) -> Control:
-    """Whether low scores are more frequent among candidates than in the calibration.
+    """Test whether low scores are more frequent among candidates than in the calibration.
 
     Training pushes scores up, never down. So an excess of low ones (a one-sided Kolmogorov-Smirnov test)
     means that the candidates differ from the calibration in some other way, or that the scores are the
@@ -243,11 +243,11 @@ def _compare_samples(
     check_integer(seed, "seed", least=0)
     area = _auc_against_calibration(calibration, sample)
     says = f"{description} against calibration: AUC {area} (1/2 expected)"
-    return Control(name, two_samples.differ(calibration, sample, seed=seed), level, says, area, conclusive)
+    return Control(name, two_samples.two_sample_p_value(calibration, sample, seed=seed), level, says, area, conclusive)
 
 
 def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0) -> Control:
-    """Whether the texts alone, without any model, tell candidates from calibration.
+    """Test whether the texts alone, without any model, tell candidates from calibration.
 
     A logistic regression on words, pairs of words, length, digits and years learns on one half and is
     judged on the other by Mann and Whitney's test, both ways round, each at half the level (a
@@ -289,7 +289,7 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     control = _blind_text_control(score_pairs, len(calibration_texts), len(candidate_texts), level, seed)
     if control.passed or control.auc is None or control.auc.low <= 0.5:
         return control
-    signs = telling.telling(
+    signs = two_samples.text_differences(
         candidate_texts, calibration_texts, names=("candidates", "calibration texts"), most=_MAX_SIGNS, seed=seed
     )
     return replace(control, says="; ".join([control.says, *map(str, signs)]))
@@ -299,7 +299,7 @@ def _blind_text_control(score_pairs: list[tuple[Floats, Floats]], n: int, m: int
     if not score_pairs:
         return Control("blind text", 1.0, level, f"{n} and {m} distinct texts are too few to be told apart")
     p = min(
-        two_samples.rank_sum(calibration, candidates, alternative="greater", seed=seed)
+        two_samples.rank_sum_p_value(calibration, candidates, alternative="greater", seed=seed)
         for candidates, calibration in score_pairs
     )
     aucs = [_auc_against_calibration(calibration, candidates) for candidates, calibration in score_pairs]
@@ -318,7 +318,7 @@ def _auc_against_calibration(calibration: Floats, sample: Floats) -> Estimate:
 
 
 def _check_texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[str]:
-    """The distinct texts, at most `_MAX_TEXTS`; repeats are not independent evidence."""
+    """Return the distinct texts, at most `_MAX_TEXTS`; repeats are not independent evidence."""
     texts = check_strings(value, name)
     if len(texts) < 8:
         raise InputError(f"{name}: at least 8 texts are needed, got {len(texts)}")

@@ -89,7 +89,7 @@ class Counts:
             equal_places = below[self.calibration[np.minimum(below, n - 1)] == keys]
             return np.bincount(below, minlength=n + 1), equal_places
 
-        for chunk_counts, equal_places in machine.side_by_side(count_chunk, _chunks(len(scores))):
+        for chunk_counts, equal_places in machine.map_in_threads(count_chunk, _chunks(len(scores))):
             n_below_counts += chunk_counts
             tied += np.bincount(equal_places, minlength=n)
         if tied.any():  # seen at the first of equal calibration scores, and true of all of them
@@ -98,7 +98,7 @@ class Counts:
         return Counts(self.calibration, self.above + above, self.tied + tied, self.total + len(scores)), p_values
 
     def merge(self, other: Counts) -> Counts:
-        """The counts of both, as if all candidates had been added to one.
+        """Return the counts of both, as if all candidates had been added to one.
 
         Raises:
             divulge.InputError: the two were made against different calibration scores.
@@ -125,7 +125,7 @@ class Counts:
 
     @classmethod
     def load(cls, path: Path) -> Counts:
-        """The counts written by `save`.
+        """Return the counts written by `save`.
 
         Raises:
             divulge.InputError: missing or damaged file, or not one of counts.
@@ -149,7 +149,7 @@ def nonempty(counts: object) -> Counts:
 
 
 def _count_above_and_tied(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
-    """How many of the ascending ``scores`` lie above, and exactly at, each ascending calibration score."""
+    """Return how many of the ascending ``scores`` lie above, and exactly at, each ascending calibration score."""
     below = np.searchsorted(scores, calibration, side="right")
     # Ties are rare among continuous scores, so the left edge is looked up only where one is seen.
     equal = (below > 0) & (scores[below - 1] == calibration)
@@ -180,14 +180,14 @@ def p_values(candidates: Floats, calibration: Floats) -> Floats:
 
 
 def _count_below(candidates: Floats, calibration: Floats) -> Ints:
-    """How many calibration scores are lower than each candidate."""
+    """Return how many calibration scores are lower than each candidate."""
     n_below = np.empty(len(candidates), np.int64)
 
     def count_chunk(chunk: slice) -> None:
         order, _, below = _count_below_chunk(candidates[chunk], calibration)
         n_below[chunk][order] = below
 
-    list(machine.side_by_side(count_chunk, _chunks(len(candidates))))
+    list(machine.map_in_threads(count_chunk, _chunks(len(candidates))))
     return n_below
 
 
@@ -196,7 +196,7 @@ def _chunks(total: int) -> list[slice]:
 
 
 def _count_below_chunk(chunk: Floats, calibration: Floats) -> tuple[Ints, Floats, Ints]:
-    """An order of a chunk, its candidates in that order, and how many calibration scores lie below each.
+    """Return an order of a chunk, its candidates in that order, and how many calibration scores lie below each.
 
     Looking up keys in ascending order is several times faster than in random order, and almost
     ascending is enough: a chunk is ordered by its leading bits with the position in the trailing

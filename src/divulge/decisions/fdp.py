@@ -119,7 +119,7 @@ class Envelope:
         return int(min(self.most[i], k - min_members))
 
     def bound(self, k: int) -> float:
-        """The false discovery proportion of the ``k`` best, at most.
+        """Return the false discovery proportion of the ``k`` best, at most.
 
         Raises:
             divulge.InputError: ``k`` below 1, or more than there are.

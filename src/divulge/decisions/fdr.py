@@ -62,7 +62,7 @@ class Rule:
 
 
 def decide(counts: Counts, *, fdr: float, method: StepUp | Moments | str = "storey") -> Rule:
-    """The selection rule at false discovery rate ``fdr``, from counts alone.
+    """Return the selection rule at false discovery rate ``fdr``, from counts alone.
 
     Args:
         counts: candidates above each calibration score.
@@ -105,7 +105,7 @@ def refuse_small(n: int, m: int, fdr: float) -> None:
 
 
 def too_small(n: int, fdr: float) -> bool:
-    """Whether ``n`` calibration scores are too few for any selection: the smallest p-value exceeds the level.
+    """Return whether ``n`` calibration scores are too few for any selection: the smallest p-value exceeds the level.
 
     Examples:
         >>> too_small(18, 0.05), too_small(19, 0.05)
@@ -137,7 +137,7 @@ def step_up(counts: Counts, fdr: float, method: StepUp | Moments) -> Rule:
 def threshold(
     candidates: object, calibration: object, *, fdr: float, method: StepUp | Moments | str = "storey"
 ) -> float:
-    """The score above which (strictly) candidates are selected, without any p-value: the fast path.
+    """Return the score above which (strictly) candidates are selected, without any p-value: the fast path.
 
     Raises:
         divulge.InputError: as `decide`, and NaN or infinity in a score.
@@ -156,7 +156,7 @@ def select(
     fdr: float = 0.05,
     method: StepUp | Moments | str = "storey",
 ) -> Selection:
-    """The candidates that were used for training, with false discovery rate at most ``fdr``.
+    """Return the candidates that were used for training, with false discovery rate at most ``fdr``.
 
     With `Moments` that bound is aimed at and not proven: the guarantee then says that nothing is.
 
@@ -219,7 +219,7 @@ class Judged:
         return replace(selection, guarantee=selection.guarantee.at_most("doubtful")) if cautions else selection
 
     def chosen(self, selected: Bools, *, fdr: float, warnings: tuple[str, ...] = ()) -> Selection:
-        """The selection of these candidates ``[m]``, by whatever rule."""
+        """Return the selection of these candidates ``[m]``, by whatever rule."""
         return Selection(
             selected=selected,
             p_values=self.p_values,

@@ -71,7 +71,7 @@ class ConformalThreshold:
 def threshold(
     calibration: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95
 ) -> ConformalThreshold:
-    """The lowest threshold whose false-positive rate is guaranteed to stay at or below ``fpr``.
+    """Return the lowest threshold whose false-positive rate is guaranteed to stay at or below ``fpr``.
 
     A conformal rank, never an interpolated quantile: just above the k-th largest of the n calibration scores, with
 
@@ -120,7 +120,7 @@ def threshold(
 
 
 def required_calibration(fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> int:
-    """How many calibration scores the level takes at least.
+    """Return how many calibration scores the level takes at least.
 
     Examples:
         >>> required_calibration(0.01), required_calibration(0.01, guarantee="training-conditional")

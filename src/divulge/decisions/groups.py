@@ -69,7 +69,7 @@ def select(
     fdr: float = 0.05,
     method: StepUp | str = "storey",
 ) -> GroupSelection:
-    """The groups that had documents in training; on average at most ``fdr`` of them are groups of non-members.
+    """Return the groups that had documents in training; on average at most ``fdr`` of them are groups of non-members.
 
     A false discovery is a group none of whose documents was used.
 

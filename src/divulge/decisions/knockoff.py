@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, float]:
-    """The knockoff+ selection: differences of at least a threshold that negative differences bound.
+    """Return the knockoff+ selection: differences of at least a threshold that negative differences bound.
 
     It is the smallest ``t`` with ``(1 + #{W ≤ -t}) / #{W ≥ t} ≤ fdr``.
 
@@ -55,7 +55,7 @@ def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, 
 
 
 def symmetry(originals: object, knockoffs: object, *, level: float = 0.05) -> Control:
-    """Whether known non-members favour original and paraphrase equally, as knockoffs need.
+    """Return whether known non-members favour original and paraphrase equally, as knockoffs need.
 
     An exact sign test and Wilcoxon's signed-rank test, each at half the level.
 

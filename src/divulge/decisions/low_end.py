@@ -12,7 +12,7 @@ _FRACTIONS = (10, 40)  # parts of all scores whose lowest one is compared
 
 
 def control(calibration: object, holdout: object, *, level: float = 0.05) -> Control:
-    """Whether documents declared unseen are as frequent among the lowest scores as the calibration is.
+    """Test whether documents declared unseen are as frequent among the lowest scores as the calibration is.
 
     The least member-like tenth is what "adaptive" and "ptdi" lean on. Odd documents in the calibration, garbage or
     boilerplate, gather there, and no comparison of the bulk shows them. Among the lowest tenth and the lowest fortieth

@@ -36,11 +36,11 @@ class BH:
     name: ClassVar[str] = "bh"
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
-        """The estimated share of non-members as numerator and denominator, both whole numbers."""
+        """Return the estimated share of non-members as numerator and denominator, both whole numbers."""
         return 1.0, 1.0
 
     def caution(self, m: int) -> tuple[str, ...]:
-        """A warning where ``m`` candidates are too few for the bound; none is."""
+        """Return no warning: the bound holds for any number of candidates."""
         return ()
 
 
@@ -71,14 +71,14 @@ class Storey:
         return min(max(math.floor(self.lam * (n + 1) + 1e-9), 1), n)
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
-        """The estimated share of non-members as numerator and denominator, both whole numbers."""
+        """Return the estimated share of non-members as numerator and denominator, both whole numbers."""
         m, n = counts.total, len(counts.calibration)
         k = self.grid(n)
         small = int(counts.above[-(k - 1)]) if k >= 2 else 0
         return float((1 + m - small) * (n + 1)), float(m * (n + 1 - k))
 
     def caution(self, m: int) -> tuple[str, ...]:
-        """A warning where ``m`` candidates are too few for the bound; none is."""
+        """Return no warning: the bound holds for any number of candidates."""
         return ()
 
 
@@ -105,12 +105,12 @@ class Adaptive:
         return 1 - widest / 2.0 ** np.linspace(0, 1, 6)
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
-        """The estimated share of non-members as numerator and denominator."""
+        """Return the estimated share of non-members as numerator and denominator."""
         shares = (Storey(lam).null_share(counts) for lam in self.lams(len(counts.calibration), counts.total).tolist())
         return 1.0, math.fsum(bottom / top for top, bottom in shares) / 6
 
     def caution(self, m: int) -> tuple[str, ...]:
-        """A warning where ``m`` candidates are too few for the bound; none is."""
+        """Return no warning: the bound holds for any number of candidates."""
         return ()
 
 
@@ -155,12 +155,12 @@ class PTDI:
         return counts.below(edge), inside
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
-        """The estimated share of non-members as numerator and denominator, both whole numbers."""
+        """Return the estimated share of non-members as numerator and denominator, both whole numbers."""
         beyond, inside = self.region(counts)  # nothing in R: infinite, and nothing is selected
         return float((1 + beyond) * len(counts.calibration)), float((counts.total + 1) * inside)
 
     def caution(self, m: int) -> tuple[str, ...]:
-        """A warning when ``m`` candidates are so few, and the region so wide, that the bound is not kept.
+        """Return a warning when ``m`` candidates are so few, and the region so wide, that the bound is not kept.
 
         The estimated share of non-members has ``m + 1`` where ``m`` would be exact. Without members and with
         calibration in plenty the false discovery rate is ``(1 + 1/m) (1 - (1 - eta)^m)`` times the level, where that
@@ -213,7 +213,7 @@ Kind = TypeVar("Kind", bound=Auto | BH | PTDI | Storey | Adaptive | AdaDetect | 
 
 
 def named(method: object, method_types: Sequence[type[Kind]], *, eta: float = 0.05, lam: float = 0.5) -> Kind:
-    """The method that a name is short for; a method is itself.
+    """Return the method that a name is short for; a method is itself.
 
     Args:
         method: a method, or its name.

@@ -65,7 +65,7 @@ class Moments:
         check_bool(self.corrected, "corrected")
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
-        """The estimated share of non-members as numerator and denominator."""
+        """Return the estimated share of non-members as numerator and denominator."""
         beyond, inside = PTDI(self.eta).region(counts)
         n, m, k = len(counts.calibration), counts.total, len(self._scores)
         if not inside:
@@ -85,7 +85,7 @@ class Moments:
         return raised + error**2 / raised, 1.0
 
     def caution(self, m: int) -> tuple[str, ...]:
-        """A warning: always one, as the bound is simulated and not proven."""
+        """Return a warning: always one, as the bound is simulated and not proven."""
         return ("moments has no proof: its bound was only simulated, and rests on confirmed members like the others",)
 
 

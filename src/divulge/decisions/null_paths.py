@@ -52,7 +52,7 @@ class Bands:
 
 @functools.lru_cache(maxsize=64)
 def bands(n: int, m: int, confidence: float, seed: int) -> Bands:
-    """The bands for ``n`` calibration scores and at most ``m`` non-members.
+    """Return the bands for ``n`` calibration scores and at most ``m`` non-members.
 
     A band is the least strict of a family of curves that a path keeps with probability ``confidence``. The curves are
     quantiles of one level at every rank, by a beta approximation, which is but a choice of curves: the probability of
@@ -76,11 +76,11 @@ def bands(n: int, m: int, confidence: float, seed: int) -> Bands:
     return Bands(ranks, sizes, max_above, is_exact)
 
 
-def kept(max_above: Ints, size: int) -> float:
-    """The probability that at most so many of ``size`` non-members lie above the 1st, 2nd, … calibration score.
+def probability_below(max_above: Ints, size: int) -> float:
+    """Return the probability that at most so many of ``size`` non-members lie above the 1st, 2nd, … calibration score.
 
     Examples:
-        >>> round(kept(np.array([0, 1]), 1), 9)  # of three orders, one has the non-member on top
+        >>> round(probability_below(np.array([0, 1]), 1), 9)  # of three orders, one has the non-member on top
         0.666666667
     """
     path_counts, scale = np.zeros(size + 1), 0.0  # orders down to a calibration score, by the non-members above it
@@ -96,23 +96,23 @@ def kept(max_above: Ints, size: int) -> float:
 
 
 def _exact_band(n: int, size: int, confidence: float) -> Ints:
-    """The band for ``size`` non-members, at every rank."""
+    """Return the band for ``size`` non-members, at every rank."""
     ranks = np.arange(1, n + 1)
     n_levels = len(_LEVELS)
     level_index = bisect.bisect_left(
         range(n_levels),
         confidence + 1e-9,
-        key=lambda level: kept(_quantile_curves(ranks, n, size, _LEVELS[level])[0], size),
+        key=lambda level: probability_below(_quantile_curves(ranks, n, size, _LEVELS[level])[0], size),
     )
     return np.full(n, size) if level_index == n_levels else _quantile_curves(ranks, n, size, _LEVELS[level_index])[0]
 
 
 def _simulated_bands(ranks: Ints, n: int, sizes: Ints, confidence: float, rng: np.random.Generator) -> Ints:
-    """The bands of all sizes, at some ranks."""
+    """Return the bands of all sizes, at some ranks."""
     draws = math.ceil(max(_PATHS, _PER_ERROR / (1 - confidence)))
     gaps = rng.standard_gamma(np.diff([0, *ranks, n + 1]), size=(draws, len(ranks) + 1))
     gaps /= gaps.sum(axis=1, keepdims=True)
-    crossing = intervals.upper(np.arange(draws + 1), draws, _UNLUCKY)
+    crossing = intervals.clopper_pearson_upper(np.arange(draws + 1), draws, _UNLUCKY)
     allowed = int(np.searchsorted(crossing, 1 - confidence, side="right")) - 1
     max_above = np.empty((len(sizes), len(ranks)), np.int64)
     for row, size in zip(max_above, sizes.tolist(), strict=True):

@@ -75,7 +75,7 @@ class Plan:
 
 
 def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str = "storey", seed: int = 0) -> Estimate:
-    """The share of members that is selected, on average over 400 simulated draws.
+    """Return the share of members that is selected, on average over 400 simulated draws.
 
     Args:
         n: calibration scores.
@@ -106,7 +106,7 @@ def calibration(
     most: int = 20_000,
     seed: int = 0,
 ) -> Plan:
-    """The calibration that a wanted power takes.
+    """Return the calibration that a wanted power takes.
 
     Sizes in steps of a tenth are tried with 100 draws each, the same candidates for all; the one named is simulated
     again, 400 times, with other draws.

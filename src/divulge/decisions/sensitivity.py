@@ -59,7 +59,7 @@ class Sensitivity:
         check_number(self.fdr, "fdr", above=0, below=1)
 
     def count(self, gamma: float) -> int:
-        """How many candidates are selected where any score may be ``gamma`` times likelier, or less likely.
+        """Return how many candidates are selected where any score may be ``gamma`` times likelier, or less likely.
 
         Raises:
             divulge.InputError: a ``gamma`` below 1.
@@ -125,7 +125,7 @@ def of(
 
 
 def by_rank(counts: Counts, *, fdr: float, method: StepUp | AdaDetect | str) -> Floats:
-    """The largest ``Γ`` of a candidate with ``#{S ≥ T} = r``, ``[n + 1]``; 0 where it is not selected.
+    """Return the largest ``Γ`` of a candidate with ``#{S ≥ T} = r``, ``[n + 1]``; 0 where it is not selected.
 
     Calibration too small for the level selects nothing.
 

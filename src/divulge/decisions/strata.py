@@ -75,7 +75,7 @@ class Strata:
 
 
 def _rows_by_stratum(strata: Array) -> tuple[Array, list[Ints]]:
-    """The names, and the rows of each."""
+    """Return the names, and the rows of each."""
     names, stratum_index, sizes = np.unique(strata, return_inverse=True, return_counts=True)
     return names, np.split(np.argsort(stratum_index, kind="stable"), np.cumsum(sizes)[:-1])
 
@@ -100,7 +100,7 @@ def p_values(candidates: object, calibration: object, strata: Strata) -> Floats:
 
 
 def select(candidates: object, calibration: object, strata: Strata, *, fdr: float = 0.05) -> Selection:
-    """The candidates that were used for training, each judged by the calibration of its stratum.
+    """Return the candidates that were used for training, each judged by the calibration of its stratum.
 
     Args:
         candidates: scores ``[m]``, larger = more member-like.

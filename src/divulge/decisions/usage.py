@@ -39,7 +39,7 @@ _N_SHARES = 4001
 
 
 def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -> Estimate:
-    """The estimated share of members among the candidates.
+    """Return the estimated share of members among the candidates.
 
     With ``members`` it is that of a mixture of two known kinds, see `mixture`. Without, a wide region of
     low scores is precise but may contain members, a narrow one is the reverse; the widest that agrees with
@@ -91,7 +91,7 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
 
 
 def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int, n: int) -> float:
-    """The share of non-members by the widest region that agrees with all narrower ones; widest first."""
+    """Return the share of non-members by the widest region that agrees with all narrower ones; widest first."""
     expected = region / (n + 1)
     nonmembers = low_scoring / (m * expected)
     for i in range(len(region)):
@@ -106,21 +106,27 @@ def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int,
 
 def _proven_lower_bound(n_low: np.ndarray, min_calibration: np.ndarray, m: int, n: int, error: float) -> float:
     """Return a lower bound of the share; each region holds ``min_calibration`` scores whatever ties with its edge."""
-    candidate_rate, calibration_rate = intervals.upper(n_low, m, error), intervals.lower(min_calibration, n, error)
+    candidate_rate, calibration_rate = (
+        intervals.clopper_pearson_upper(n_low, m, error),
+        intervals.clopper_pearson_lower(min_calibration, n, error),
+    )
     return float(np.max(1 - candidate_rate / calibration_rate, initial=0.0))
 
 
 def _upper_bound_if_pure(n_low: int, region_size: int, m: int, n: int, error: float) -> float:
-    """An upper bound of the share if the narrowest region holds no member; ties with its edge belong to it.
+    """Return an upper bound of the share if the narrowest region holds no member; ties with its edge belong to it.
 
     Below 0 where more candidates score low than any share allows.
     """
-    candidate_rate, calibration_rate = intervals.lower(n_low, m, error), intervals.upper(region_size, n, error)
+    candidate_rate, calibration_rate = (
+        intervals.clopper_pearson_lower(n_low, m, error),
+        intervals.clopper_pearson_upper(region_size, n, error),
+    )
     return 1 - float(candidate_rate / calibration_rate)
 
 
 def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Estimate:
-    """The share of members among candidates that are a mixture of two kinds with known scores.
+    """Return the share of members among candidates that are a mixture of two kinds with known scores.
 
     Most likely share given the numbers of candidates in a few regions of the score, cut at quantiles of an
     equal mixture of both kinds. With a single cut, where members and non-members differ most, and the rates
@@ -168,7 +174,7 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
 
 
 def _compatible_interval(n_above: Sequence[np.ndarray], sizes: Sequence[int], error: float) -> tuple[float, float]:
-    """The least and the largest share in [0, 1] that no cut rejects; ``(1, 0)`` if there is none.
+    """Return the least and the largest share in [0, 1] that no cut rejects; ``(1, 0)`` if there is none.
 
     Args:
         n_above: how many candidates, known members and calibration scores lie above each cut, three times ``[cuts]``.
@@ -207,7 +213,7 @@ def _count_above(ordered: Floats, cuts: Floats) -> np.ndarray:
 
 
 def _most_likely(candidate_counts: np.ndarray, member_rates: Floats, calibration_rates: Floats) -> float:
-    """The share in [0, 1] where the concave log-likelihood is largest, by bisection of its slope."""
+    """Return the share in [0, 1] where the concave log-likelihood is largest, by bisection of its slope."""
 
     def slope(value: float) -> float:
         return float(

@@ -18,9 +18,8 @@ from sklearn import linear_model, preprocessing
 from divulge import seeds
 from divulge.decisions.fpr import required_calibration
 from divulge.errors import InputError
-from divulge.statistics import placements
-from divulge.statistics.canonical import digest
-from divulge.statistics.duplicate_groups import keep_together
+from divulge.statistics import ranking
+from divulge.statistics.duplicates import hash_tables, keep_together
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_instance, check_matrix, check_number, check_vector
 
@@ -106,7 +105,7 @@ def density_ratio(calibration_features: object, features: object, *, like: objec
     scaler = preprocessing.StandardScaler().fit(rows)
     x, candidate_features = scaler.transform(rows), scaler.transform(candidates + 0.0)
     is_candidate = np.arange(len(x)) >= len(calibration)
-    rng = seeds.generator(seed, "weights", "folds", digest(rows))
+    rng = seeds.generator(seed, "weights", "folds", hash_tables(rows))
     fold = keep_together(np.r_[rng.permutation(len(calibration)), rng.permutation(len(nonmembers_like))] % _FOLDS, rows)
     log_odds, candidate_log_odds = np.empty(len(x)), np.zeros(len(candidates))
     if any(np.unique(is_candidate[fold != k]).size < 2 for k in range(_FOLDS)):  # all records of a side are one record
@@ -228,4 +227,4 @@ def _check_weights(value: object, name: str, length: int | None = None) -> Float
 
 def _auc(above: Floats, below: Floats) -> float:
     is_above = np.arange(len(above) + len(below)) < len(above)
-    return float(placements.of_scores(np.concatenate([above, below]), is_above)[0].value)
+    return float(ranking.placements_from_scores(np.concatenate([above, below]), is_above)[0].value)

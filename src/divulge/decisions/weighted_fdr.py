@@ -31,7 +31,7 @@ from divulge import seeds
 from divulge.decisions import weighted
 from divulge.decisions.weighted import Weights
 from divulge.errors import InputError
-from divulge.statistics.canonical import digest
+from divulge.statistics.duplicates import hash_tables
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_integer, check_number, check_vector
 
@@ -75,7 +75,7 @@ def select(candidates: object, calibration: object, weights: Weights, *, fdr: fl
     sizes = _step_up_sizes(scores, calibration_scores, weights, level)
     passes_first_step = p_values <= level * sizes / len(p_values) + _EXACT
     uniform = seeds.generator(
-        seed, "weighted fdr", digest(*(np.sort(side) + 0.0 for side in (scores, calibration_scores)))
+        seed, "weighted fdr", hash_tables(*(np.sort(side) + 0.0 for side in (scores, calibration_scores)))
     ).random()
     selected = _prune(passes_first_step, uniform * sizes)
     warnings = [

@@ -17,11 +17,9 @@ from divulge.evaluation.one_run import epsilon_fixed_count, epsilon_one_run, one
 from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
 from divulge.evaluation.set_differences import differences
 from divulge.statistics import intervals
-from divulge.statistics.intervals import proportion
-from divulge.statistics.ranking import auc
-from divulge.statistics.tables import least_nonmembers
-from divulge.statistics.telling import telling
-from divulge.statistics.two_rates import rate_difference
+from divulge.statistics.intervals import proportion, rate_difference
+from divulge.statistics.ranking import auc, min_nonmembers
+from divulge.statistics.two_samples import text_differences
 
 __all__ = [
     "ROC",
@@ -46,7 +44,7 @@ __all__ = [
     "epsilon_one_run",
     "families",
     "intervals",
-    "least_nonmembers",
+    "min_nonmembers",
     "linearity",
     "measure",
     "most_exposed",
@@ -62,7 +60,7 @@ __all__ = [
     "smallest_detectable",
     "smallest_violation",
     "subgroups",
-    "telling",
+    "text_differences",
     "tnr_at_fnr",
     "tpr_at_fpr",
     "transfer",

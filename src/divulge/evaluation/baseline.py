@@ -26,7 +26,7 @@ from scipy import stats
 from divulge.errors import InputError
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.statistics import two_samples
-from divulge.statistics.tables import least_nonmembers, table
+from divulge.statistics.ranking import check_scores, min_nonmembers
 from divulge.validation import as_list, check_choice, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -163,18 +163,21 @@ def against_baseline(
     scores_by_attack = dict(scores) if isinstance(scores, Mapping) else {"attack": scores}
     if not scores_by_attack:
         raise InputError("scores: at least 1 attack is needed, got none")
-    blind, truth = table(baseline, members, "baseline")
+    blind, truth = check_scores(baseline, members, "baseline")
     attacks = {
-        str(name): table(values, members, _argument_name(name, scores))[0] for name, values in scores_by_attack.items()
+        str(name): check_scores(values, members, _argument_name(name, scores))[0]
+        for name, values in scores_by_attack.items()
     }
     for name, values in attacks.items():
         check_vector(values, _argument_name(name, scores), length=len(blind))
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    levels = [level for level in as_list(fpr, "fpr") if (~truth).sum() >= least_nonmembers(level)]
+    levels = [level for level in as_list(fpr, "fpr") if (~truth).sum() >= min_nonmembers(level)]
     rates = [f"tpr@fpr={level:g}" for level in dict.fromkeys(levels)]
     each = 1 - error / (len(attacks) * (1 + len(rates)))
 
-    blind_p_value = two_samples.differ(blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0))
+    blind_p_value = two_samples.two_sample_p_value(
+        blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0)
+    )
     blind_estimates = {
         statistic: measure(blind, truth, statistic, 1 - error / (2 * (1 + len(rates)))) for statistic in ("auc", *rates)
     }
@@ -221,7 +224,7 @@ def _compare_attack(
 
 
 def _like_record_groups(blind: Floats) -> Floats:
-    """The group of about ten records of like blind score that each belongs to; equal ones share one."""
+    """Return the group of about ten records of like blind score that each belongs to; equal ones share one."""
     return np.floor((stats.rankdata(blind) - 0.5) / _GROUP_SIZE)
 
 

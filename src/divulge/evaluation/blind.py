@@ -18,8 +18,13 @@ from divulge import seeds
 from divulge.errors import InputError
 from divulge.evaluation import likeness
 from divulge.evaluation.record_features import RecordFeatures, extract_features
-from divulge.statistics import canonical
-from divulge.statistics.duplicate_groups import are_divided_whole, digest_records, first_of_each, fold_groups
+from divulge.statistics.duplicates import (
+    canonical_order,
+    digest_records,
+    first_of_each_group,
+    fold_groups,
+    groups_are_split_whole,
+)
 from divulge.statistics.ranking import auc
 from divulge.types import Estimate
 from divulge.validation import check_integer, check_labels, check_number, check_records
@@ -133,9 +138,9 @@ def baseline(
 
     rng = seeds.generator(check_integer(seed, "seed", least=0), "blind")
     records = np.concatenate([inside, outside])
-    order, copies = canonical.order(records, labels, np.arange(len(records)) >= len(inside))
-    if are_divided_whole(copies, order < len(inside)):
-        units = first_of_each(copies, order < len(inside))
+    order, copies = canonical_order(records, labels, np.arange(len(records)) >= len(inside))
+    if groups_are_split_whole(copies, order < len(inside)):
+        units = first_of_each_group(copies, order < len(inside))
         order, copies = order[units], copies[units]
     kernel_rows = np.sort(rng.permutation(len(order))[: check_integer(most, "most", least=4 * FOLDS)])
     truth = order < len(inside)
@@ -203,7 +208,7 @@ def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Ints | None, s
     normal = np.column_stack([special.ndtri((stats.rankdata(values) - 0.5) / n) for values in scores.values()])
     if n < 4 * FOLDS:
         return dict(zip(scores, normal.T, strict=True))
-    order, copies = canonical.order(x, labels, np.zeros(n, dtype=bool))
+    order, copies = canonical_order(x, labels, np.zeros(n, dtype=bool))
     rng = seeds.generator(seed, "blind", "adjust")
     sample = np.sort(rng.permutation(n)[:2000])
     features = extract_features(x[order], None if labels is None else labels[order], sample)
@@ -286,7 +291,7 @@ def _check_labels(y_members: object, y_nonmembers: object, m: int, n: int) -> In
 
 
 def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
-    """The true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
+    """Return the true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
 
     Which of several copies of a record is a member means nothing, so true and random memberships are told in the one
     way that does not depend on the order in which the copies came.
@@ -317,7 +322,7 @@ def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[In
 
 
 def _aucs(guesses: Floats, memberships: Bools) -> Floats:
-    """The AUC of each column, by mid-ranks."""
+    """Return the AUC of each column, by mid-ranks."""
     ranks = stats.rankdata(guesses, axis=0)
     m = memberships.sum(0)
     return ((ranks * memberships).sum(0) - m * (m + 1) / 2) / (m * (len(guesses) - m))

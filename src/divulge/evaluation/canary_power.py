@@ -50,7 +50,7 @@ def canaries_needed(
     family: Families | str | None = None,
     sides: Sides | str = "both",
 ) -> CanaryPower | None:
-    """The least power of two of canaries that finds a violated claim.
+    """Return the least power of two of canaries that finds a violated claim.
 
     Args:
         claimed: the ε that is claimed.
@@ -74,16 +74,16 @@ def canaries_needed(
     check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
     check_number(true, "true", above=claimed, below=64.0)
     target_power = check_number(power, "power", above=0, below=1)
-    test = _Test.of(claimed, delta, confidence, family, sides)
+    test = _Test.for_claim(claimed, delta, confidence, family, sides)
     strength = _strength_at_epsilon(GaussianMechanism(), true, test.rule.delta)
     low, high = 2, _MAX_CANARIES.bit_length()
     while high - low > 1:  # the power of a test grows with the number of canaries
         middle = (low + high) // 2
-        is_powerful = test.of_size(1 << middle).best(strength)[1] >= target_power
+        is_powerful = test.with_canaries(1 << middle).best(strength)[1] >= target_power
         low, high = (low, middle) if is_powerful else (middle, high)
     if high == _MAX_CANARIES.bit_length():
         return None
-    guesses, attained_power = test.of_size(1 << high).best(strength)
+    guesses, attained_power = test.with_canaries(1 << high).best(strength)
     return CanaryPower(1 << high, guesses, true, attained_power)
 
 
@@ -97,7 +97,7 @@ def smallest_violation(
     family: Families | str | None = None,
     sides: Sides | str = "both",
 ) -> CanaryPower | None:
-    """The smallest true ε of a Gaussian mechanism that so many canaries would find to violate the claim.
+    """Return the smallest true ε of a Gaussian mechanism that so many canaries would find to violate the claim.
 
     Args:
         canaries: number of canaries, each included by its own fair coin.
@@ -121,7 +121,7 @@ def smallest_violation(
     n = check_integer(canaries, "canaries", least=1, most=10**9)
     check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
     target_power = check_number(power, "power", above=0, below=1)
-    game = _Test.of(claimed, delta, confidence, family, sides).of_size(n)
+    game = _Test.for_claim(claimed, delta, confidence, family, sides).with_canaries(n)
     strength = largest(lambda strength: game.best(strength)[1] < target_power)
     guesses, attained_power = game.best(strength)
     epsilon = GaussianMechanism().epsilon(strength, check_number(delta, "delta", above=0, below=1, closed=True))
@@ -141,17 +141,17 @@ class _Test:
     error: float
 
     @classmethod
-    def of(
+    def for_claim(
         cls, claimed: float, delta: float, confidence: float, family: Families | str | None, sides: Sides | str
     ) -> _Test:
         error = 1 - check_number(confidence, "confidence", above=0, below=1)
         if check_number(delta, "delta", above=0, below=1, closed=True) == 0:
             raise InputError("delta: must be above 0, since a Gaussian mechanism has no finite ε at 0")
-        rule = GuessRule.of(family, None, sides, delta)
+        rule = GuessRule.from_options(family, None, sides, delta)
         level = claimed if rule.family is None else _strength_at_epsilon(rule.family, claimed, rule.delta)
         return cls(rule, level, error)
 
-    def of_size(self, canaries: int) -> _Game:
+    def with_canaries(self, canaries: int) -> _Game:
         """The same with so many canaries."""
         counts = guess_counts(canaries)
         error = self.error / len(counts)
@@ -170,7 +170,7 @@ class _Game:
     allowed: Mapping[int, int]
 
     def best(self, strength: float) -> tuple[int, float]:
-        """The number of guesses that finds a Gaussian mechanism of this strength most often, and how often."""
+        """Return the number of guesses that finds a Gaussian mechanism of this strength most often, and how often."""
         return max(((count, self._power(count, strength)) for count in self.allowed), key=itemgetter(1))
 
     def _power(self, guesses: int, strength: float) -> float:
@@ -181,7 +181,7 @@ class _Game:
 
 
 def _max_refuting_wrong(refutes: Callable[[int], bool], guesses: int) -> int:
-    """The largest number of wrong guesses that refutes, -1 if none does."""
+    """Return the largest number of wrong guesses that refutes, -1 if none does."""
     low, high = -1, guesses
     while high - low > 1:
         middle = (low + high) // 2

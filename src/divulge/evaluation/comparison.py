@@ -10,14 +10,13 @@ import numpy as np
 from divulge.errors import InputError
 from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
-from divulge.statistics import intervals, placements, ranking
-from divulge.statistics.ranking import auc
-from divulge.statistics.tables import supported, table
+from divulge.statistics import intervals, ranking
+from divulge.statistics.ranking import auc, check_fpr, check_scores
 from divulge.types import Estimate
 from divulge.validation import check_number, check_string, check_vector, format_value
 
 if TYPE_CHECKING:
-    from divulge.statistics.placements import Placements
+    from divulge.statistics.ranking import Placements
     from divulge.types import Bools, Floats
 
 STATISTICS = ("auc", "advantage", "epsilon", "tpr@fpr=…")
@@ -29,7 +28,7 @@ DISCORDANT = "clopper-pearson on discordant members, threshold by order statisti
 def measure(
     scores: object, members: object, statistic: str, confidence: float = 0.95, *, baseline: object = None
 ) -> Estimate:
-    """A statistic by its name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
+    """Return a statistic by its name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
 
     Args:
         scores: ``[n]``; larger means more like a member.
@@ -65,7 +64,7 @@ def measure(
 
 
 def asked_fpr(statistic: str) -> float:
-    """The level in "tpr@fpr=0.01".
+    """Return the level in "tpr@fpr=0.01".
 
     Examples:
         >>> asked_fpr("tpr@fpr=0.01")
@@ -84,7 +83,7 @@ def asked_fpr(statistic: str) -> float:
 def paired_difference(
     scores_a: object, scores_b: object, members: object, statistic: str = "auc", confidence: float = 0.95
 ) -> Estimate:
-    """How much more run A leaks than run B, on the same records: statistic(A) - statistic(B).
+    """Return how much more run A leaks than run B, on the same records: statistic(A) - statistic(B).
 
     Runs on the same records are correlated, so two separate intervals that overlap prove nothing.
 
@@ -112,7 +111,7 @@ def paired_difference(
         >>> print(paired_difference(members * 1.0, members * 2.0, members))
         0.0000 [-0.7822, 0.7822]
     """
-    values_a, truth = table(scores_a, members, "scores_a")
+    values_a, truth = check_scores(scores_a, members, "scores_a")
     values_b = check_vector(scores_b, "scores_b", length=len(values_a))
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     if check_string(statistic, "statistic") == "auc":
@@ -121,7 +120,7 @@ def paired_difference(
         a, b = (advantage(values, truth, 1 - error / 2) for values in (values_a, values_b))
         return Estimate(a.value - b.value, max(a.low - b.high, -1.0), min(a.high - b.low, 1.0), 1 - error, SEPARATE)
     pairs = (values_a[truth], values_a[~truth]), (values_b[truth], values_b[~truth])
-    level = supported(int((~truth).sum()), asked_fpr(statistic))
+    level = check_fpr(int((~truth).sum()), asked_fpr(statistic))
     return _tpr_difference(*pairs, level, error)
 
 
@@ -148,8 +147,8 @@ def _auc_difference(values_a: Floats, values_b: Floats, truth: Bools, error: flo
 
 
 def _area(values: Floats, truth: Bools, error: float) -> Area:
-    placed, level = placements.of_scores(values, truth)
-    return Area(placements.by_record(placed, level, truth), *ranking.bounds(placed, error))
+    placed, level = ranking.placements_from_scores(values, truth)
+    return Area(ranking.placements_per_record(placed, level, truth), *ranking.auc_bounds(placed, error))
 
 
 def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
@@ -159,13 +158,15 @@ def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
 
 
 def _lower_difference(a: Area, b: Area, repeated: Floats, error: float) -> Floats:
-    shared, v, w = (sum(placements.covariance(x.placed, y.placed, null=0.5)) for x, y in ((a, b), (a, a), (b, b)))
+    shared, v, w = (
+        sum(ranking.placement_covariance(x.placed, y.placed, null=0.5)) for x, y in ((a, b), (a, a), (b, b))
+    )
     varies = (v > 0) & (w > 0) & np.isfinite(v + w)
     correlation = np.where(varies, np.where(varies, shared, 0.0) / np.sqrt(np.where(varies, v * w, 1.0)), 0.0)
     down, up = a.placed.value - a.low, b.high - b.placed.value
     reach = np.sqrt(np.maximum(down**2 + up**2 - 2 * correlation * down * up, 0.0))
     gap = b.placed - a.placed
-    return -np.minimum(placements.moved_out(gap.value + reach, gap, repeated, 1.0, error / 2), 1.0)
+    return -np.minimum(ranking.widen_for_ties(gap.value + reach, gap, repeated, 1.0, error / 2), 1.0)
 
 
 def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: float, error: float) -> Estimate:
@@ -182,13 +183,17 @@ def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: flo
 
 def _net_gain_lower_bound(winner: np.ndarray, loser: np.ndarray, m: int, step: float) -> float:
     """Lower bound of P(winner finds it, loser does not) - P(loser finds it, winner does not)."""
-    gain = intervals.lower((winner & ~loser).sum(), m, step)
-    return float(gain - intervals.upper((loser & ~winner).sum(), m, step))
+    gain = intervals.clopper_pearson_lower((winner & ~loser).sum(), m, step)
+    return float(gain - intervals.clopper_pearson_upper((loser & ~winner).sum(), m, step))
 
 
 def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tuple[np.ndarray, ...]:
     """Members surely above the true threshold, above the empirical one, and possibly above the true one."""
     n = len(outside)
     padded = np.r_[-np.inf, np.sort(outside), np.inf]
-    ranks = intervals.rank_below(n, fpr, step), np.floor(fpr * n + 1e-9) + 1, intervals.rank_above(n, fpr, step)
+    ranks = (
+        intervals.upper_bound_rank(n, fpr, step),
+        np.floor(fpr * n + 1e-9) + 1,
+        intervals.lower_bound_rank(n, fpr, step),
+    )
     return tuple(inside > padded[n + 1 - int(rank)] for rank in ranks)

@@ -32,7 +32,7 @@ from sklearn.feature_extraction import text as text_features
 
 from divulge import seeds
 from divulge.evaluation.likeness import MOST_CHARACTERS, YEAR
-from divulge.statistics.duplicate_groups import first_of_each
+from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_vector
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Covariates:
         return len(self.values)
 
     def __getitem__(self, rows: Bools | Ints) -> Covariates:
-        """The covariates of the records in ``rows``."""
+        """Return the covariates of the records in ``rows``."""
         return Covariates(self.names, self.values[rows])
 
     @property
@@ -163,7 +163,7 @@ def adjust(
         np.True_
     """
     if groups is not None:
-        rows = np.flatnonzero(first_of_each(groups, members))
+        rows = np.flatnonzero(first_of_each_group(groups, members))
         values_by_name, unexplained_by_name = (
             {name: values[rows] for name, values in each.items()} for each in (scores, unexplained or {})
         )
@@ -211,14 +211,14 @@ def adjust(
     )
 
 
-def of_texts(texts: Sequence[str], *, seed: int = 0) -> Covariates:
+def text_covariates(texts: Sequence[str], *, seed: int = 0) -> Covariates:
     """Length, years and topic of texts.
 
     Topics are the first components of the words' tf-idf (latent semantic analysis), made without a look at
     membership.
 
     Examples:
-        >>> of_texts(["in 1999", "a longer text of 2004"]).kinds
+        >>> text_covariates(["in 1999", "a longer text of 2004"]).kinds
         ('length', 'year')
     """
     short = [text[:MOST_CHARACTERS] for text in texts]
@@ -232,7 +232,7 @@ def of_texts(texts: Sequence[str], *, seed: int = 0) -> Covariates:
     return Covariates(tuple(columns), np.column_stack(list(columns.values())))
 
 
-def of_columns(columns: Mapping[str, Array]) -> Covariates:
+def column_covariates(columns: Mapping[str, Array]) -> Covariates:
     """Columns that the user names: numbers, dates, and words, of which each of the most frequent becomes a column.
 
     Raises:
@@ -253,7 +253,7 @@ def of_columns(columns: Mapping[str, Array]) -> Covariates:
 
 
 def _dates(column: Array) -> Array:
-    """A column of dates that are written out (2024-05-31) as dates; any other as it is."""
+    """Return a column of dates that are written out (2024-05-31) as dates; any other as it is."""
     if column.dtype.kind not in "UO":
         return column
     try:

@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.errors import InputError
 from divulge.statistics import intervals
-from divulge.statistics.tables import above, halves, least_nonmembers, supported
+from divulge.statistics.ranking import check_fpr, count_above, min_nonmembers, split_scores
 from divulge.types import Estimate
 from divulge.validation import check_number
 
@@ -48,7 +48,7 @@ class ROC:
 
 
 def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
-    """The ROC curve: one point a distinct score, so records that tie enter together.
+    """Return the ROC curve: one point a distinct score, so records that tie enter together.
 
     Steps are the honest reading: between two points no threshold exists, and drawing the chord claims a
     power that only coin-tossing among ties would give. The band has the meaning, and the method, of
@@ -67,12 +67,12 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
         >>> curve.fpr, curve.tpr, curve.thresholds
         (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]), array([inf, 0.9, 0.5, 0.1]))
     """
-    inside, outside = halves(scores, members)
+    inside, outside = split_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     distinct = np.unique(np.r_[inside, outside])[::-1]
     # Selected at a threshold t (score ≥ t) are the scores strictly above the next smaller one.
     below = np.r_[distinct, -np.inf]
-    fpr, tpr = above(outside, below) / len(outside), above(inside, below) / len(inside)
+    fpr, tpr = count_above(outside, below) / len(outside), count_above(inside, below) / len(inside)
     # The ends of the band rise with the FPR: between two levels of the grid the outer ones hold.
     levels = np.unique(fpr)
     grid = levels[np.unique(np.geomspace(1, len(levels), BAND).round().astype(int)) - 1]
@@ -82,7 +82,7 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
 
 
 def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 0.95) -> Estimate:
-    """The share of members found when at most a share ``fpr`` of non-members is.
+    """Return the share of members found when at most a share ``fpr`` of non-members is.
 
     The value is conservative: the TPR at the lowest threshold whose empirical FPR is ≤ ``fpr``, never
     interpolated. The interval covers the true TPR at the true threshold, whose place is known only from
@@ -106,12 +106,12 @@ def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 
         >>> print(tpr_at_fpr(rng.normal(size=2000) + 2.0 * members, members, fpr=0.05))
         0.6290 [0.5211, 0.6895]
     """
-    inside, outside = halves(scores, members)
-    level = supported(len(outside), check_number(fpr, "fpr", above=0, below=1))
+    inside, outside = split_scores(scores, members)
+    level = check_fpr(len(outside), check_number(fpr, "fpr", above=0, below=1))
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     # The (floor(fpr n) + 1)-th largest non-member is the first that must stay below the threshold.
     allowed = int(np.floor(level * len(outside) + 1e-9))
-    value = float(above(inside, outside[-1 - allowed])) / len(inside)
+    value = float(count_above(inside, outside[-1 - allowed])) / len(inside)
     low, high = _band(inside, outside, np.array([level]), error)
     return Estimate(value, float(low[0]), float(high[0]), confidence, TPR)
 
@@ -137,15 +137,15 @@ def tnr_at_fnr(scores: object, members: object, fnr: float, confidence: float = 
         >>> tnr_at_fnr(-losses, np.arange(200) < 100, fnr=0.05).value
         0.52
     """
-    inside, outside = halves(scores, members)
+    inside, outside = split_scores(scores, members)
     check_number(fnr, "fnr", above=0, below=1)
-    if len(inside) < (min_members := least_nonmembers(fnr)):
+    if len(inside) < (min_members := min_nonmembers(fnr)):
         raise InputError(f"fnr: {fnr:g} needs at least {min_members} members, got {len(inside)}")
     return tpr_at_fpr(-np.r_[inside, outside], np.arange(len(inside) + len(outside)) >= len(inside), fnr, confidence)
 
 
 def advantage(scores: object, members: object, confidence: float = 0.95) -> Estimate:
-    """The largest TPR - FPR over all thresholds (Yeom et al. 2018), with an interval that knows it is a maximum.
+    """Return the largest TPR - FPR over all thresholds (Yeom et al. 2018), with an interval that knows it is a maximum.
 
     The maximum of a noisy curve is biased upwards, so the interval of a share at the best threshold
     would not hold. The maximum moves by no more than the two empirical distribution functions do, and
@@ -158,10 +158,10 @@ def advantage(scores: object, members: object, confidence: float = 0.95) -> Esti
         >>> print(advantage([3.0, 4.0, 1.0, 2.0], [True, True, False, False]))
         1.0000 [0.0000, 1.0000]
     """
-    inside, outside = halves(scores, members)
+    inside, outside = split_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     cuts = np.r_[inside, outside]
-    gaps = above(inside, cuts) / len(inside) - above(outside, cuts) / len(outside)
+    gaps = count_above(inside, cuts) / len(inside) - count_above(outside, cuts) / len(outside)
     value = max(0.0, float(gaps.max()))
     # One side of the interval: each of two distribution functions errs with a quarter of the error.
     reach = sum(np.sqrt(np.log(4 / error) / (2 * len(half))) for half in (inside, outside))
@@ -174,8 +174,8 @@ def _band(inside: Floats, outside: Floats, fpr: Floats, error: float) -> tuple[F
     m = len(inside)
     # -inf stands for "no order statistic is low enough", +inf for "none is high enough".
     padded = np.r_[-np.inf, outside, np.inf]
-    highest = padded[len(outside) + 1 - intervals.rank_below(len(outside), fpr, step).astype(int)]
-    lowest = padded[len(outside) + 1 - intervals.rank_above(len(outside), fpr, step).astype(int)]
-    low = intervals.lower(above(inside, highest), m, step)
-    high = intervals.upper(above(inside, lowest), m, step)
+    highest = padded[len(outside) + 1 - intervals.upper_bound_rank(len(outside), fpr, step).astype(int)]
+    lowest = padded[len(outside) + 1 - intervals.lower_bound_rank(len(outside), fpr, step).astype(int)]
+    low = intervals.clopper_pearson_lower(count_above(inside, highest), m, step)
+    high = intervals.clopper_pearson_upper(count_above(inside, lowest), m, step)
     return low, high

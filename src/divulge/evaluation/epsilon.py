@@ -18,7 +18,7 @@ from divulge.errors import InputError
 from divulge.evaluation import families
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.statistics import intervals
-from divulge.statistics.tables import above, table
+from divulge.statistics.ranking import check_scores, count_above
 from divulge.types import Estimate
 from divulge.validation import check_choice, check_integer, check_number, format_value
 
@@ -42,7 +42,7 @@ def epsilon_lower_bound(
     seed: int = 0,
     family: Families | str | None = None,
 ) -> Estimate:
-    """An ε that the target exceeds with the stated confidence; 0 when nothing can be said.
+    """Return an ε that the target exceeds with the stated confidence; 0 when nothing can be said.
 
     - "bonferroni" tries the ranks 1, 2, 4, … of the non-members from the top and of the members from the
       bottom, and divides the error among them. An order statistic's own rate is Beta distributed
@@ -77,7 +77,7 @@ def epsilon_lower_bound(
         >>> round(epsilon_lower_bound(members.astype(float), members).low, 2)
         5.0
     """
-    values, truth = table(scores, members)
+    values, truth = check_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     slack = _delta(delta)
     assumed = families.named(family)
@@ -113,9 +113,9 @@ class _Rates:
     fpr: Floats
 
     @classmethod
-    def of(cls, fn: Floats, m: int, fp: Floats, n: int, error: float) -> _Rates:
+    def from_counts(cls, fn: Floats, m: int, fp: Floats, n: int, error: float) -> _Rates:
         """From ``fn`` of ``m`` missed and ``fp`` of ``n`` selected; each bound takes half of the error."""
-        return cls(intervals.upper(fn, m, error / 2), intervals.upper(fp, n, error / 2))
+        return cls(intervals.clopper_pearson_upper(fn, m, error / 2), intervals.clopper_pearson_upper(fp, n, error / 2))
 
     def ratios(self, delta: float) -> tuple[Floats, Floats]:
         """Two bounds on ε, by TPR / FPR and by TNR / FNR: the same two bounds on rates serve both."""
@@ -142,9 +142,9 @@ def _bonferroni(values: Floats, truth: Bools, error: float) -> _Rates:
     up, down = _ranks(n), _ranks(m)
     # Just above the r-th highest non-member, or at the r-th lowest member. An order statistic leaves r - 1
     # of its own kind beyond it; where ties leave fewer, that number would be a choice made by the data.
-    fp = np.r_[up - 1.0, above(outside, np.nextafter(inside[down - 1], -np.inf))]
-    fn = np.r_[m - above(inside, outside[-up]), down - 1.0]
-    return _Rates.of(fn, m, fp, n, error / len(fp))
+    fp = np.r_[up - 1.0, count_above(outside, np.nextafter(inside[down - 1], -np.inf))]
+    fn = np.r_[m - count_above(inside, outside[-up]), down - 1.0]
+    return _Rates.from_counts(fn, m, fp, n, error / len(fp))
 
 
 def _split(values: Floats, truth: Bools, delta: float, error: float, seed: int) -> _Rates:
@@ -159,10 +159,10 @@ def _split(values: Floats, truth: Bools, delta: float, error: float, seed: int) 
 
 
 def _at(halves: tuple[Floats, Floats], cuts: Floats, error: float) -> _Rates:
-    """The rates of the rule "score > cut", at each cut."""
+    """Return the rates of the rule "score > cut", at each cut."""
     inside, outside = halves
     m, n = len(inside), len(outside)
-    return _Rates.of(m - above(inside, cuts), m, above(outside, cuts), n, error)
+    return _Rates.from_counts(m - count_above(inside, cuts), m, count_above(outside, cuts), n, error)
 
 
 def _deal(ordered: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -44,13 +44,13 @@ class PrivacyLoss:
     unused: Floats
 
     def delta(self, epsilon: float) -> float:
-        """The least δ at which the mechanism is (ε, δ)-DP, for a record added and for one removed."""
+        """Return the least δ at which the mechanism is (ε, δ)-DP, for a record added and for one removed."""
         added = self.used @ -np.expm1(np.minimum(epsilon - self.loss, 0.0))
         removed = self.unused @ -np.expm1(np.minimum(epsilon + self.loss, 0.0))
         return float(max(added, removed))
 
     def errors(self, *, both_sides: bool = True) -> Errors:
-        """How often the best guesses are wrong; each record is used with probability 1/2.
+        """Return how often the best guesses are wrong; each record is used with probability 1/2.
 
         Args:
             both_sides: whether guesses may be "used" and "not used", or "used" only.
@@ -76,7 +76,7 @@ class Errors:
     missed: Floats
 
     def mean(self, shares: Floats) -> Floats:
-        """The mean error of the guesses if made of the most telling share of records only, ``[s]``."""
+        """Return the mean error of the guesses if made of the most telling share of records only, ``[s]``."""
         return np.interp(shares, self.shares, self.missed) / shares
 
 
@@ -90,11 +90,11 @@ class Family(Protocol):
         ...
 
     def losses(self, strength: float) -> PrivacyLoss:
-        """The privacy loss of the mechanism of this strength."""
+        """Return the privacy loss of the mechanism of this strength."""
         ...
 
     def epsilon(self, strength: float, delta: float) -> float:
-        """The least ε at which the mechanism of this strength is (ε, δ)-DP."""
+        """Return the least ε at which the mechanism of this strength is (ε, δ)-DP."""
         ...
 
 
@@ -193,7 +193,7 @@ def _step_loss(strength: float, loss: Callable[[Floats], Floats]) -> PrivacyLoss
 
 
 def _compose(step_loss: PrivacyLoss, steps: int) -> PrivacyLoss:
-    """The sum of ``steps`` independent losses, by Fourier transform."""
+    """Return the sum of ``steps`` independent losses, by Fourier transform."""
     if steps == 1:
         return step_loss
     means = np.array([step_loss.loss @ step_loss.used, step_loss.loss @ step_loss.unused])
@@ -244,7 +244,7 @@ def largest(holds: Callable[[float], bool]) -> float:
 
 
 def named(family: Families | str | None) -> Families | None:
-    """The family that was named or given.
+    """Return the family that was named or given.
 
     Raises:
         divulge.InputError: anything but "gaussian", `GaussianMechanism`, `SubsampledGaussian` or None.

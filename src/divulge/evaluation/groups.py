@@ -9,8 +9,7 @@ import numpy as np
 
 from divulge.errors import InputError
 from divulge.statistics import intervals
-from divulge.statistics.ranking import auc
-from divulge.statistics.tables import supported, table
+from divulge.statistics.ranking import auc, check_fpr, check_scores
 from divulge.types import Estimate
 from divulge.validation import check_bool, check_ids, check_integer, check_mask, check_nonempty, check_number, to_numpy
 
@@ -100,7 +99,7 @@ def subgroups(
     *,
     simultaneous: bool = False,
 ) -> tuple[Subgroup, ...]:
-    """A table by class, or by any grouping the user brings.
+    """Return a table by class, or by any grouping the user brings.
 
     TPR and FPR are at one threshold for all groups, the one `tpr_at_fpr` reads off all non-members: what
     an attacker who does not know the group would do. A group whose FPR is far from ``fpr`` shows that
@@ -122,12 +121,12 @@ def subgroups(
         >>> [(row.group, row.members, row.tpr.value) for row in rows]
         [('a', 1, 1.0), ('b', 1, 1.0)]
     """
-    values, truth = table(scores, members)
+    values, truth = check_scores(scores, members)
     names = to_numpy(groups, "groups")
     if names.shape != values.shape:
         raise InputError(f"groups: {len(values)} values are needed (one per score), got shape {names.shape}")
     outside = np.sort(values[~truth])
-    level = supported(len(outside), check_number(fpr, "fpr", above=0, below=1))
+    level = check_fpr(len(outside), check_number(fpr, "fpr", above=0, below=1))
     threshold = outside[-1 - int(np.floor(level * len(outside) + 1e-9))]
     try:
         distinct, index = np.unique(names, return_inverse=True)
@@ -161,7 +160,7 @@ class Exposure:
 def most_exposed(
     scores: object, members: object, ids: object = None, k: int = 10, confidence: float = 0.95
 ) -> tuple[Exposure, ...]:
-    """The ``k`` members with the highest scores, most exposed first; ties are in the order of their ids.
+    """Return the ``k`` members with the highest scores, most exposed first; ties are in the order of their ids.
 
     Args:
         scores: ``[n]``; larger means more like a member.
@@ -177,7 +176,7 @@ def most_exposed(
         >>> [found.id for found in most_exposed([0.9, 0.5, 0.7], [True, False, True], ["x", "y", "z"], k=1)]
         ['x']
     """
-    values, truth = table(scores, members)
+    values, truth = check_scores(scores, members)
     names = np.arange(len(values)) if ids is None else check_ids(ids, "ids", len(values))
     outside = np.sort(values[~truth])
     # By id first, then stably by score: ids may be objects, which lexsort refuses.

@@ -58,10 +58,10 @@ class GuessRule:
     delta: float
 
     @classmethod
-    def of(
+    def from_options(
         cls, family: Families | str | None, bound: Bound | str | None, sides: Sides | str, delta: float
     ) -> GuessRule:
-        """The rule that was asked for.
+        """Return the rule that was asked for.
 
         Raises:
             divulge.InputError: see `one_run_bound`.
@@ -93,7 +93,7 @@ class GuessRule:
         return (*family, ASSUMES_INDEPENDENT_CANARIES) if self.bound == "tight" else family
 
     def epsilon(self, canaries: int, guesses: int, wrong: int, error: float, *, swaps: bool = False) -> float:
-        """The largest ε that so few wrong guesses refute, with probability ``error`` at most where it is true.
+        """Return the largest ε that so few wrong guesses refute, with probability ``error`` at most where it is true.
 
         Args:
             canaries: number of coins.
@@ -107,7 +107,7 @@ class GuessRule:
     def refutes(
         self, level: float, canaries: int, guesses: int, wrong: int, error: float, *, swaps: bool = False
     ) -> bool:
-        """Whether so few wrong guesses refute a level: a strength of the family, or an ε where there is none."""
+        """Return whether so few wrong guesses refute a level: a strength of the family, or an ε where there is none."""
         if self.bound == "tight":
             return self._refuted_tight(level, canaries, guesses, wrong, error)
         if self.bound == "f-dp":

@@ -69,7 +69,7 @@ class Violation(NamedTuple):
 
 
 def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
-    """The estimate of Thaker et al. 2025, §5.1.
+    """Return the estimate of Thaker et al. 2025, §5.1.
 
     Both sets are projected on the two principal components of the seen one, a Gaussian mixture is fitted to each, and
     the ratio of their densities at the query records is fitted by least squares on φ (all of its columns, and a
@@ -120,7 +120,7 @@ def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
 
 
 def multiaccuracy(embedding: object, selected: object, level: float) -> Violation:
-    """The largest ``|E[c(x)·(selected - level)]|`` over linear ``c`` of φ with ``E[c²] = 1``, and its p-value.
+    """Return the largest ``|E[c(x)·(selected - level)]|`` over linear ``c`` of φ with ``E[c²] = 1``, and its p-value.
 
     Thaker et al. 2025, Definition 5.2, where ``c`` may be any linear function; over those, the largest value is 0
     or infinite, so that ``c`` is scaled here.
@@ -161,7 +161,7 @@ def both(seen: object, query: object) -> tuple[Floats, Floats]:
 
 
 def mixture(points: Floats, seed: int) -> mixtures.GaussianMixture:
-    """The Gaussian mixture with the lowest BIC."""
+    """Return the Gaussian mixture with the lowest BIC."""
     state = seeds.derive_seed(seed, "transfer", "mixture")
     max_components = max(1, min(_MIXTURES, len(points) // 20))
     fits = [

@@ -105,7 +105,7 @@ def near_duplicates(
     words: int = 5,
     share: float = 0.5,
 ) -> NearDuplicates:
-    """How many documents of each set are much like one of another set.
+    """Return how many documents of each set are much like one of another set.
 
     A document counts if one single document of the other set has at least ``share`` of its distinct n-grams of words
     (upper and lower case alike, punctuation left out). A document of fewer words than ``words`` is one n-gram: it
@@ -150,14 +150,14 @@ def near_duplicates(
 
 
 def _word_grams(text: str, size: int) -> list[bytes]:
-    """The n-grams of a text; a text of fewer words is one, and so is one without any word."""
+    """Return the n-grams of a text; a text of fewer words is one, and so is one without any word."""
     tokens = re.findall(r"\w+", text.casefold()) or [text.strip()]
     starts = range(max(len(tokens) - size + 1, 1))
     return [" ".join(tokens[start : start + size]).encode("utf-8", "surrogatepass") for start in starts]
 
 
 def _gram_tables(sets: Sequence[Sequence[str]], size: int) -> list[Any]:
-    """Which document has which n-gram: a sparse matrix of zeros and ones ``[documents, n-grams]`` of each set.
+    """Return which document has which n-gram: a sparse matrix of zeros and ones ``[documents, n-grams]`` of each set.
 
     Of a billion n-grams, a document's two hundred meet another's by chance once in millions of pairs of documents.
     """
@@ -213,7 +213,7 @@ def _contained_documents(table: Any, other_table: Any, share: float) -> list[tup
 
 
 def _limit_frequent_grams(table: Any) -> Any:
-    """The table with the first documents alone of every n-gram that is in very many."""
+    """Return the table with the first documents alone of every n-gram that is in very many."""
     columns = table.tocsc()
     place = np.arange(columns.nnz) - np.repeat(columns.indptr[:-1], np.diff(columns.indptr))
     columns.data[place >= _MAX_PER_GRAM] = 0
@@ -222,7 +222,7 @@ def _limit_frequent_grams(table: Any) -> Any:
 
 
 def _first_matches(table: Any, other_table: Any, likely: Any, start: int, share: float) -> list[tuple[int, int, float]]:
-    """The first of the likely documents, the likeliest first, that holds enough of each row's n-grams."""
+    """Return the first of the likely documents, the likeliest first, that holds enough of each row's n-grams."""
     matches: list[tuple[int, int, float]] = []
     rows, places, columns = _rank_candidates(likely)
     waiting = np.ones(likely.shape[0], dtype=bool)

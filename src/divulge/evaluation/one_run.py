@@ -22,7 +22,7 @@ from divulge import seeds
 from divulge.errors import InputError
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.evaluation.guess_bounds import GuessRule, guess_counts
-from divulge.statistics.tables import table
+from divulge.statistics.ranking import check_scores
 from divulge.types import Estimate
 from divulge.validation import check_integer, check_number, format_value
 
@@ -45,7 +45,7 @@ def one_run_bound(
     bound: Bound | str | None = None,
     sides: Sides | str = "both",
 ) -> Estimate:
-    """An ε lower bound from counts alone: of so many canaries so many were guessed, so many of them wrongly.
+    """Return an ε lower bound from counts alone: of so many canaries so many were guessed, so many of them wrongly.
 
     Args:
         canaries: number of canaries, each included by its own fair coin.
@@ -75,7 +75,7 @@ def one_run_bound(
     r = check_integer(guesses, "guesses", least=1, most=n)
     u = check_integer(wrong, "wrong", least=0, most=r)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    rule = GuessRule.of(family, bound, sides, delta)
+    rule = GuessRule.from_options(family, bound, sides, delta)
     low = rule.epsilon(n, r, u, error)
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, guesses fixed")
 
@@ -92,7 +92,7 @@ def epsilon_one_run(
     sides: Sides | str = "both",
     seed: int = 0,
 ) -> Estimate:
-    """An ε lower bound from one training run in which every record was included by its own fair coin.
+    """Return an ε lower bound from one training run in which every record was included by its own fair coin.
 
     The half of the guesses with the highest scores is called member, the half with the lowest non-member (or, with
     ``sides="in"``, all of them member), the rest is abstained from.
@@ -118,9 +118,9 @@ def epsilon_one_run(
         >>> round(epsilon_one_run(members.astype(float), members, guesses=1000).low, 2)
         5.81
     """
-    values, truth = table(scores, members)
+    values, truth = check_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    rule = GuessRule.of(family, bound, sides, delta)
+    rule = GuessRule.from_options(family, bound, sides, delta)
     n = len(values)
     refuse_unfair(truth)
     draw = check_integer(seed, "seed", least=0)
@@ -131,7 +131,7 @@ def epsilon_one_run(
         if counts[0] > n:
             raise InputError(f"guesses: must be at most {n} (the number of records), got {guesses}")
     shares = [count // 2 if rule.sides == "both" else count for count in counts]
-    ranking = _Ranking.of(values, truth, rule, draw)
+    ranking = _Ranking.from_scores(values, truth, rule, draw)
     low = max(
         rule.epsilon(n, *ranking.guess(top, count - top), error / len(counts))
         for top, count in zip(shares, counts, strict=True)
@@ -162,7 +162,7 @@ def epsilon_fixed_count(
     family: Families | str | None = None,
     seed: int = 0,
 ) -> Estimate:
-    """An ε lower bound from one training run in which a fixed number of records, drawn at random, was included.
+    """Return an ε lower bound from one training run in which a fixed number of records, drawn at random, was included.
 
     Coins of records that are drawn to a fixed number are not independent, so `epsilon_one_run` does not apply.
     Records are paired at random instead. Of a pair with one record in and one out it is a fair coin, independent of
@@ -186,9 +186,9 @@ def epsilon_fixed_count(
         >>> 1.5 < epsilon_fixed_count(members.astype(float), members).low < 3.0
         True
     """
-    values, truth = table(scores, members)
+    values, truth = check_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    rule = GuessRule.of(family, None, "both", delta)
+    rule = GuessRule.from_options(family, None, "both", delta)
     if isinstance(rule.family, SubsampledGaussian):
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
     # By position alone: a pairing that looked at scores or at who was in would settle what is to be left to chance.
@@ -224,7 +224,7 @@ class _Ranking:
     abstains: bool
 
     @classmethod
-    def of(cls, values: Floats, truth: Bools, rule: GuessRule, seed: int) -> _Ranking:
+    def from_scores(cls, values: Floats, truth: Bools, rule: GuessRule, seed: int) -> _Ranking:
         """Under pure ε-DP the number of guesses may depend on the scores, so no tie is broken.
 
         Elsewhere the bound rests on a fixed number, and ties are broken by chance, of which membership knows nothing.
@@ -249,7 +249,7 @@ class _Ranking:
 
 
 def _ascending_order(values: Floats, seed: int) -> Ints:
-    """The order of the values, ascending; equal ones in an order that is drawn by position."""
+    """Return the order of the values, ascending; equal ones in an order that is drawn by position."""
     order = np.argsort(values)
     if np.all(np.diff(values[order]) > 0):
         return order

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from divulge.statistics import intervals, placements
+from divulge.statistics import intervals, ranking
 from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _MAX_RECORDS = 10**7  # records; with more, every leak is seen
 def smallest_detectable(
     n_members: int, n_nonmembers: int, fpr: float = 0.01, confidence: float = 0.95, power: float = 0.8
 ) -> Detectable:
-    """The smallest AUC and TPR at ``fpr`` that this many records reveal, with probability ``power``.
+    """Return the smallest AUC and TPR at ``fpr`` that this many records reveal, with probability ``power``.
 
     Scores are modelled as two normal distributions of equal spread that lie d apart (AUC = Φ(d/√2),
     TPR = Φ(d - z)); the two answers are those d at which the interval of `auc` excludes ½, and that of
@@ -120,7 +120,7 @@ def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> 
 
 
 def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
-    """How many non-members it takes before any TPR at ``fpr``, however large, can be told from chance.
+    """Return how many non-members it takes before any TPR at ``fpr``, however large, can be told from chance.
 
     With fewer, `tpr_at_fpr` cannot say where the threshold lies, and the lower end of its interval is 0.
 
@@ -142,7 +142,7 @@ def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
 
 
 def _smallest_distance(power_at: Callable[[float], float], target_power: float) -> float | None:
-    """The smallest distance d ≤ 8 that is seen with the wanted probability; None when there is none."""
+    """Return the smallest distance d ≤ 8 that is seen with the wanted probability; None when there is none."""
     grid = np.linspace(0.0, 8.0, 81)
     first_reached = next((i for i, d in enumerate(grid) if power_at(d) >= target_power), None)
     if first_reached is None:
@@ -163,7 +163,7 @@ def _auc_power(distance: float, m: int, n: int, error: float) -> float:
     shrunk = (area - 0.5) ** 2
     parts = (spread + shrunk / m) / m, (spread + shrunk / n) / n
     deviation = np.sqrt(sum(parts)) / (area * (1 - area))
-    freedom = placements.freedom(*parts, m, n)
+    freedom = ranking.degrees_of_freedom(*parts, m, n)
     return float(special.ndtr(special.logit(area) / deviation - special.stdtrit(freedom, 1 - error / 2)))
 
 
@@ -176,9 +176,9 @@ def _placement_variance(distance: float) -> float:
 def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], float]:
     """P(lower end of the TPR's interval > fpr) as a function of the distance."""
     step = error / 4
-    rank = int(intervals.rank_below(n, fpr, step))
+    rank = int(intervals.upper_bound_rank(n, fpr, step))
     # Members that must lie above the upper bracket of the threshold for the lower end to pass fpr.
-    hits = bisect.bisect_right(range(m + 1), fpr, key=lambda k: float(intervals.lower(k, m, step)))
+    hits = bisect.bisect_right(range(m + 1), fpr, key=lambda k: float(intervals.clopper_pearson_lower(k, m, step)))
     if rank == 0 or hits > m:
         return lambda _: 0.0
     # The bracket's own FPR is Beta(rank, n + 1 - rank); its mean over that is taken on a grid of quantiles.

@@ -126,7 +126,7 @@ def _linear_and_radial_block(columns: Array, sample: Ints) -> tuple[Floats, Floa
 
 
 def _standardiser(columns: Array) -> Callable[[Array], Floats]:
-    """A function that moves, scales and clips rows as `likeness` does, by means over all rows."""
+    """Return a function that moves, scales and clips rows as `likeness` does, by means over all rows."""
     low, high = columns.min(0).astype(np.float64) / 2, columns.max(0).astype(np.float64) / 2
     varied = low < high
     low, width = low[varied], (high - low)[varied]

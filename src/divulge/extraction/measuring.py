@@ -10,13 +10,13 @@ import numpy as np
 
 from divulge import store
 from divulge.auditing import comparability
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.extraction.completions import CACHE, Completer
 from divulge.extraction.passages import Cut, Passage, cut_passages
 from divulge.extraction.result import RUN_TYPE, Extraction
 from divulge.report import formatting
+from divulge.run_directory import RunDirectory
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
 from divulge.validation import (
@@ -117,11 +117,11 @@ def measure(
     passages, warnings = _distinct_passages(cuts)
     settings = (cut, decoding, draw_counts, near, confidence, texts, seed)
     reference_key = None if reference_model is None else reference_model.key()
-    key = store.digest(model.key(), reference_key, *(records.x for records in documents), *settings)
+    key = store.hash_values(model.key(), reference_key, *(records.x for records in documents), *settings)
     with contextlib.ExitStack() as stack:
         draft = None
         if out is not None:
-            folder = Dossier(check_path(out, "out"))
+            folder = RunDirectory(check_path(out, "out"))
             draft = stack.enter_context(folder.writing(RUN_TYPE, key, overwrite=overwrite, keep=(CACHE,)))
         cache = None if draft is None else draft.path / CACHE
         total = sum(map(len, passages))

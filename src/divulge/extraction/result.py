@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from divulge import results, store
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
@@ -19,16 +18,17 @@ from divulge.extraction.completions import Measured
 from divulge.report import html
 from divulge.report.sections import add_provenance
 from divulge.results import ExtractionRate, ExtractionSummary, collect_environment, provenance
+from divulge.run_directory import RunDirectory
 from divulge.validation import check_path, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from divulge.dossier import Draft
     from divulge.evaluation.blind import Blind
     from divulge.extraction.passages import Cut
     from divulge.report import Page
+    from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
     from divulge.types import Array, Bools, Estimate, Tone
 
@@ -180,11 +180,12 @@ class Extraction:
             divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
         """
         parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
-        key = store.digest(RUN_TYPE, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near)
-        with Dossier(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
+        settings = str(self.cut), str(self.decoding), self.draws, self.near
+        key = store.hash_values(RUN_TYPE, *parts[0], *parts[1], *settings)
+        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
             self.write_to(draft)
 
-    def write_to(self, draft: Draft) -> None:
+    def write_to(self, draft: RunDraft) -> None:
         """Write all of it into the draft of a run."""
         sets = [self.members.to_table("member"), self.nonmembers.to_table("non-member")]
         draft.write_table("documents", pl.concat(sets))
@@ -337,17 +338,17 @@ def report_page(folder: Path) -> Page:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
-    return Dossier(folder).read(RUN_TYPE, lambda: _open_page(folder))
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
 
 
 def load_summary(folder: Path) -> ExtractionSummary:
     """Return the summary, with everything that documents decide computed again; errors as for `report_page`."""
-    return Dossier(folder).read(RUN_TYPE, lambda: _read_documents(folder)[0])
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _read_documents(folder)[0])
 
 
 def load_documents(folder: Path) -> pl.DataFrame:
     """Return one row per document; errors as for `report_page`."""
-    return Dossier(folder).read(RUN_TYPE, lambda: Dossier(folder).read_table("documents"))
+    return RunDirectory(folder).read(RUN_TYPE, lambda: RunDirectory(folder).read_table("documents"))
 
 
 def _open_page(folder: Path) -> Page:
@@ -355,7 +356,7 @@ def _open_page(folder: Path) -> Page:
 
 
 def _read_documents(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:
-    table = Dossier(folder).read_table("documents")
+    table = RunDirectory(folder).read_table("documents")
     try:
         members, nonmembers = (
             Measured.from_table(table.filter(table["set"] == name)) for name in ("member", "non-member")

@@ -17,12 +17,12 @@ import numpy as np
 import polars as pl
 
 from divulge import lazy, store, tables
-from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.identification.score_tables import require_columns, scan_scores
 from divulge.results import ScoringSummary, SkippedDocuments
+from divulge.run_directory import RunDirectory
 from divulge.signals import tokens as signals
-from divulge.targets import token_spans
+from divulge.targets import token_statistics
 from divulge.targets.endpoint import Endpoint
 from divulge.validation import check_integer, require_callable
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     import ray.data
 
-    from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
+    from divulge.run_directory import RunDraft
     from divulge.targets import folders
-    from divulge.targets.statistics import GivesTokens
+    from divulge.targets.token_statistics import GivesTokens
     from divulge.types import Array
 else:
     folders = lazy.module("divulge.targets.folders")
@@ -83,7 +83,7 @@ def load_target(name: str | None, endpoint: str | None, **options: Any) -> Gives
         raise InputError("--model: a folder, hf:NAME, or with --endpoint a name there, is needed")
     if endpoint:
         return Endpoint(endpoint, name, length=options.get("length"))
-    return require_callable(folders.load(name, **options), "--model: a language model", "tokens")
+    return require_callable(folders.load_folder(name, **options), "--model: a language model", "tokens")
 
 
 def score(
@@ -122,7 +122,11 @@ def score(
 
 
 def score_into(
-    draft: Draft, paths: Sequence[Path], target: GivesTokens, options: ScoringOptions, progress: Progress | None = None
+    draft: RunDraft,
+    paths: Sequence[Path],
+    target: GivesTokens,
+    options: ScoringOptions,
+    progress: Progress | None = None,
 ) -> ScoringSummary:
     """Write what `score` writes into the draft of a run."""
     journal = draft.path / _JOURNAL
@@ -204,11 +208,13 @@ def score_on_ray(
 
 def run_key(target: Mapping[str, Any], options: ScoringOptions) -> str:
     """Return a digest of everything that determines the numbers, except the documents."""
-    return store.digest(sorted({**target, **options.key()}.items()))
+    return store.hash_values(sorted({**target, **options.key()}.items()))
 
 
 @contextlib.contextmanager
-def _scoring_run(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, overwrite: bool) -> Generator[Draft]:
+def _scoring_run(
+    out: Path, target: Mapping[str, Any], options: ScoringOptions, *, overwrite: bool
+) -> Generator[RunDraft]:
     """Yield the draft of a run in ``out``; finished work there is continued if it was made in the same way.
 
     Raises:
@@ -223,7 +229,7 @@ def _scoring_run(out: Path, target: Mapping[str, Any], options: ScoringOptions, 
             raise InputError(
                 f"out: {out} holds token statistics made with another {', '.join(changed)}; give another folder"
             )
-    with Dossier(out).writing(RUN_TYPE, run_key(target, options), overwrite=overwrite, keep=_RESUMABLE) as draft:
+    with RunDirectory(out).writing(RUN_TYPE, run_key(target, options), overwrite=overwrite, keep=_RESUMABLE) as draft:
         yield draft
 
 
@@ -264,10 +270,10 @@ def _read_shards(table: Path, size: int) -> Iterator[_Shard]:
     """Yield the documents of a table, ``size`` at a time."""
     for number, batch in enumerate(tables.row_batches(tables.open_pieces(table), size)):
         ids, texts = batch["id"].to_list(), batch["text"].to_list()
-        yield _Shard(ids, texts, f"{number:08d}-{store.digest(ids, texts)[:16]}.parquet")
+        yield _Shard(ids, texts, f"{number:08d}-{store.hash_values(ids, texts)[:16]}.parquet")
 
 
-def _is_finished(draft: Draft, shard: _Shard) -> bool:
+def _is_finished(draft: RunDraft, shard: _Shard) -> bool:
     """Return whether a shard was written by an interrupted run, or by the one that is replaced; take it from there."""
     return (draft.path / "documents" / shard.name).exists() or all(
         draft.take(f"{folder}/{shard.name}") for folder in ("tokens", "documents")
@@ -294,7 +300,7 @@ def _score_shard(
     }
     ends = []
     for text, count in zip(shard.texts, statistics.lengths, strict=True):
-        text_ends = token_spans.ends(target, text)  # None where the target does not show them
+        text_ends = token_statistics.token_ends(target, text)  # None where the target does not show them
         fits = text_ends is not None and len(text_ends) == count
         ends.append(np.asarray(text_ends, np.int32) if fits else None)
     tokens = tables.from_arrays(
@@ -310,13 +316,13 @@ def _as_objects(values: Sequence[Any]) -> Array:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def _write_shard(draft: Draft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
+def _write_shard(draft: RunDraft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
     """Write a finished shard; the documents come last, as their file says that it is whole."""
     store.write_file(draft.path / "tokens" / name, lambda out: tables.write_parquet(tokens, out))
     store.write_file(draft.path / "documents" / name, lambda out: tables.write_parquet(documents, out))
 
 
-def _finish(draft: Draft, shard_names: set[str], n_resumed: int, key: Mapping[str, Any]) -> ScoringSummary:
+def _finish(draft: RunDraft, shard_names: set[str], n_resumed: int, key: Mapping[str, Any]) -> ScoringSummary:
     """Remove shards that are no longer part of the table, and count the documents of the others."""
     for folder in ("documents", "tokens"):
         for file in list((draft.path / folder).glob("*.parquet")):

@@ -20,7 +20,6 @@ from divulge.decisions import sensitivity as robustness
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import named
-from divulge.dossier import Dossier, shape
 from divulge.errors import InputError
 from divulge.identification import score_tables
 from divulge.identification.decision import (
@@ -34,6 +33,7 @@ from divulge.identification.decision import (
     realised,
 )
 from divulge.results import HeatStrip, IdentificationSummary, RealisedOutcome, to_json_values
+from divulge.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from divulge.decisions.fdp import Envelope
     from divulge.decisions.methods import AdaDetect, StepUp
     from divulge.decisions.sensitivity import Sensitivity
-    from divulge.dossier import Draft
     from divulge.identification.score_tables import Columns
+    from divulge.run_directory import RunDraft
     from divulge.tables import Table
 
 RUN_TYPE = "identification"
@@ -65,7 +65,7 @@ def read_run(directory: str | Path, function: Callable[[IdentificationSummary, P
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
     folder = Path(directory)
-    return Dossier(folder).read(RUN_TYPE, lambda: function(recompute_summary(folder), folder))
+    return RunDirectory(folder).read(RUN_TYPE, lambda: function(recompute_summary(folder), folder))
 
 
 def load_summary(directory: str | Path) -> IdentificationSummary:
@@ -286,7 +286,7 @@ class Document:
     heat: HeatStrip | None = None
 
 
-def write_documents(draft: Draft, table: Table, columns: Columns, sources: Sequence[Path]) -> None:
+def write_documents(draft: RunDraft, table: Table, columns: Columns, sources: Sequence[Path]) -> None:
     """Write the texts of the candidates with the highest scores into ``draft``; nothing where there are no texts.
 
     Args:
@@ -349,7 +349,7 @@ def read_documents(*folders: Path) -> dict[str, Document]:
     rows = store.read_json(path, inside=path.parent)
     if not isinstance(rows, list):
         raise InputError(f"{path}: damaged: a list of documents is needed")
-    documents = [shape.parse(row, Document, path) for row in rows]
+    documents = [store.parse_json(row, Document, path) for row in rows]
     for document in documents:
         if document.heat is not None and not document.heat.fits(document.text):
             raise InputError(f"{path}: damaged: the heat of {document.id} does not belong to its text")

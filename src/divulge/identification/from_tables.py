@@ -17,7 +17,6 @@ from divulge import results, store, tables
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
-from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
 from divulge.identification import finished_run, identification_page, score_adjustment
 from divulge.identification.decision import (
@@ -37,6 +36,7 @@ from divulge.identification.score_tables import CleaningOptions, Columns, check_
 from divulge.report import html
 from divulge.report.sections import add_provenance
 from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary, provenance
+from divulge.run_directory import RunDirectory, RunDraft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,7 +95,7 @@ class DecisionPlan:
 def run(
     candidates: Sequence[Path],
     calibration: Sequence[Path],
-    out: Path | Draft,
+    out: Path | RunDraft,
     plan: DecisionPlan,
     *,
     holdout: Sequence[Path] = (),
@@ -131,14 +131,14 @@ def run(
         "holdout": list(holdout),
         "members": list(members),
     }
-    if isinstance(out, Draft):
+    if isinstance(out, RunDraft):
         return _run(out, sources, plan, progress)
-    with Dossier(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
+    with RunDirectory(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
         return _run(draft, sources, plan, progress)
 
 
 def _run(
-    draft: Draft, sources: dict[str, list[Path]], plan: DecisionPlan, progress: Progress | None
+    draft: RunDraft, sources: dict[str, list[Path]], plan: DecisionPlan, progress: Progress | None
 ) -> IdentificationSummary:
     report_progress = progress or (lambda done, total: None)
     candidates, calibration = (scan_scores(sources[name], name) for name in ("candidates", "calibration"))
@@ -392,7 +392,7 @@ def _settings(policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequenc
 
 
 def _write_results(
-    draft: Draft,
+    draft: RunDraft,
     counts: Counts,
     decision: Decision,
     settings: IdentificationSettings,
@@ -456,7 +456,7 @@ def redecide(
             from "adadetect" to another or back needs the signals again.
     """
     folder = Path(directory)
-    with Dossier(folder).changing(RUN_TYPE) as draft:
+    with RunDirectory(folder).changing(RUN_TYPE) as draft:
         before = results.read_summary(folder, IdentificationSummary)
         settings = before.settings
         counts = Counts.load(draft.home / "counts.npz")
@@ -506,7 +506,7 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
     if to is not None:
         html.write(report_page(folder), Path(to))
         return Path(to)
-    with Dossier(folder).changing(RUN_TYPE) as draft:
+    with RunDirectory(folder).changing(RUN_TYPE) as draft:
         html.write(_open_page(folder), draft.path / "report.html")
     return folder / "report.html"
 
@@ -514,7 +514,7 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
 def report_page(directory: str | Path) -> Page:
     """Return the report of a finished run as data; errors as for `report`."""
     folder = Path(directory)
-    return Dossier(folder).read(RUN_TYPE, lambda: _open_page(folder))
+    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
 
 
 def _open_page(folder: Path) -> Page:

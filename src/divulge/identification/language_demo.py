@@ -15,11 +15,11 @@ import numpy as np
 
 from divulge import lazy, seeds, tables
 from divulge.decisions.methods import named
-from divulge.dossier import Dossier
 from divulge.identification import document_scoring, from_tables
 from divulge.identification.decision import METHODS, Policy
 from divulge.identification.finished_run import RUN_TYPE
 from divulge.identification.score_tables import Columns, Score
+from divulge.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     import transformers
 
     from divulge.decisions.methods import Method
-    from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
     from divulge.results import IdentificationSummary
-    from divulge.targets import text
+    from divulge.run_directory import RunDraft
+    from divulge.targets import language_models
 else:
-    text = lazy.module("divulge.targets.text")
+    language_models = lazy.module("divulge.targets.language_models")
     tokenizers = lazy.module("tokenizers")
     topics = lazy.module("pydoc_data.topics")
     torch = lazy.module("torch")
@@ -97,7 +97,7 @@ def run(
         divulge.MissingExtraError: torch or transformers is not installed.
     """
     policy = Policy(fdr, named(method, METHODS))
-    with Dossier(out).writing(RUN_TYPE, "demo", overwrite=overwrite) as draft:
+    with RunDirectory(out).writing(RUN_TYPE, "demo", overwrite=overwrite) as draft:
         texts = load_paragraphs(seed)
         half, quarter = len(texts) // 2, len(texts) // 4
         target = train(texts[:half], recipe or DemoModel(), seed=seed, progress=progress)
@@ -109,7 +109,9 @@ def run(
         return from_tables.run([draft.path / "candidates.parquet"], [calibration], draft, plan)
 
 
-def _score_documents(draft: Draft, name: str, target: text.CausalLM, documents: list[str], n_members: int) -> Path:
+def _score_documents(
+    draft: RunDraft, name: str, target: language_models.CausalLM, documents: list[str], n_members: int
+) -> Path:
     """Write a table of documents, members first, with their signals; return the folder of the signals."""
     truth, options = np.arange(len(documents)) < n_members, document_scoring.ScoringOptions()
     draft.write_table(name, tables.from_arrays({"text": np.array(documents, object), "member": truth}))
@@ -121,7 +123,9 @@ def _score_documents(draft: Draft, name: str, target: text.CausalLM, documents: 
     return inner.path
 
 
-def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None) -> text.CausalLM:
+def train(
+    texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None
+) -> language_models.CausalLM:
     """Train a small Llama from random weights until it has learned ``texts`` too well.
 
     Raises:
@@ -145,7 +149,7 @@ def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progr
             )
         )
     _fit(model, encoded, recipe, seeds.generator(seed, "demo order"), progress or (lambda done, total: None))
-    return text.CausalLM(model, tokenizer, name="demo", bos="add")
+    return language_models.CausalLM(model, tokenizer, name="demo", bos="add")
 
 
 def train_tokenizer(texts: list[str], size: int) -> transformers.PreTrainedTokenizerFast:

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from divulge import seeds, tables
-from divulge.dossier import Dossier
 from divulge.errors import InputError
+from divulge.run_directory import RunDirectory
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def scan_scores(paths: Sequence[Path], name: str) -> Table:
 def _documents_folder(path: Path) -> Path:
     """Return where the tables stand: those of `divulge score` are one folder down, and its run must be finished."""
     for run in (path, path.parent) if path.name == DOCUMENTS else (path,):
-        if Dossier(run).holds("scores") or ((run / "run.json").exists() and (run / DOCUMENTS).is_dir()):
-            return Dossier(run).open("scores", only=f"{DOCUMENTS}/").path / DOCUMENTS
+        if RunDirectory(run).holds("scores") or ((run / "run.json").exists() and (run / DOCUMENTS).is_dir()):
+            return RunDirectory(run).open("scores", only=f"{DOCUMENTS}/").path / DOCUMENTS
     return path
 
 

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import (
-    codes,
-    count_plans,
-    linear_plans,
-    paper_codes,
-    ratio_plans,
-    search,
-    split,
-    stochastic,
-)
+from divulge.labels import codes, count_plans, linear_plans, paper_codes, ratio_plans, search, split, stochastic
 from divulge.labels.linear_plans import LinearPlan
 from divulge.labels.metrics import Evaluated, KnownRange
 from divulge.labels.plans import QueryPlan

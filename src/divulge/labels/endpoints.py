@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import store, untrusted, web
+from divulge import store, web
 from divulge.errors import InputError
 from divulge.labels.oracles import QuotaReachedError
 from divulge.validation import (
@@ -97,7 +97,7 @@ class Submission:
             divulge.InputError: no such file, or no row below the header.
         """
         try:
-            rows = list(csv.reader(io.StringIO(store.read_text(path, limit=untrusted.LINES), newline="")))
+            rows = list(csv.reader(io.StringIO(store.read_text(path, limit=store.MAX_LINES_BYTES), newline="")))
         except csv.Error as error:
             raise InputError(f"template: {path}: not a CSV file ({error})") from None
         if len(rows) < 2 or not all(rows):
@@ -141,12 +141,12 @@ class HttpOracle:
     sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
-        web.address(self.url, "url")
+        web.check_url(self.url, "url")
         check_instance(self.submission, "submission", Submission, "a labels.Submission")
         check_instance(self.headers, "headers", Mapping, "a mapping of names to texts")
         for part in self.headers.items():
             check_strings(part, "headers")
-        web.headers(self.headers, "headers")
+        web.check_headers(self.headers, "headers")
         check_string(self.key, "key")
         check_integer(self.retries, "retries", least=0)
         for name in ("pause", "patience", "timeout"):
@@ -155,7 +155,7 @@ class HttpOracle:
     def __call__(self, predictions: Array) -> float:
         """Return the score of one submission."""
         body = self.submission.text(predictions)
-        address = web.shown(self.url)
+        address = web.redact_url(self.url)
         status, problem = 0, "nothing was sent"
         # Plain http needs no certificates, and loading them takes longer than a query.
         secure = self.url.startswith("https:")
@@ -177,14 +177,14 @@ class HttpOracle:
             raise QuotaReachedError(f"{address}: still busy after {self.retries + 1} tries (429)")
         raise InputError(f"oracle: {address} failed {self.retries + 1} times, last: {problem}")
 
-    def _retry_delay(self, answer: web.Answer, address: str) -> float:
+    def _retry_delay(self, answer: web.HttpAnswer, address: str) -> float:
         """Return the seconds to wait for a busy server; raise if it names none, or more than ``patience``."""
         wait = answer.wait()
         if wait is None or wait > self.patience:
             raise QuotaReachedError(f"{address}: no more submissions for now (429)")
         return wait
 
-    def _parse_score(self, answer: web.Answer, address: str) -> float:
+    def _parse_score(self, answer: web.HttpAnswer, address: str) -> float:
         if answer.status >= 300:
             raise InputError(f"oracle: {address} refused: HTTP {answer.status}: {answer.excerpt()}")
         try:
@@ -239,7 +239,7 @@ class Journal:
 
     def __post_init__(self) -> None:
         expected_header = {"plan": self.plan.key, "method": self.plan.method, "queries": self.plan.count}
-        text = store.read_text(self.path, limit=untrusted.LINES) if self.path.exists() else ""
+        text = store.read_text(self.path, limit=store.MAX_LINES_BYTES) if self.path.exists() else ""
         if not text:
             store.write_text(self.path, json.dumps(expected_header) + "\n")
             return
@@ -291,7 +291,7 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
     Raises:
         divulge.InputError: a line that is no number, or another number of lines than there are submissions.
     """
-    lines = [line.strip() for line in store.read_text(path, limit=untrusted.LINES).splitlines() if line.strip()]
+    lines = [line.strip() for line in store.read_text(path, limit=store.MAX_LINES_BYTES).splitlines() if line.strip()]
     scores = np.empty(len(lines))
     for number, line in enumerate(lines, start=1):
         try:

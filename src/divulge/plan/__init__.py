@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 from pydantic import ValidationError
 
-from divulge import access, completion, datafiles, imports
+from divulge import access, completion, datafiles, user_code
 from divulge import recipes as book
 from divulge.columns import has_pandas
 from divulge.datafiles import DataFile, FileLayout
@@ -19,11 +19,11 @@ from divulge.errors import InputError
 from divulge.plan.keys import AccessPlan, DataPlan, LoRAPlan, Plan, ReferencesPlan, TargetPlan
 from divulge.references import FineTune, LoRA, Train
 from divulge.request import AuditData, AuditOptions
+from divulge.store import read_untrusted
 from divulge.targets import GivesLogits, GivesTokens, SklearnTarget
 from divulge.targets import files as models
-from divulge.targets.estimators import fitted_library
+from divulge.targets.estimators import fitted_frame_library
 from divulge.types import Records
-from divulge.untrusted import read_untrusted
 from divulge.validation import check_choice, check_path
 
 if TYPE_CHECKING:
@@ -173,9 +173,9 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
 def _labelled(plan: Plan, sets: dict[str, DataFile], *, documents: bool) -> None:
     """Raise where recipes read labels and there are none; of documents under a language model, none does."""
     if any(book.resolve(name, documents=documents).needs_labels for name in plan.recipes):
-        datafiles.refuse_unlabelled(sets, _layout(plan.data))
+        datafiles.require_labels(sets, _layout(plan.data))
     elif not documents:
-        datafiles.refuse_unlabelled({key: file for key, file in sets.items() if file.unlabelled}, _layout(plan.data))
+        datafiles.require_labels({key: file for key, file in sets.items() if file.unlabelled}, _layout(plan.data))
 
 
 def _origins(plan: Plan, folder: Path) -> dict[str, str]:
@@ -189,7 +189,7 @@ def _origins(plan: Plan, folder: Path) -> dict[str, str]:
         "references.make_model": None if plan.references is None else plan.references.make_model,
         **{f"recipes {name}": name for name in plan.recipes if ":" in name},
     }
-    return {key: imports.named(name, key, folder).origin for key, name in wanted.items() if name is not None}
+    return {key: user_code.import_object(name, key, folder).origin for key, name in wanted.items() if name is not None}
 
 
 _PARTS = {"lora": LoRAPlan, "target": TargetPlan, "data": DataPlan, "references": ReferencesPlan, "access": AccessPlan}
@@ -218,7 +218,7 @@ def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train | Fine
     for key in options:
         check_choice(key, f"plan: unknown key references.{key}", known)
     if plan.make_model is not None:
-        made = imports.named(plan.make_model, "references.make_model", folder).value
+        made = user_code.import_object(plan.make_model, "references.make_model", folder).value
         options = {"count": _MODELS, "epochs": _EPOCHS} | options | {"make_model": made}
         return Train(**options)
     if plan.lora is not None:
@@ -234,7 +234,7 @@ def _frames(
     is_plain = records.encoder is None or records.encoder.is_plain
     if wanted != "auto" or (is_plain and not target.feature_names):
         return wanted
-    return fitted_library(target.estimator) or ("pandas" if has_pandas() else "polars")
+    return fitted_frame_library(target.estimator) or ("pandas" if has_pandas() else "polars")
 
 
 def _base(name: str, folder: Path) -> str:
@@ -342,7 +342,7 @@ def _records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...] = ()
     """Records of one file, and the group column where one is named."""
     name = getattr(plan, key)
     try:
-        read = datafiles.read(folder / name, replace(_layout(plan), codes=codes))
+        read = datafiles.read_records(folder / name, replace(_layout(plan), codes=codes))
     except InputError as error:
         raise InputError(f"data.{key}: {error}") from None
     if not read.folders:

@@ -13,7 +13,7 @@ from divulge.signals.versions import ImageVersions
 
 @cache
 def augmented_recipes() -> tuple[Recipe, ...]:
-    """The recipes that ask about images as they are, mirrored and shifted: 18 queries a record.
+    """Return the recipes that ask about images as they are, mirrored and shifted: 18 queries a record.
 
     For tables, or versions of one's own, ``dataclasses.replace(recipe, versions=…)`` makes others of them.
 

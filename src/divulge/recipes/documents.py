@@ -20,7 +20,7 @@ from divulge.signals import ReCaLL
 
 @cache
 def document_recipes() -> tuple[Recipe, ...]:
-    """The recipes that `divulge.audit` knows where the target is a language model, in the order of the report.
+    """Return the recipes that `divulge.audit` knows where the target is a language model, in the order of the report.
 
     Several are called as their counterparts for classifiers are: the same attack, on the likelihood of the document.
 

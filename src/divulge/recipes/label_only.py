@@ -11,7 +11,7 @@ from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 
 @cache
 def label_recipes() -> tuple[Recipe, ...]:
-    """The recipes that read nothing but the predicted class, of each record and of points around it.
+    """Return the recipes that read nothing but the predicted class, of each record and of points around it.
 
     Examples:
         >>> [recipe.name for recipe in label_recipes()]

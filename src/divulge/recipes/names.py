@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from divulge import attacks, errors, imports
+from divulge import attacks, errors, user_code
 from divulge.errors import InputError
 from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.documents import document_recipes
@@ -23,7 +23,7 @@ def everything() -> tuple[Recipe, ...]:
 
 
 def resolve(wanted: object, *, documents: bool = False) -> Recipe:
-    """The recipe that ``wanted`` means.
+    """Return the recipe that ``wanted`` means.
 
     Args:
         wanted: a recipe, the name of one, or a third party's ``"module:Class"`` (a `Recipe`, or a callable
@@ -48,12 +48,12 @@ def resolve(wanted: object, *, documents: bool = False) -> Recipe:
 
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
-    """The recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
+    """Return the recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
     return dataclasses.replace(recipe, attack=attacks.seeded(recipe.attack, seed))
 
 
 def _third_party(name: str) -> Recipe:
-    user_object = imports.named(name, "recipes").value
+    user_object = user_code.import_object(name, "recipes").value
     if isinstance(user_object, Recipe):
         return user_object
     if not callable(user_object):

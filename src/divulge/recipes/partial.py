@@ -14,7 +14,7 @@ from divulge.signals import MRAD, GradientMatching
 
 @cache
 def partial_recipes() -> tuple[Recipe, ...]:
-    """The recipes for records of which only part is known (``dv.audit(known=…)``).
+    """Return the recipes for records of which only part is known (``dv.audit(known=…)``).
 
     Every recipe for whole records takes partly known ones too, with the best completion of each. Some have a second
     name here, under which they refuse whole records.
@@ -72,7 +72,7 @@ def partial_recipes() -> tuple[Recipe, ...]:
 
 
 def _partial(name: str, summary: str, imputed: Imputed | None = None) -> Recipe:
-    """The recipe for whole records of that name, for partly known ones alone."""
+    """Return the recipe for whole records of that name, for partly known ones alone."""
     base_recipe = next(recipe for recipe in recipes() if recipe.name == name)
     return replace(
         base_recipe, name=f"partial-{name}", summary=summary, imputed=imputed or base_recipe.imputed, partial=True

@@ -49,7 +49,7 @@ class PreparedSignal(Protocol):
         ...
 
     def prepare(self, population: Sequence[str], seed: int = 0) -> Signal:
-        """The signal that asks with them."""
+        """Return the signal that asks with them."""
         ...
 
 
@@ -241,7 +241,7 @@ class Recipe:
         if self.signal in classification.LABELS_ENOUGH:
             return f"the target's label of each candidate{substitute_text}"
         if self.inside:
-            return f"the target's {internals.reads(self.inside)} on each candidate"
+            return f"the target's {internals.describe_reads(self.inside)} on each candidate"
         versions_text = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
         return getattr(self.signal, "reads", f"the target's outputs on each candidate{versions_text}{substitute_text}")
 

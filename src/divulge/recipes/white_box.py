@@ -6,13 +6,12 @@ from functools import cache
 
 from divulge.attacks import Learned, Threshold
 from divulge.recipes.recipe import Recipe
-from divulge.signals.homogeneous import DeepMultipliers
-from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
+from divulge.signals.margin import DeepMultipliers, KKTMultipliers, MarginAbs, MarginBand
 
 
 @cache
 def weight_recipes() -> tuple[Recipe, ...]:
-    """The recipes for homogeneous ReLU networks with two classes, whose weights the auditor holds."""
+    """Return the recipes for homogeneous ReLU networks with two classes, whose weights the auditor holds."""
     return (
         Recipe("margin-abs", MarginAbs(), Threshold(), summary="how large the network's output is"),
         Recipe("margin-band", MarginBand(), Threshold(), summary="how close the output is to the margin"),
@@ -33,7 +32,7 @@ def weight_recipes() -> tuple[Recipe, ...]:
 
 @cache
 def white_box_recipes() -> tuple[Recipe, ...]:
-    """The recipes that look inside torch networks of any number of classes, the target and the reference models.
+    """Return the recipes that look inside torch networks of any number of classes, the target and the reference models.
 
     Examples:
         >>> [recipe.name for recipe in white_box_recipes()]

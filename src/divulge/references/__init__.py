@@ -7,15 +7,11 @@ Examples:
 """
 
 from divulge.references import splits
-from divulge.references.custom import Custom
-from divulge.references.finetune import FineTune
-from divulge.references.hyperparameters import Private
+from divulge.references.estimators import Custom, FineTune, LoRA, Private, Train, train_one
+from divulge.references.jobs import Trained
 from divulge.references.pool import Pool
-from divulge.references.predictions import Trained
 from divulge.references.progress import Bar, Progress
 from divulge.references.splits import Splits
-from divulge.references.training import Train, train_one
-from divulge.references.tuning import LoRA
 
 __all__ = [
     "Bar",

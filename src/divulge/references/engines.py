@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from divulge.references.jobs import Done, Job, Task, finish
+import joblib
+import numpy as np
+import threadpoolctl
+
+from divulge import lazy, store
+from divulge.errors import InputError
+from divulge.references.jobs import Job, JobResult, LocalEngine, Task, finish_job
+from divulge.references.pool import Pool
 from divulge.validation import check_choice, check_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    import ray.exceptions
+    from joblib.externals.loky import process_executor
+    from joblib.externals.loky.backend import reduction
+
+    from divulge import networks
+    from divulge.types import Array, Floats
+else:
+    process_executor = lazy.module("joblib.externals.loky.process_executor")
+    reduction = lazy.module("joblib.externals.loky.backend.reduction")
+    ray = lazy.module("ray")
+    networks = lazy.module("divulge.networks")
+
 
 EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
 ENGINES = ("auto", "serial", "stacked", "processes", "ray")
 
 Watch: TypeAlias = Callable[[Job, float], None]
-Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[Done]]
+Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[JobResult]]
 """Trains jobs in any order and yields each the moment it is finished and stored."""
 
 
@@ -35,24 +63,197 @@ class Placement:
             check_integer(self.workers, "workers", least=1)
 
 
-def serial(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
+def train_serially(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
     """One model after the other."""
     learn = task.how.learner(task)
     for job in jobs:
         try:
-            yield finish(task, job, learn(job, partial(watch, job)))
+            yield finish_job(task, job, learn(job, partial(watch, job)))
         except ArithmeticError:
-            yield Done(job, None)
+            yield JobResult(job, None)
 
 
-def stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
+def train_stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
     """Many networks at once.
 
     Raises:
         divulge.InputError: models that cannot be stacked, with the reason.
     """
     for job, learned in task.how.stack(task, jobs, watch):
-        yield Done(job, None) if learned is None else finish(task, job, learned)
+        yield JobResult(job, None) if learned is None else finish_job(task, job, learned)
 
 
-INNER: dict[str, Engine] = {"serial": serial, "stacked": stacked}
+LOCAL_ENGINES: dict[str, Engine] = {"serial": train_serially, "stacked": train_stacked}
+
+
+MIN_PROCESS_SECONDS = 15.0
+"""Seconds of work from which several processes pay their start (importing torch takes about three each)."""
+
+MAX_RESTARTS = 3
+"""Times the workers are restarted without a single model finished in between, before giving up."""
+
+
+def run_processes(
+    task: Task, jobs: Sequence[Job], watch: Watch, *, inner: LocalEngine, workers: int
+) -> Iterator[JobResult]:
+    """Train jobs on ``workers`` processes of one thread each.
+
+    Raises:
+        divulge.InputError: workers were killed again and again (out of memory, as a rule).
+    """
+    with tempfile.TemporaryDirectory(prefix="divulge-") as name:
+        folder = Path(name)
+        waiting = {job.model: job for job in jobs}
+        starts = MAX_RESTARTS
+        while waiting:
+            before = len(waiting)
+            try:
+                for _ in _run_parallel(task, list(waiting.values()), folder, inner, workers):
+                    yield from _collect_results(folder, waiting)
+            except process_executor.BrokenProcessPool:
+                yield from _collect_results(folder, waiting)
+                starts = starts - 1 if len(waiting) == before else MAX_RESTARTS
+                if not starts:
+                    raise InputError(
+                        f"engine: a worker process was killed {MAX_RESTARTS} times in a row before finishing a model "
+                        "(out of memory?); models finished before are kept; try fewer workers"
+                    ) from None
+
+
+def run_after_first(task: Task, jobs: Sequence[Job], watch: Watch, *, workers: int) -> Iterator[JobResult]:
+    """Train the first job here, and the others on ``workers`` processes if they take long enough.
+
+    They stay here where the training cannot be sent to another process, or where it uses a GPU, which copies of it
+    might not share. All is trained on one thread, so that the result does not depend on how long the first job took.
+    """
+    began = time.monotonic()
+    with limit_to_one_thread():
+        yield from train_serially(task, jobs[:1], watch)
+    other_jobs = jobs[1:]
+    is_worth_processes = (time.monotonic() - began) * len(other_jobs) >= MIN_PROCESS_SECONDS
+    if is_worth_processes and workers > 1 and _can_pickle(task):
+        yield from run_processes(task, other_jobs, watch, inner="serial", workers=workers)
+        return
+    with limit_to_one_thread():
+        yield from train_serially(task, other_jobs, watch)
+
+
+def _can_pickle(task: Task) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return False
+    try:
+        reduction.dumps(task.how)
+    except Exception:  # whatever a user's object raises when it is pickled
+        return False
+    return True
+
+
+def _run_parallel(task: Task, jobs: Sequence[Job], folder: Path, inner: LocalEngine, workers: int) -> Iterator[object]:
+    units = split_jobs(jobs, workers, inner)
+    with joblib.parallel_config("loky", n_jobs=min(workers, len(units)), inner_max_num_threads=1):
+        yield from joblib.Parallel(return_as="generator_unordered")(
+            joblib.delayed(_run_in_process)(task, unit, folder, inner) for unit in units
+        )
+
+
+def split_jobs(jobs: Sequence[Job], workers: int, inner: LocalEngine) -> Sequence[Sequence[Job]]:
+    """Jobs cut into units of work: single models, or stacks small enough that every worker has some."""
+    width = min(4, -(-len(jobs) // workers)) if inner == "stacked" else 1
+    return [jobs[start : start + width] for start in range(0, len(jobs), width)]
+
+
+def _run_in_process(task: Task, jobs: Sequence[Job], folder: Path, inner: LocalEngine) -> None:
+    """In a worker: train, and leave one file per model."""
+    with limit_to_one_thread():
+        for result in LOCAL_ENGINES[inner](task, jobs, lambda job, share: None):
+            rows = {} if result.rows is None else {str(k): row for k, row in enumerate(result.rows)}
+            store.write_arrays(folder / f"{result.job.model}.npz", {"good": np.array(result.rows is not None), **rows})
+
+
+def _collect_results(folder: Path, waiting: dict[int, Job]) -> Iterator[JobResult]:
+    """The models that are finished by now."""
+    for model in sorted(waiting):
+        path = folder / f"{model}.npz"
+        if path.exists():
+            arrays = store.read_arrays(path)
+            path.unlink()
+            good = bool(arrays.pop("good"))
+            yield JobResult(waiting.pop(model), [arrays[str(k)] for k in range(len(arrays))] if good else None)
+
+
+RAY_RETRIES = 10
+"""Times Ray repeats a task whose worker or node died."""
+
+_NodeResult: TypeAlias = "tuple[int, Sequence[Floats] | None, Mapping[str, Array]]"
+
+
+def run_ray(task: Task, jobs: Sequence[Job], watch: Watch, *, inner: LocalEngine) -> Iterator[JobResult]:
+    """Train jobs on the Ray cluster this program is connected to, else on ``RAY_ADDRESS``, else on a local one.
+
+    A connection made here is closed at the end; one that was there stays.
+
+    Raises:
+        divulge.MissingExtraError: Ray is not installed.
+        divulge.InputError: a task was lost more often than `RETRIES`.
+    """
+    ours = not ray.is_initialized()
+    if ours:
+        ray.init(include_dashboard=False, log_to_driver=False)
+    try:
+        yield from _run_tasks(task, jobs, inner)
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _run_tasks(task: Task, jobs: Sequence[Job], inner: LocalEngine) -> Iterator[JobResult]:
+    by_model = {job.model: job for job in jobs}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    slots = int(sum(node.get("CPU", 0) for node in nodes)) or 1
+    gpus = 1 if any(node.get("GPU") for node in nodes) else 0
+    work = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RAY_RETRIES)(_run_on_node)
+    shared = ray.put(replace(task, pool=None))
+    running = [work.remote(shared, unit, inner, task.pool is not None) for unit in split_jobs(jobs, slots, inner)]
+    while running:
+        ready, running = ray.wait(running, num_returns=1)
+        try:
+            results: Sequence[_NodeResult] = ray.get(ready[0])
+        except (
+            ray.exceptions.WorkerCrashedError,
+            ray.exceptions.NodeDiedError,
+            ray.exceptions.ObjectLostError,
+        ) as lost:
+            reason = type(lost).__name__
+            raise InputError(
+                f"engine: a Ray task was lost {RAY_RETRIES} times ({reason}); finished models are kept"
+            ) from None
+        for model, rows, arrays in results:
+            if rows is not None and task.pool is not None:
+                Pool(task.pool).put(by_model[model].key, arrays, task.about(by_model[model]))
+            yield JobResult(by_model[model], rows)
+
+
+def _run_on_node(task: Task, jobs: Sequence[Job], inner: LocalEngine, keep: bool) -> Sequence[_NodeResult]:
+    """On any node: train, and send outputs and (for the pool) weights home."""
+    with tempfile.TemporaryDirectory(prefix="divulge-") as name:
+        local = replace(task, pool=Path(name)) if keep else task
+        with limit_to_one_thread():
+            finished = list(LOCAL_ENGINES[inner](local, jobs, lambda job, share: None))
+        return [
+            (result.job.model, result.rows, _stored_arrays(Pool(Path(name)), result) if keep else {})
+            for result in finished
+        ]
+
+
+def _stored_arrays(pool: Pool, result: JobResult) -> Mapping[str, Array]:
+    return (pool.get(result.job.key) if result.rows is not None else None) or {}
+
+
+@contextlib.contextmanager
+def limit_to_one_thread() -> Generator[None]:
+    """One thread inside the block, in linear algebra and OpenMP; in torch too where it is loaded."""
+    with threadpoolctl.threadpool_limits(1), contextlib.ExitStack() as stack:
+        if "torch" in sys.modules:
+            stack.enter_context(networks.single_thread())
+        yield

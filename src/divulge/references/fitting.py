@@ -12,17 +12,16 @@ import numpy as np
 
 from divulge import machine, seeds
 from divulge.errors import InputError
-from divulge.references import engines, keys, processes, ray_tasks
-from divulge.references.jobs import Done, Job, Learner, Task
+from divulge.references import engines, pool
+from divulge.references.jobs import InternalSignal, Job, JobResult, Learner, OutputStore, Signal, Task, Trained
 from divulge.references.pool import DamagedError, Pool
-from divulge.references.predictions import Inside, Sheets, Signal, Trained
-from divulge.references.progress import Progress, silent
+from divulge.references.progress import Progress, ignore_progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class TrainingRequest:
     """The arguments of `Train.fit`."""
 
     records: Records
@@ -33,47 +32,52 @@ class Work:
     pool: Path | str | None
     out: Path | str | None
     progress: Progress | None
-    inside: Inside | None = None
+    inside: InternalSignal | None = None
 
 
-def fit(how: Learner, work: Work, count: int, seed: int, place: engines.Placement) -> Trained:
+def fit_references(
+    learner: Learner, request: TrainingRequest, count: int, seed: int, placement: engines.Placement
+) -> Trained:
     """Train what the pool lacks, and collect outputs of all models."""
     started = time.monotonic()
-    splits = _splits(work, count)
-    task = _task(how, work)
-    how.check(task)
+    splits = _check_splits(request, count)
+    task = _make_task(learner, request)
+    learner.check(task)
     if task.pool is not None:
         Pool(task.pool).claim()
-    jobs = [_job(task, splits, model, seed, "model") for model in range(len(splits))]
-    run = _Run(
-        task, Sheets(len(jobs), None if work.out is None else Path(work.out)), work.progress or silent, len(jobs)
+    jobs = [_make_job(task, splits, model, seed, "model") for model in range(len(splits))]
+    training = _TrainingRun(
+        task,
+        OutputStore(len(jobs), None if request.out is None else Path(request.out)),
+        request.progress or ignore_progress,
+        len(jobs),
     )
 
-    todo = [job for job in jobs if not run.restore(job)]
-    reused = len(jobs) - len(todo)
+    missing = [job for job in jobs if not training.restore(job)]
+    reused = len(jobs) - len(missing)
     note = "nothing to train"
-    if todo:
-        engine, note = _engine(task, todo, place)
+    if missing:
+        engine, note = _choose_engine(task, missing, placement)
         try:
-            diverged = run.train(engine, todo, note)
-            again = [_job(task, splits, job.model, seed, "retry") for job in diverged]
-            run.give_up(run.train(engine, [job for job in again if not run.restore(job)], note))
+            diverged = training.train(engine, missing, note)
+            retries = [_make_job(task, splits, job.model, seed, "retry") for job in diverged]
+            training.give_up(training.train(engine, [job for job in retries if not training.restore(job)], note))
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(run.interrupted()) from None
-    if not run.finished.any():
+            raise KeyboardInterrupt(training.interrupted()) from None
+    if not training.finished.any():
         raise InputError(
             f"references: none of the {len(jobs)} models could be trained, the loss became NaN or infinite every time; "
             "lower the learning rate or scale the records"
         )
-    outputs = run.sheets.read()
+    outputs = training.sheets.read()
     seconds = time.monotonic() - started
-    return Trained(outputs, splits.trained_on[run.finished], note, reused, seconds, tuple(run.warnings))
+    return Trained(outputs, splits.trained_on[training.finished], note, reused, seconds, tuple(training.warnings))
 
 
-class _Run:
+class _TrainingRun:
     """What has happened so far."""
 
-    def __init__(self, task: Task, sheets: Sheets, progress: Progress, total: int) -> None:
+    def __init__(self, task: Task, sheets: OutputStore, progress: Progress, total: int) -> None:
         self.task, self.sheets, self.progress, self.total = task, sheets, progress, total
         self.warnings: list[str] = []
         self.finished = np.zeros(total, dtype=bool)
@@ -92,7 +96,7 @@ class _Run:
             return False
         if arrays is None:
             return False
-        self._take(Done(job, self.task.how.restore(self.task, job, arrays)), "from the pool")
+        self._take(JobResult(job, self.task.how.restore(self.task, job, arrays)), "from the pool")
         return True
 
     def train(self, engine: engines.Engine, jobs: Sequence[Job], note: str) -> list[Job]:
@@ -103,14 +107,14 @@ class _Run:
             self._share[job.model] = share
             self.progress(float(self._share.sum()), self.total, note)
 
-        for done in engine(self.task, jobs, tick) if jobs else ():
-            if done.rows is None:
-                diverged.append(done.job)
+        for result in engine(self.task, jobs, tick) if jobs else ():
+            if result.rows is None:
+                diverged.append(result.job)
                 self.warnings.append(
-                    f"model {done.job.model}: its loss or its outputs became NaN or infinite (seed {done.job.seed})"
+                    f"model {result.job.model}: its loss or its outputs became NaN or infinite (seed {result.job.seed})"
                 )
             else:
-                self._take(done, note)
+                self._take(result, note)
         return diverged
 
     def give_up(self, jobs: Sequence[Job]) -> None:
@@ -121,58 +125,60 @@ class _Run:
         """What is kept when the user stops."""
         if self.task.pool is None:
             return "reference models: stopped; without a pool nothing is kept"
-        done = f"{int(self.finished.sum())} of {self.total} models are finished and kept in {self.task.pool}"
-        return f"reference models: stopped; {done}; the same call resumes"
+        progress_note = f"{int(self.finished.sum())} of {self.total} models are finished and kept in {self.task.pool}"
+        return f"reference models: stopped; {progress_note}; the same call resumes"
 
-    def _take(self, done: Done, note: str) -> None:
-        assert done.rows is not None
-        self.sheets.write(done.job.model, done.rows)
-        self.finished[done.job.model] = True
-        self._share[done.job.model] = 1.0
+    def _take(self, result: JobResult, note: str) -> None:
+        assert result.rows is not None
+        self.sheets.write(result.job.model, result.rows)
+        self.finished[result.job.model] = True
+        self._share[result.job.model] = 1.0
         self.progress(float(self._share.sum()), self.total, note)
 
 
-def _splits(work: Work, count: int) -> Splits:
-    splits = work.splits if isinstance(work.splits, Splits) else Splits(work.splits)
+def _check_splits(request: TrainingRequest, count: int) -> Splits:
+    splits = request.splits if isinstance(request.splits, Splits) else Splits(request.splits)
     models, records = splits.trained_on.shape
     if models != count:
         raise InputError(f"splits: {count} rows are needed (one per model), got {models}")
-    if records != len(work.records):
-        raise InputError(f"splits: {len(work.records)} columns are needed (one per record), got {records}")
+    if records != len(request.records):
+        raise InputError(f"splits: {len(request.records)} columns are needed (one per record), got {records}")
     return splits
 
 
-def _task(how: Learner, work: Work) -> Task:
-    observe = tuple(r if isinstance(r, Records) else Records(r) for r in work.observe)
+def _make_task(learner: Learner, request: TrainingRequest) -> Task:
+    observe = tuple(r if isinstance(r, Records) else Records(r) for r in request.observe)
     return Task(
-        how=how,
-        records=work.records,
-        data=keys.data(work.records),
-        classes=how.width(work.records, work.classes),
+        how=learner,
+        records=request.records,
+        data=pool.digest_records(request.records),
+        classes=learner.width(request.records, request.classes),
         observe=observe,
-        signal=work.signal,
-        pool=None if work.pool is None else Path(work.pool),
-        inside=work.inside,
+        signal=request.signal,
+        pool=None if request.pool is None else Path(request.pool),
+        inside=request.inside,
     )
 
 
-def _job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
-    rows, own = splits.members(model), seeds.derive_seed(seed, "references", stream, model)
-    return Job(model, own, rows, "" if task.pool is None else task.how.key(task, own, rows))
+def _make_job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
+    rows, model_seed = splits.members(model), seeds.derive_seed(seed, "references", stream, model)
+    return Job(model, model_seed, rows, "" if task.pool is None else task.how.key(task, model_seed, rows))
 
 
-def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[engines.Engine, str]:
+def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement) -> tuple[engines.Engine, str]:
     """The engine asked for, or the fastest of a short measured trial; and in words why."""
-    if place.engine in engines.INNER:
-        return engines.INNER[place.engine], place.engine
-    workers = place.workers or machine.cores()
-    alone = place.engine == "auto" and (workers == 1 or len(jobs) == 1)
-    if place.engine == "auto" and task.how.timed_by_doing:
+    if placement.engine in engines.LOCAL_ENGINES:
+        return engines.LOCAL_ENGINES[placement.engine], placement.engine
+    workers = placement.workers or machine.available_cores()
+    is_single = placement.engine == "auto" and (workers == 1 or len(jobs) == 1)
+    if placement.engine == "auto" and task.how.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"
-        return partial(processes.after_one, workers=workers), note
-    inner, seconds, why = task.how.trial(task, jobs, alone=alone)
-    if place.engine == "ray":
-        return partial(ray_tasks.run, inner=inner), f"ray, {inner} in each task{why}"
-    if place.engine == "processes" or (not alone and seconds >= processes.WORTH):
-        return partial(processes.run, inner=inner, workers=workers), f"{workers} processes, {inner} in each{why}"
-    return engines.INNER[inner], f"{inner}{why}"
+        return partial(engines.run_after_first, workers=workers), note
+    inner, seconds, reason = task.how.trial(task, jobs, alone=is_single)
+    if placement.engine == "ray":
+        return partial(engines.run_ray, inner=inner), f"ray, {inner} in each task{reason}"
+    if placement.engine == "processes" or (not is_single and seconds >= engines.MIN_PROCESS_SECONDS):
+        return partial(
+            engines.run_processes, inner=inner, workers=workers
+        ), f"{workers} processes, {inner} in each{reason}"
+    return engines.LOCAL_ENGINES[inner], f"{inner}{reason}"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from divulge import imports
-from divulge.references import pool, predictions
-from divulge.types import Array, Floats, Ints, Records
+from divulge import store, user_code
+from divulge.errors import InputError
+from divulge.references import pool
+from divulge.types import Array, Bools, Floats, Ints, Records
+from divulge.validation import check_instance, check_integer, check_labels
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-Inner: TypeAlias = Literal["serial", "stacked"]
+LocalEngine: TypeAlias = Literal["serial", "stacked"]
 """How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
 
 Tick: TypeAlias = Callable[[float], None]
@@ -44,22 +44,22 @@ class TrainedModel:
     """One trained model: what the pool keeps of it, how to question it, and itself as a target."""
 
     arrays: Callable[[Sequence[Floats]], Mapping[str, Array]]
-    predict: predictions.Predict
+    predict: Predict
     target: Any = None
 
 
-def by_outputs(predict: predictions.Predict, target: Any = None) -> TrainedModel:
+def output_only_model(predict: Predict, target: Any = None) -> TrainedModel:
     """A model of which the pool keeps what it says of the observed records, and nothing else."""
     return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict, target)
 
 
-def kept_outputs(task: Task, arrays: Mapping[str, Array]) -> list[Floats]:
+def stored_outputs(task: Task, arrays: Mapping[str, Array]) -> list[Floats]:
     """What the pool kept of a model `by_outputs`."""
     return [arrays[str(k)] for k in range(len(task.observe))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Done:
+class JobResult:
     """One finished job: outputs on every observed set, or None when training diverged."""
 
     job: Job
@@ -86,7 +86,7 @@ class Learner(Protocol):
         """Find bad input before any work starts."""
         ...
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
         """The faster arithmetic for these jobs, the seconds they take with it in one process, and why.
 
         ``alone`` says that nobody needs the seconds: there is but one process or one job.
@@ -123,15 +123,15 @@ class Task:
     The user's modules come first: in another process they are run again before anything made from them is read.
     """
 
-    modules: imports.Taken = field(default_factory=imports.taken, kw_only=True)
+    modules: user_code.UserModules = field(default_factory=user_code.loaded_user_modules, kw_only=True)
     how: Learner
     records: Records
     data: str
     classes: int
     observe: tuple[Records, ...]
-    signal: predictions.Signal | None
+    signal: Signal | None
     pool: Path | None
-    inside: predictions.Inside | None = None
+    inside: InternalSignal | None = None
 
     def about(self, job: Job) -> dict[str, Any]:
         """What the pool records beside a model."""
@@ -144,20 +144,206 @@ class Task:
         }
 
 
-def said(task: Task, learned: TrainedModel) -> list[Floats]:
+def query_model(task: Task, learned: TrainedModel) -> list[Floats]:
     """What a model says of every observed set; beside the first, what can be seen inside it."""
-    rows = [predictions.answers(learned.predict, records, task.signal) for records in task.observe]
+    rows = [query_in_chunks(learned.predict, records, task.signal) for records in task.observe]
     if task.inside is not None and rows:
-        seen = predictions.narrowed(task.inside(learned.target, task.observe[0]), rows[0].dtype)
-        rows[0] = np.hstack([rows[0].reshape(len(seen), -1), seen])
+        internal_values = clip_to_dtype(task.inside(learned.target, task.observe[0]), rows[0].dtype)
+        rows[0] = np.hstack([rows[0].reshape(len(internal_values), -1), internal_values])
     return rows
 
 
-def finish(task: Task, job: Job, learned: TrainedModel) -> Done:
+def finish_job(task: Task, job: Job, learned: TrainedModel) -> JobResult:
     """Question a trained model and store it; a model whose answers are not finite counts as diverged."""
-    rows = said(task, learned)
+    rows = query_model(task, learned)
     if not all(np.isfinite(row).all() for row in rows):
-        return Done(job, None)
+        return JobResult(job, None)
     if task.pool is not None:
         pool.Pool(task.pool).put(job.key, learned.arrays(rows), task.about(job))
-    return Done(job, rows)
+    return JobResult(job, rows)
+
+
+QUERY_CHUNK = 8192
+"""Records a model is queried on at a time."""
+
+Predict: TypeAlias = Callable[[Records], Floats]
+"""``b`` records to outputs ``[b, K]``."""
+
+Signal: TypeAlias = Callable[[Floats, Ints | None], Floats]
+"""Outputs ``[b, K]`` and labels ``[b]`` to what is kept of them: ``[b]`` or ``[b, q]``."""
+
+InternalSignal: TypeAlias = Callable[[Any, Records], Floats]
+"""A model as a target, and records, to what is kept of its inside: ``[b, w]``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """What training left behind.
+
+    Args:
+        outputs: one array for each set of observed records, ``[m, n_k, ...]``: logits, or the signals asked for (then,
+            of the first set, what was asked of their inside); float32 (float64 where training was in double precision).
+        trained_on: bool ``[m, n]``, the rows of the splits whose models were trained.
+        engine: how they were trained, with the measurement that chose it.
+        reused: how many came from the pool.
+        seconds: wall-clock time.
+        warnings: what went wrong and was mended or left out.
+    """
+
+    outputs: tuple[Floats, ...]
+    trained_on: Bools
+    engine: str
+    reused: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.trained_on)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(str(outputs.shape) for outputs in self.outputs)
+        return f"Trained(models={len(self)}, engine={self.engine!r}, reused={self.reused}, outputs=[{shapes}])"
+
+
+def query_in_chunks(predict: Predict, records: Records, signal: Signal | None) -> Floats:
+    """Outputs of one model on all ``records``, asked in chunks, reduced by ``signal`` as they come.
+
+    Examples:
+        >>> records = Records([[1.0, 2.0], [3.0, 4.0]], [0, 1])
+        >>> query_in_chunks(lambda records: records.x, records, lambda z, y: z.max(axis=1))
+        array([2., 4.])
+    """
+    chunks = [
+        _query_chunk(predict, records, slice(start, start + QUERY_CHUNK), signal)
+        for start in range(0, len(records), QUERY_CHUNK)
+    ]
+    return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+
+
+def _query_chunk(predict: Predict, records: Records, rows: slice, signal: Signal | None) -> Floats:
+    outputs = predict(records[rows])
+    if signal is None:
+        return outputs
+    return clip_to_dtype(np.asarray(signal(outputs, None if records.y is None else records.y[rows])), outputs.dtype)
+
+
+def clip_to_dtype(values: Floats, dtype: np.dtype[Any]) -> Floats:
+    """Signals as ``dtype``, the type of the outputs.
+
+    One too large for it becomes the largest that is not: whether a model diverged is for its outputs to say, not for
+    what is made of them.
+    """
+    largest = np.finfo(dtype).max
+    return np.clip(values, -largest, largest).astype(dtype, copy=False)
+
+
+class OutputStore:
+    """One array ``[m, n_k, ...]`` a set of observed records, filled a model at a time.
+
+    With a folder the arrays are ``.npy`` files written row by row and read back memory-mapped, so that never
+    more than one model's outputs are held in memory.
+    """
+
+    def __init__(self, models: int, folder: Path | None) -> None:
+        self._models, self._folder = models, folder
+        self._sheets: list[_MemoryOutputs | _FileOutputs] = []
+        self._filled = np.zeros(models, dtype=bool)
+
+    def write(self, model: int, rows: Sequence[Floats]) -> None:
+        """Keep the outputs of one model.
+
+        Raises:
+            divulge.InputError: the folder cannot be written or the disk is full.
+        """
+        if not self._sheets:
+            self._sheets = [self._sheet(k, row) for k, row in enumerate(rows)]
+        try:
+            for sheet, row in zip(self._sheets, rows, strict=True):
+                sheet.write(model, row)
+        except OSError as error:
+            raise InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
+        self._filled[model] = True
+
+    def read(self) -> tuple[Floats, ...]:
+        """The arrays; rows of models without outputs are left out."""
+        present = np.flatnonzero(self._filled)
+        return tuple(sheet.read(present) for sheet in self._sheets)
+
+    def _sheet(self, k: int, row: Floats) -> _MemoryOutputs | _FileOutputs:
+        shape = (self._models, *row.shape)
+        if self._folder is None:
+            return _MemoryOutputs(np.empty(shape, row.dtype))
+        try:
+            store.make_private_directory(self._folder)
+            return _FileOutputs(self._folder / f"outputs-{k}.npy", shape, row.dtype)
+        except OSError as error:
+            raise InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
+
+
+class _MemoryOutputs:
+    """Rows in memory."""
+
+    def __init__(self, array: Floats) -> None:
+        self._array = array
+
+    def write(self, model: int, row: Floats) -> None:
+        self._array[model] = row
+
+    def read(self, present: Ints) -> Floats:
+        return self._array if len(present) == len(self._array) else self._array[present]
+
+
+class _FileOutputs:
+    """Rows in an ``.npy`` file. Written, not mapped: a full disk is then an error and not a bus fault."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._path, self._shape, self._dtype = path, shape, dtype
+        self._row = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+        path.touch(mode=0o600)
+        with path.open("wb") as out:
+            self._start = self._header(out, shape[0])
+
+    def write(self, model: int, row: Floats) -> None:
+        with self._path.open("r+b") as out:
+            out.seek(self._start + model * self._row)
+            out.write(np.ascontiguousarray(row, dtype=self._dtype).data)
+
+    def read(self, present: Ints) -> Floats:
+        if len(present) < self._shape[0]:
+            self._compact(present)
+        return np.load(self._path, mmap_mode="r", allow_pickle=False)
+
+    def _compact(self, present: Ints) -> None:
+        with self._path.open("r+b") as out:
+            for new_row, model in enumerate(present):
+                out.seek(self._start + int(model) * self._row)
+                row = out.read(self._row)
+                out.seek(self._start + new_row * self._row)
+                out.write(row)
+            out.truncate(self._start + len(present) * self._row)
+            out.seek(0)
+            assert self._header(out, len(present)) == self._start  # the format leaves room for the first axis
+
+    def _header(self, out: BinaryIO, models: int) -> int:
+        described = {"descr": self._dtype.str, "fortran_order": False, "shape": (models, *self._shape[1:])}
+        np.lib.format.write_array_header_1_0(out, described)
+        return out.tell()
+
+
+def count_classes(records: Records, classes: int | None) -> int:
+    """Number of classes: what the user says, or the largest label plus one.
+
+    Raises:
+        divulge.InputError: no labels, a label outside the set, fewer than 2 classes, or fewer records than classes
+            where the labels alone say how many there are (they may be something else).
+    """
+    check_instance(records, "records", Records)
+    if records.y is None:
+        raise InputError("records: labels are needed to train on, got y=None")
+    width = int(records.y.max()) + 1 if classes is None else check_integer(classes, "classes", least=2)
+    check_labels(records.y, "records.y", classes=width)
+    if width < 2:
+        raise InputError("records.y: at least 2 classes are needed, got 1 (or give the size of the label set)")
+    if classes is None and len(records) < width:
+        raise InputError(f"records: at least as many as classes ({width}) are needed, got {len(records)}")
+    return width

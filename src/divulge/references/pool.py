@@ -4,41 +4,45 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
+import functools
 import hashlib
+import inspect
 import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import filelock
+import numpy as np
 import safetensors
 from safetensors import numpy as tensors
 
 from divulge import store
-from divulge.dossier import shape
 from divulge.errors import InputError
-from divulge.untrusted import open_untrusted
+from divulge.store import open_untrusted
 from divulge.validation import check_memory, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from filelock import BaseFileLock
+    from torch import nn
 
-    from divulge.types import Array
+    from divulge.types import Array, Records
+
 
 State: TypeAlias = Literal["good", "damaged", "unfinished", "foreign"]
 
 MARKER = ".divulge-pool"
-_MARK = {"divulge": "pool", "format": 1}
+_MARKER_CONTENT = {"divulge": "pool", "format": 1}
 _KEY = "[0-9a-z]{1,64}"
 _MODEL = re.compile(rf"({_KEY})\.(json|safetensors)")
-_TEMPORARY = re.compile(rf"\.(?:({_KEY})\.(json|safetensors)|{re.escape(MARKER)})\.{store.TEMPORARY}")
+_TEMPORARY = re.compile(rf"\.(?:({_KEY})\.(json|safetensors)|{re.escape(MARKER)})\.{store.TEMPORARY_SUFFIX}")
 # What else lies in a pool: trials of engines and outputs too large for memory. `Pool.prune` leaves both alone.
-_BESIDE = re.compile(r"\.trials/[0-9a-f]{32}\.json|\.signals/outputs-[0-9]+\.npy")
+_OTHER_FILES = re.compile(r"\.trials/[0-9a-f]{32}\.json|\.signals/outputs-[0-9]+\.npy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +118,9 @@ class Pool:
                 self._refuse_foreign()
                 with self.lock():
                     self._refuse_foreign()
-                    store.write_json(self.path / MARKER, _MARK)
+                    store.write_json(self.path / MARKER, _MARKER_CONTENT)
         except OSError as error:
-            raise _refused(self.path, error) from None
+            raise _write_error(self.path, error) from None
 
     def put(self, key: str, arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
         """Store a finished model.
@@ -141,7 +145,7 @@ class Pool:
                 store.write_bytes(self._arrays(key), content)
                 store.write_json(self._about(key), record)
         except OSError as error:
-            raise _refused(self.path, error) from None
+            raise _write_error(self.path, error) from None
 
     def get(self, key: str) -> dict[str, Array] | None:
         """The arrays stored under ``key``; None when there are none.
@@ -174,14 +178,17 @@ class Pool:
         """
         if not self.path.is_dir():
             raise InputError(f"{self.path}: no such pool of models")
-        ours, left, foreign = self._sorted()
-        if not self._marked() and not ours:
+        keys, unfinished, foreign = self._sorted()
+        if not self._marked() and not keys:
             raise InputError(f"{self.path}: not a pool of models (no {MARKER} in it, and no model)")
         return (
-            *(self._entry(key, verify=verify) for key in ours),
-            *(Entry(name, "unfinished", _size([self.path / name]), "", {}, "left by a crash") for name in left),
+            *(self._entry(key, verify=verify) for key in keys),
             *(
-                Entry(name, "foreign", _size([self.path / name]), "", {}, "not written by a pool; left alone")
+                Entry(name, "unfinished", _disk_size([self.path / name]), "", {}, "left by a crash")
+                for name in unfinished
+            ),
+            *(
+                Entry(name, "foreign", _disk_size([self.path / name]), "", {}, "not written by a pool; left alone")
                 for name in foreign
             ),
         )
@@ -217,7 +224,7 @@ class Pool:
 
     def lock(self) -> BaseFileLock:
         """The lock that writers of this pool hold for the moment of writing."""
-        store.private(self.path)
+        store.make_private_directory(self.path)
         return filelock.FileLock(self.path / ".lock", mode=0o600)
 
     def _marked(self) -> bool:
@@ -225,23 +232,23 @@ class Pool:
         if path.is_symlink() or not path.is_file():
             return False
         try:
-            return bool(store.read_json(path, inside=self.path) == _MARK)
+            return bool(store.read_json(path, inside=self.path) == _MARKER_CONTENT)
         except InputError:
             return False
 
     def _refuse_foreign(self) -> None:
         """Raise where the folder holds what no pool writes."""
-        strange = self._sorted()[2] if self.path.is_dir() else []
-        if strange:
-            shown = ", ".join(strange[:5]) + (", …" if len(strange) > 5 else "")
+        foreign = self._sorted()[2] if self.path.is_dir() else []
+        if foreign:
+            listed_names = ", ".join(foreign[:5]) + (", …" if len(foreign) > 5 else "")
             raise InputError(
-                f"pool: {self.path} is not marked as a pool and holds files that no pool writes ({shown}); "
+                f"pool: {self.path} is not marked as a pool and holds files that no pool writes ({listed_names}); "
                 "give another folder, or move these away"
             )
 
     def _sorted(self) -> tuple[list[str], list[str], list[str]]:
         """Keys of models, names of temporary files that a crash left, and names of files that are not a pool's."""
-        keys, left, foreign = set(), [], []
+        keys, unfinished, foreign = set(), [], []
         for name in self._names():
             path = self.path / name
             if not self._ours(path, name):
@@ -249,8 +256,8 @@ class Pool:
             elif match := _MODEL.fullmatch(name):
                 keys.add(match[1])
             elif _TEMPORARY.fullmatch(name):
-                left.append(name)
-        return sorted(keys), left, foreign
+                unfinished.append(name)
+        return sorted(keys), unfinished, foreign
 
     def _names(self) -> Iterator[str]:
         """Names of all files, and of those in folders that pools have; links are not followed."""
@@ -266,15 +273,15 @@ class Pool:
         if path.is_symlink() or not path.is_file():
             return False
         if match := _MODEL.fullmatch(name):
-            return store.begins(path, _head(match[1], match[2])) or (
+            return store.starts_with(path, _expected_prefix(match[1], match[2])) or (
                 match[2] == "safetensors" and self._described(match[1])
             )
         if match := _TEMPORARY.fullmatch(name):
-            head = _head(match[1], match[2]) if match[1] else json.dumps(_MARK, indent=2).encode()
-            return store.begins(path, head, cut=True)
+            head = _expected_prefix(match[1], match[2]) if match[1] else json.dumps(_MARKER_CONTENT, indent=2).encode()
+            return store.starts_with(path, head, cut=True)
         if name in (".lock", MARKER):
             return name == MARKER or not path.stat().st_size
-        return _BESIDE.fullmatch(name) is not None
+        return _OTHER_FILES.fullmatch(name) is not None
 
     def _described(self, key: str) -> bool:
         """Whether a sound description names the arrays of ``key``: those of earlier versions do not name themselves."""
@@ -297,7 +304,7 @@ class Pool:
         path = self._about(key)
         try:
             plain = store.read_json(path, inside=self.path)
-            record = shape.parse(plain, _Record, path)
+            record = store.parse_json(plain, _Record, path)
         except InputError as error:
             raise DamagedError(str(error)) from None
         if record.key != key or record.checksum != _checksum(plain):
@@ -315,7 +322,7 @@ class Pool:
             raise DamagedError(str(error)) from None
 
     def _entry(self, key: str, *, verify: bool) -> Entry:
-        size = _size([self._arrays(key), self._about(key)])
+        size = _disk_size([self._arrays(key), self._about(key)])
         if not self._about(key).exists():
             return Entry(key, "unfinished", size, "", {}, "no description: the write never finished")
         try:
@@ -329,14 +336,14 @@ class Pool:
         return Entry(key, "good", size, record.stored, record.about)
 
 
-def _head(key: str, kind: str) -> bytes:
+def _expected_prefix(key: str, suffix: str) -> bytes:
     """How a file of a pool begins."""
-    if kind == "json":
+    if suffix == "json":
         return f'{{\n  "key": "{key}",'.encode()
     return f'{{"__metadata__":{{"divulge":"{key}"}}'.encode()
 
 
-def _size(paths: Sequence[Path]) -> int:
+def _disk_size(paths: Sequence[Path]) -> int:
     return sum(path.lstat().st_size for path in paths if path.is_symlink() or path.is_file())
 
 
@@ -346,6 +353,102 @@ def _checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def _refused(path: Path, error: OSError) -> InputError:
+def _write_error(path: Path, error: OSError) -> InputError:
     reason = "no space is left on the device" if error.errno == errno.ENOSPC else (error.strerror or str(error))
     return InputError(f"pool: cannot write to {path}: {reason}; models stored before are kept and stay valid")
+
+
+ARITHMETIC_VERSION = 3
+"""Raised whenever a change to the training code changes what it computes."""
+
+
+def digest_records(records: Records, *, labelled: bool = True) -> str:
+    """Digest of records, as they are and as they are encoded, and of their labels."""
+    table = () if records.table is None else (tuple(records.table.columns), b"".join(records.digests()).hex())
+    return store.hash_values(records.x, records.y if labelled else None, *table)
+
+
+def digest_function(function: object) -> str:
+    """Digest of what a function does, as far as that can be seen: name, source, defaults and captured values.
+
+    A captured object without a value of its own (its repr holds an address) makes a digest that never
+    matches again: retraining is slow, a stale model would be wrong.
+
+    Examples:
+        >>> digest_function(lambda x: x + 1) == digest_function(lambda x: x + 2)
+        False
+    """
+    if isinstance(function, functools.partial):
+        return store.hash_values(
+            "partial",
+            digest_function(function.func),
+            *map(digest_value, function.args),
+            *_digest_items(function.keywords),
+        )
+    if inspect.ismethod(function):
+        return store.hash_values("method", digest_function(function.__func__), digest_value(function.__self__))
+    if inspect.isclass(function):
+        return store.hash_values("class", function.__module__, function.__qualname__, _source_code(function))
+    if not inspect.isfunction(function):
+        return store.hash_values("object", repr(function))
+    code = function.__code__
+    parts = [function.__module__, function.__qualname__, _source_code(function), code.co_code.hex()]
+    parts.append(repr([c for c in code.co_consts if not inspect.iscode(c)]))
+    parts += map(digest_value, function.__defaults__ or ())
+    parts += _digest_items(function.__kwdefaults__ or {})
+    parts += [_digest_cell(cell) for cell in function.__closure__ or ()]
+    return store.hash_values("function", *parts)
+
+
+def list_settings(config: Any) -> list[tuple[str, str]]:
+    """The fields of a configuration that decide what comes out; how it is run decides nothing."""
+    execution = ("make_model", "count", "engine", "device", "workers", "lr")  # `learning_rate` stands for the last
+    pairs = [(f.name, digest_value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
+    return [*pairs, ("learning_rate", repr(config.learning_rate))]
+
+
+def digest_architecture(module: nn.Module) -> str:
+    """Digest of a network's structure, its plain attributes, the source of its own classes, and its first weights."""
+    parts: list[object] = [repr(module)]
+    for name, part in module.named_modules():
+        if not type(part).__module__.startswith("torch."):
+            parts += [name, type(part).__qualname__, _source_code(type(part))]
+        plain = {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float | str | tuple)}
+        parts.append(sorted((k, repr(v)) for k, v in plain.items()))
+    for name, tensor in module.state_dict().items():
+        parts += [name, _to_numpy(tensor)]
+    return store.hash_values("architecture", *parts)
+
+
+def _to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
+    plain = tensor.detach().cpu()
+    return (plain.float() if plain.dtype.is_floating_point and plain.element_size() < 4 else plain).numpy()
+
+
+def _digest_items(values: dict[str, object]) -> list[str]:
+    return [f"{name}={digest_value(item)}" for name, item in sorted(values.items())]
+
+
+def digest_value(value: object) -> str:
+    """Digest or repr of an argument, a default or a captured value."""
+    if isinstance(value, np.ndarray):
+        return store.hash_values(value)
+    if inspect.isfunction(value) or inspect.isclass(value) or inspect.ismethod(value):
+        return digest_function(value)
+    if isinstance(value, functools.partial):
+        return digest_function(value)
+    return repr(value)
+
+
+def _digest_cell(cell: Any) -> str:
+    try:
+        return digest_value(cell.cell_contents)
+    except ValueError:  # a recursive function, not yet bound
+        return "empty"
+
+
+def _source_code(value: Any) -> str:
+    try:
+        return inspect.getsource(value)
+    except (OSError, TypeError):
+        return ""

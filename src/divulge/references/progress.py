@@ -30,20 +30,20 @@ class Progress(Protocol):
         ...
 
 
-def silent(done: float, total: int, note: str) -> None:
+def ignore_progress(done: float, total: int, note: str) -> None:
     """Say nothing."""
 
 
-Watching: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
+ProgressContext: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
 """A title → the context in which the progress of what it names is shown."""
 
 
-def unwatched(title: str) -> AbstractContextManager[None]:
+def no_progress(title: str) -> AbstractContextManager[None]:
     """Nobody watches."""
     return contextlib.nullcontext()
 
 
-def describe(done: float, total: int, seconds: float, before: float = 0.0) -> str:
+def describe_progress(done: float, total: int, seconds: float, before: float = 0.0) -> str:
     """Progress in words, with models per minute and the time left at the pace so far.
 
     Args:
@@ -53,15 +53,15 @@ def describe(done: float, total: int, seconds: float, before: float = 0.0) -> st
         before: models that were done when the clock started: they say nothing about the pace.
 
     Examples:
-        >>> describe(5, 16, 120.0, before=1)
+        >>> describe_progress(5, 16, 120.0, before=1)
         '5 of 16 models, 2.0 a minute, 6 min left'
     """
-    fresh, whole = done - before, f"{int(done + 1e-9)} of {total} models"
-    if fresh <= 0 or seconds <= 0 or done >= total:
-        return whole
-    left = (total - done) * seconds / fresh
-    words = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-    return f"{whole}, {60 * fresh / seconds:.1f} a minute, {words} left"
+    n_new, counted = done - before, f"{int(done + 1e-9)} of {total} models"
+    if n_new <= 0 or seconds <= 0 or done >= total:
+        return counted
+    seconds_left = (total - done) * seconds / n_new
+    words = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
+    return f"{counted}, {60 * n_new / seconds:.1f} a minute, {words} left"
 
 
 class Bar:
@@ -102,12 +102,12 @@ class Bar:
         now = time.monotonic()
         if self._start is None:
             self._start = done
-        fresh = describe(done, total, now - self._started, self._start)
-        words = f"{fresh} ({note})" if note else fresh
+        description = describe_progress(done, total, now - self._started, self._start)
+        words = f"{description} ({note})" if note else description
         self._bar.update(self._task, completed=done, total=float(total), words=words)
-        finished = done >= total
-        if not self._live and (now - self._spoke >= self._every or (finished and not self._finished)):
-            self._spoke, self._finished = now, finished
+        is_finished = done >= total
+        if not self._live and (now - self._spoke >= self._every or (is_finished and not self._finished)):
+            self._spoke, self._finished = now, is_finished
             with contextlib.suppress(BrokenPipeError):  # nobody reads any more: the work goes on
                 self._stream.write(f"{self._title}: {words}\n")
                 self._stream.flush()

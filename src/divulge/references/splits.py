@@ -116,28 +116,28 @@ def offline(
     usable = np.arange(records)
     if candidates is not None:
         usable = np.flatnonzero(~check_mask(candidates, "candidates", (records,)))
-    whose = np.arange(records)
+    representative = np.arange(records)
     if groups is not None:
         # The first usable record of a group is dealt out, and the others follow it.
-        _, first, own = np.unique(np.asarray(groups)[usable], return_index=True, return_inverse=True)
-        whose[usable] = usable[first[own.ravel()]]
-        usable = np.sort(usable[first])
+        _, first_rows, group_ids = np.unique(np.asarray(groups)[usable], return_index=True, return_inverse=True)
+        representative[usable] = usable[first_rows[group_ids.ravel()]]
+        usable = np.sort(usable[first_rows])
     if len(usable) < of:
-        what = "" if groups is None else "distinct ones "
-        raise InputError(f"records: at least {of} {what}outside the candidates are needed, got {len(usable)}")
+        qualifier = "" if groups is None else "distinct ones "
+        raise InputError(f"records: at least {of} {qualifier}outside the candidates are needed, got {len(usable)}")
     classes = None if labels is None else check_labels(labels, "labels", length=records)
     trained_on = np.zeros((models, records), dtype=bool)
-    for first in range(0, models, of):
-        block = trained_on[first : first + of]
-        order = _shuffled(usable, classes, seeds.generator(seed, "splits", k, of, first))
+    for first_rows in range(0, models, of):
+        block = trained_on[first_rows : first_rows + of]
+        order = _shuffle_by_class(usable, classes, seeds.generator(seed, "splits", k, of, first_rows))
         for position in range(of):
             for model in (np.arange(position, position + k) % of)[:k]:
                 if model < len(block):
                     block[model, order[position::of]] = True
-    return Splits(trained_on[:, whose])
+    return Splits(trained_on[:, representative])
 
 
-def _shuffled(usable: Ints, classes: Ints | None, rng: np.random.Generator) -> Ints:
+def _shuffle_by_class(usable: Ints, classes: Ints | None, rng: np.random.Generator) -> Ints:
     """Records in random order; with classes, one class after the other, random within each."""
     order = rng.permutation(usable)
     return order if classes is None else order[np.argsort(classes[order], kind="stable")]

@@ -7,7 +7,8 @@ Two kinds of stack share one loop: `mlp.MlpStack` writes the backward pass of li
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -16,13 +17,14 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from divulge import networks, seeds
-from divulge.references import loop, mlp, models
+from divulge.references import network_training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from divulge.references.hyperparameters import Hyperparameters
+    from divulge.references.estimators import Hyperparameters
     from divulge.references.jobs import Job
+
 
 CPU_WIDTH = 8
 """Models a stack on the CPU: enough to spread the cost of each call, few enough for the cache to matter little."""
@@ -44,16 +46,16 @@ class Stack(Protocol):
         ...
 
 
-def refusal(config: Hyperparameters, data: models.Data) -> str:
+def unstackable_reason(config: Hyperparameters, data: network_training.TrainingData) -> str:
     """Why networks of this kind cannot be stacked; empty when they can."""
     if config.privacy is not None:
         return "DP-SGD trains one network at a time"
-    if by_hand(config):
+    if has_explicit_backward(config):
         return ""
-    made = [models.build(config.make_model, seed) for seed in (0, 1)]
+    networks = [network_training.build_network(config.make_model, seed) for seed in (0, 1)]
     rows = torch.arange(min(4, len(data.x)), device=data.x.device).expand(2, -1)
     try:
-        _stack(config, made, data.x.device).step(data.x[rows], data.y[rows], 0.0)
+        _make_stack(config, networks, data.x.device).step(data.x[rows], data.y[rows], 0.0)
     except torch.OutOfMemoryError:
         return ""
     except (RuntimeError, ValueError, TypeError) as error:
@@ -62,112 +64,120 @@ def refusal(config: Hyperparameters, data: models.Data) -> str:
     return ""
 
 
-def groups(config: Hyperparameters, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
+def group_jobs(config: Hyperparameters, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
     """Jobs that fit one stack: equal numbers of records, and on the CPU few enough for the cache."""
     equal: dict[int, list[Job]] = defaultdict(list)
     for job in jobs:
         equal[len(job.rows)].append(job)
-    most = width(config, len(jobs), where)
-    for same in equal.values():
-        for at in range(0, len(same), most):
-            yield same[at : at + most]
+    max_width = stack_width(config, len(jobs), where)
+    for equal_jobs in equal.values():
+        for start in range(0, len(equal_jobs), max_width):
+            yield equal_jobs[start : start + max_width]
 
 
-def width(config: Hyperparameters, jobs: int, where: torch.device) -> int:
+def stack_width(config: Hyperparameters, jobs: int, where: torch.device) -> int:
     """The most models a stack."""
     return min(jobs, CPU_WIDTH) if where.type == "cpu" else jobs
 
 
-def by_hand(config: Hyperparameters) -> bool:
+def has_explicit_backward(config: Hyperparameters) -> bool:
     """True where the backward pass is written out: MLPs in one precision, without DP-SGD."""
     plain = config.precision != "mixed" and config.privacy is None
-    return plain and mlp.layers(models.build(config.make_model, 0)) is not None
+    return plain and mlp_layers(network_training.build_network(config.make_model, 0)) is not None
 
 
-def train(
-    config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+def train_stacks(
+    config: Hyperparameters,
+    data: network_training.TrainingData,
+    jobs: Sequence[Job],
+    watch: Callable[[Job, float], None],
 ) -> Iterator[tuple[Job, nn.Module | None]]:
     """Train jobs stack by stack, None for a network that diverged; a stack too large for the memory is halved.
 
     Raises:
         torch.OutOfMemoryError: a single network does not fit.
     """
-    waiting = list(groups(config, jobs, data.x.device))
+    waiting = list(group_jobs(config, jobs, data.x.device))
     while waiting:
         group = waiting.pop(0)
         try:
-            trained = together(config, data, group, watch)
+            trained = train_stack(config, data, group, watch)
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise
             torch.cuda.empty_cache()
             half = len(group) // 2
-            waiting = [*_halves([group, *waiting], half)]
+            waiting = [*_split_groups([group, *waiting], half)]
             continue
         yield from zip(group, trained, strict=True)
 
 
-def _halves(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[Job]]:
+def _split_groups(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[Job]]:
     for group in waiting:
-        for at in range(0, len(group), width):
-            yield group[at : at + width]
+        for start in range(0, len(group), width):
+            yield group[start : start + width]
 
 
-def together(
-    config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+def train_stack(
+    config: Hyperparameters,
+    data: network_training.TrainingData,
+    jobs: Sequence[Job],
+    watch: Callable[[Job, float], None],
 ) -> Sequence[nn.Module | None]:
     """Train networks with equally many records as one stack."""
-    where, size = data.x.device, config.batch_size
-    stack = _stack(config, [models.build(config.make_model, job.seed) for job in jobs], where)
-    vary = [torch.Generator(device=where).manual_seed(seeds.derive_seed(job.seed, "augment")) for job in jobs]
-    total = config.epochs * networks.steps(len(jobs[0].rows), size)
-    settled: dict[int, nn.Module | None] = {}
+    device, size = data.x.device, config.batch_size
+    stack = _make_stack(config, [network_training.build_network(config.make_model, job.seed) for job in jobs], device)
+    augment_rngs = [torch.Generator(device=device).manual_seed(seeds.derive_seed(job.seed, "augment")) for job in jobs]
+    total = config.epochs * networks.steps_per_epoch(len(jobs[0].rows), size)
+    finished: dict[int, nn.Module | None] = {}
     step = 0
     for epoch in range(config.epochs):
-        correct = torch.zeros(len(jobs), device=where)
-        orders = [networks.batches(job.rows, job.seed, epoch, size) for job in jobs]
+        correct = torch.zeros(len(jobs), device=device)
+        orders = [networks.epoch_batches(job.rows, job.seed, epoch, size) for job in jobs]
         for batch in zip(*orders, strict=True):
-            at = torch.from_numpy(np.stack(batch)).to(where)
+            batch_rows = torch.from_numpy(np.stack(batch)).to(device)
             # index_select copies whole records; x[at] would look at every number's place.
-            x, y = data.x.index_select(0, at.view(-1)).unflatten(0, at.shape), data.y[at]
+            x, y = data.x.index_select(0, batch_rows.view(-1)).unflatten(0, batch_rows.shape), data.y[batch_rows]
             if config.augment is not None:
-                x = torch.stack([config.augment(part, rng) for part, rng in zip(x, vary, strict=True)])
+                x = torch.stack([config.augment(part, rng) for part, rng in zip(x, augment_rngs, strict=True)])
             z = stack.step(x, y, config.rate(step / total))
             step += 1
             if config.stop_at_accuracy is not None:
                 correct += (z.argmax(2) == y).sum(1)
-        _settle(config, stack, jobs, correct, settled)
+        _finish_networks(config, stack, jobs, correct, finished)
         for job in jobs:
             watch(job, (epoch + 1) / config.epochs)
-        if len(settled) == len(jobs):
+        if len(finished) == len(jobs):
             break
-    return [settled[index] if index in settled else stack.module(index) for index in range(len(jobs))]
+    return [finished[index] if index in finished else stack.module(index) for index in range(len(jobs))]
 
 
-def _settle(
+def _finish_networks(
     config: Hyperparameters,
     stack: Stack,
     jobs: Sequence[Job],
     correct: torch.Tensor,
-    settled: dict[int, nn.Module | None],
+    finished: dict[int, nn.Module | None],
 ) -> None:
     """After an epoch: give up networks that diverged, keep a copy of those that reached the accuracy to stop at."""
     for index, finite in enumerate(stack.finite()):
-        if index in settled:
+        if index in finished:
             continue
         enough = 1.0 if config.stop_at_accuracy is None else config.stop_at_accuracy
         if not finite:
-            settled[index] = None
+            finished[index] = None
         elif config.stop_at_accuracy is not None and float(correct[index]) >= enough * len(jobs[index].rows):
-            settled[index] = stack.module(index)
+            finished[index] = stack.module(index)
 
 
-def _stack(config: Hyperparameters, made: Sequence[nn.Module], where: torch.device) -> Stack:
-    made = [module.to(device=where, dtype=models.precision(config.precision)).train() for module in made]
-    layers = mlp.layers(made[0])
+def _make_stack(config: Hyperparameters, networks: Sequence[nn.Module], device: torch.device) -> Stack:
+    networks = [
+        module.to(device=device, dtype=network_training.weights_dtype(config.precision)).train() for module in networks
+    ]
+    layers = mlp_layers(networks[0])
     if layers is not None and config.precision != "mixed":
-        return mlp.MlpStack(config, made, layers)
-    return Vmapped(config, made)
+        return MlpStack(config, networks, layers)
+    return Vmapped(config, networks)
 
 
 class Vmapped:
@@ -180,9 +190,9 @@ class Vmapped:
     def __init__(self, config: Hyperparameters, made: Sequence[nn.Module]) -> None:
         self._made, self._base = made, made[0]
         trained = {name for name, p in self._base.named_parameters() if p.requires_grad}
-        self._weights = {name: _gather(made, name).requires_grad_() for name in trained}
-        self._fixed = {name: _gather(made, name) for name in self._base.state_dict() if name not in trained}
-        self._update = loop.optimizer(config, [self._weights[name] for name in sorted(trained)])
+        self._weights = {name: _stack_state(made, name).requires_grad_() for name in trained}
+        self._fixed = {name: _stack_state(made, name) for name in self._base.state_dict() if name not in trained}
+        self._update = network_training.make_optimizer(config, [self._weights[name] for name in sorted(trained)])
         mixed = config.precision == "mixed"
 
         def loss(weights: Any, fixed: Any, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -199,13 +209,13 @@ class Vmapped:
         slopes, z = self._slopes({name: w.detach() for name, w in self._weights.items()}, self._fixed, x, y)
         for name, w in self._weights.items():
             w.grad = slopes[name].contiguous()  # a fused optimiser reads weights and slopes side by side
-        loop.set_rate(self._update, rate)
+        network_training.set_learning_rate(self._update, rate)
         self._update.step()
         return z
 
     def finite(self) -> Sequence[bool]:
         """For each network, whether all of its weights are finite."""
-        return [networks.finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
+        return [networks.all_finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
 
     def module(self, index: int) -> nn.Module:
         """One network with weights and buffers as they stand."""
@@ -214,5 +224,172 @@ class Vmapped:
         return self._made[index]
 
 
-def _gather(made: Sequence[nn.Module], name: str) -> torch.Tensor:
-    return torch.stack([module.state_dict()[name].detach() for module in made])
+def _stack_state(networks: Sequence[nn.Module], name: str) -> torch.Tensor:
+    return torch.stack([module.state_dict()[name].detach() for module in networks])
+
+
+Activation: TypeAlias = Literal["relu", "tanh", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A linear layer by its place in the network, and what follows it."""
+
+    name: str
+    bias: bool
+    activation: Activation
+
+
+def mlp_layers(module: nn.Module) -> Sequence[Layer] | None:
+    """The layers of an `nn.Sequential` of ``Linear``, ``ReLU``, ``Tanh``, ``Identity`` and leading ``Flatten``.
+
+    None for any other network, and for one with frozen or shared weights or hooks.
+    """
+    if not isinstance(module, nn.Linear | nn.Sequential) or not _is_plain(module):
+        return None
+    chain: list[Layer] = []
+    for name, part in _leaf_modules(module, ""):
+        if isinstance(part, nn.Linear):
+            chain.append(Layer(name, part.bias is not None, "none"))
+        elif isinstance(part, nn.ReLU | nn.Tanh) and chain and chain[-1].activation == "none":
+            activation: Activation = "relu" if isinstance(part, nn.ReLU) else "tanh"
+            chain[-1] = Layer(chain[-1].name, chain[-1].bias, activation)
+        elif not (isinstance(part, nn.Identity) or (_is_flatten(part) and not chain)):
+            return None
+    return chain if chain and chain[-1].activation == "none" else None
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """True for torch's own parts only, all weights trained and none shared, no hooks."""
+    is_torch_only = all(type(part).__module__.startswith("torch.nn.modules.") for part in module.modules())
+    has_hooks = any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+    parameters = list(module.named_parameters(remove_duplicate=False))
+    return (
+        is_torch_only
+        and not has_hooks
+        and all(p.requires_grad for _, p in parameters)
+        and len({id(p) for _, p in parameters}) == len(parameters)
+    )
+
+
+def _is_flatten(part: nn.Module) -> bool:
+    return isinstance(part, nn.Flatten) and part.start_dim == 1 and part.end_dim == -1
+
+
+def _leaf_modules(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
+    if not isinstance(module, nn.Sequential):
+        return [(name, module)]
+    prefix = f"{name}." if name else ""
+    return [leaf for child, part in module.named_children() for leaf in _leaf_modules(part, f"{prefix}{child}")]
+
+
+class MlpStack:
+    """``M`` networks of one shape: weights ``[M, in, out]``, as the products read them fastest, biases ``[M, out]``."""
+
+    def __init__(self, config: Hyperparameters, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
+        self._made, self._layers = made, shape
+        self._weights = [_stack_parameters(made, layer.name, "weight", transposed=True) for layer in shape]
+        self._biases = [_stack_parameters(made, layer.name, "bias") if layer.bias else None for layer in shape]
+        self._all = [p for p in (*self._weights, *self._biases) if p is not None]
+        for p in self._all:
+            p.grad = torch.zeros_like(p)
+        sgd = config.optimizer == "sgd"
+        self._keep = config.momentum if sgd else 0.0  # what remains of the last gradient: SGD's momentum buffer
+        self._decay = config.weight_decay if sgd else 0.0
+        self._update = None if sgd else network_training.make_optimizer(config, self._all)
+
+    @torch.no_grad()
+    def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
+        """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
+        a, z = mlp_forward(self._layers, self._weights, self._biases, x.flatten(2))
+        slopes = mlp_backward(self._layers, self._weights, a, z, y, 1.0 / y.shape[1])
+        for w, b, inputs, slope in zip(self._weights, self._biases, a, slopes, strict=True):
+            self._accumulate(w, slope, inputs)
+            if b is not None:
+                assert b.grad is not None
+                b.grad.mul_(self._keep).add_(slope.sum(1)).add_(b, alpha=self._decay)
+        if self._update is not None:
+            network_training.set_learning_rate(self._update, rate)
+            self._update.step()
+            return z
+        for p in self._all:
+            assert p.grad is not None
+            p.add_(p.grad, alpha=-rate)
+        return z
+
+    def _accumulate(self, w: torch.Tensor, slope: torch.Tensor, a: torch.Tensor) -> None:
+        assert w.grad is not None
+        w.grad.baddbmm_(a.mT, slope, beta=self._keep)
+        if self._decay:
+            w.grad.add_(w, alpha=self._decay)
+
+    def finite(self) -> Sequence[bool]:
+        """For each network, whether all of its weights are finite."""
+        return [networks.all_finite(p[index] for p in self._all) for index in range(len(self._made))]
+
+    @torch.no_grad()
+    def module(self, index: int) -> nn.Module:
+        """One network with the weights as they stand."""
+        module = self._made[index]
+        for layer, w, b in zip(self._layers, self._weights, self._biases, strict=True):
+            linear = module.get_submodule(layer.name)
+            linear.get_parameter("weight").copy_(w[index].T)
+            if b is not None:
+                linear.get_parameter("bias").copy_(b[index])
+        return module
+
+
+def mlp_forward(
+    shape: Sequence[Layer], weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], a: torch.Tensor
+) -> tuple[Sequence[torch.Tensor], torch.Tensor]:
+    """The input of every layer and the logits, for ``a[..., b, in]`` and weights ``[..., in, out]``."""
+    inputs = []
+    for layer, w, b in zip(shape, weights, biases, strict=True):
+        inputs.append(a)
+        if b is None:
+            a = a @ w
+        elif a.ndim == 3:
+            a = torch.baddbmm(b.unsqueeze(1), a, w)
+        else:
+            a = torch.addmm(b, a, w)
+        if layer.activation == "relu":
+            a.relu_()
+        elif layer.activation == "tanh":
+            a.tanh_()
+    return inputs, a
+
+
+def mlp_backward(
+    shape: Sequence[Layer],
+    weights: Sequence[torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    z: torch.Tensor,
+    y: torch.Tensor,
+    scale: float,
+) -> Sequence[torch.Tensor]:
+    """The slope of ``scale`` times the summed cross-entropy at the output of every layer, ``[..., b, out]``."""
+    slope = z.softmax(-1)
+    slope.scatter_add_(-1, y.unsqueeze(-1), slope.new_full((), -1.0).expand(*y.shape, 1))
+    if scale != 1.0:
+        slope *= scale
+    slopes = [slope]
+    for index in range(len(shape) - 1, 0, -1):
+        slope = _activation_backward(shape[index - 1].activation, slope @ weights[index].mT, inputs[index])
+        slopes.append(slope)
+    return slopes[::-1]
+
+
+def _activation_backward(activation: Activation, slope: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """The slope before an activation, from the slope after it and its output."""
+    if activation == "relu":
+        return torch.ops.aten.threshold_backward(slope, output, 0.0)
+    if activation == "tanh":
+        return slope.mul_(1.0 - output.square())
+    return slope
+
+
+def _stack_parameters(
+    networks: Sequence[nn.Module], name: str, parameter: str, transposed: bool = False
+) -> torch.Tensor:
+    stacked = torch.stack([module.get_submodule(name).get_parameter(parameter).detach() for module in networks])
+    return (stacked.mT.contiguous() if transposed else stacked).requires_grad_()

@@ -13,11 +13,11 @@ from divulge.regressors.bodies import MLP, Body
 from divulge.validation import check_choice, check_integer, check_number, check_rates, check_vector, require_callable
 
 if TYPE_CHECKING:
-    from divulge.regressors import fitted_network
-    from divulge.regressors.fitted_network import FittedNetwork
+    from divulge.regressors import torch_network
+    from divulge.regressors.torch_network import FittedNetwork
     from divulge.types import Array, Floats
 else:
-    fitted_network = lazy.module("divulge.regressors.fitted_network")
+    torch_network = lazy.module("divulge.regressors.torch_network")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Network:
         check_choice(self.head, "Network.head", ("gaussian", "pinball"))
         require_callable(self.body, "Network.body", "prepare", "build")
         object.__setattr__(self, "levels", check_rates(self.levels, "Network.levels", increasing=True))
-        for name, least in (("epochs", 1), ("batch_size", 2), ("patience", 1)):
-            check_integer(getattr(self, name), f"Network.{name}", least=least, most=2**31)
+        for name, minimum in (("epochs", 1), ("batch_size", 2), ("patience", 1)):
+            check_integer(getattr(self, name), f"Network.{name}", least=minimum, most=2**31)
         check_number(self.lr, "Network.lr", above=0, below=3e38)  # what a float32 holds
         check_number(self.weight_decay, "Network.weight_decay", above=0, below=1e30, closed=True)
         check_number(self.held, "Network.held", above=0, below=1, closed=True)
@@ -90,8 +90,8 @@ class Network:
         values = check_vector(signal, "signal", length=len(features), finite=False)
         if len(values) < 10:
             raise InputError(f"Network: at least 10 records are needed to learn from, got {len(values)}")
-        shape = fitted_network.NetworkShape(self.body, self.head, self.levels)
-        schedule = fitted_network.Schedule(
+        shape = torch_network.NetworkShape(self.body, self.head, self.levels)
+        schedule = torch_network.Schedule(
             self.epochs, self.lr, self.batch_size, self.weight_decay, self.held, self.patience, self.device
         )
-        return fitted_network.fit(shape, schedule, self.body.prepare(np.asarray(features)), values, seed)
+        return torch_network.fit_network(shape, schedule, self.body.prepare(np.asarray(features)), values, seed)

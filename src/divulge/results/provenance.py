@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from divulge import store
 from divulge._version import __version__
-from divulge.dossier import shape
 from divulge.errors import InputError
 from divulge.machine import current_time
 from divulge.results.summary_files import to_json_values
@@ -26,7 +25,8 @@ from divulge.results.summary_files import to_json_values
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from divulge.dossier import Draft
+    from divulge.run_directory import RunDraft
+
 
 PROVENANCE_FILE = "provenance.json"
 _HEADER_OPTION = "--header"
@@ -110,7 +110,7 @@ def collect_provenance(files: Mapping[str, Sequence[Path]] | None = None) -> Pro
     return Provenance(current_time(), command, sources, collect_environment())
 
 
-def write_provenance(draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
+def write_provenance(draft: RunDraft, files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
     """Write the provenance of the run that is being written into ``draft``; see `collect_provenance`."""
     provenance = collect_provenance(files)
     draft.write_json(PROVENANCE_FILE.removesuffix(".json"), to_json_values(provenance))
@@ -130,16 +130,16 @@ def read_provenance(*folders: Path | None) -> Provenance | None:
     content = store.read_json(path, inside=path.parent)
     if not isinstance(content, dict):
         raise InputError(f"{path}: damaged: an object is needed")
-    return shape.parse(content, Provenance, path)
+    return store.parse_json(content, Provenance, path)
 
 
 def describe_source(role: str, path: Path) -> Source:
     """Return name, digest and size of a file, or of a folder with all files in it."""
     if path.is_file():
-        return Source(role, escape_name(path.name), store.file_digest(path), path.stat().st_size)
+        return Source(role, escape_name(path.name), store.hash_file(path), path.stat().st_size)
     files = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
-    digests = [(file.relative_to(path).as_posix(), store.file_digest(file)) for file in files]
-    return Source(role, escape_name(path.name), store.digest(*digests), sum(file.stat().st_size for file in files))
+    digests = [(file.relative_to(path).as_posix(), store.hash_file(file)) for file in files]
+    return Source(role, escape_name(path.name), store.hash_values(*digests), sum(file.stat().st_size for file in files))
 
 
 def collect_environment() -> Environment:

@@ -8,7 +8,6 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from divulge import store
-from divulge.dossier import shape
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import ClassVar, Protocol
 
-    from divulge.dossier import Draft
+    from divulge.run_directory import RunDraft
 
     class _Dataclass(Protocol):
         __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -45,7 +44,7 @@ def to_json_values(value: object) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def write_summary(draft: Draft, summary: object) -> None:
+def write_summary(draft: RunDraft, summary: object) -> None:
     """Write the summary of a run into its draft."""
     draft.write_json(SUMMARY_FILE.removesuffix(".json"), to_json_values(summary))
 
@@ -63,7 +62,7 @@ def read_summary(folder: Path, summary_type: type[Summary]) -> Summary:
         raise InputError(
             f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
         )
-    summary = shape.parse(content, summary_type, path)
+    summary = store.parse_json(content, summary_type, path)
     file_entries, entries = dict(_json_entries(content)), dict(_json_entries(to_json_values(summary)))
     # Earlier releases did not write the keys of fields that were added since; those are empty by default.
     added_since = {key for key, value in entries.items() if key not in file_entries and value in (None, [], {})}

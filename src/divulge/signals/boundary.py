@@ -76,17 +76,17 @@ class BoundaryDistance:
         Raises:
             divulge.InputError: texts, or a target that gives neither labels nor logits.
         """
-        plane, told, truth = _opened(target, records)
-        near, rows = _starts(plane.points, told, truth)
+        scaled, predicted, truth = _query_records(target, records)
+        starts, rows = _nearest_other_class(scaled.points, predicted, truth)
         distances = np.zeros(len(records))
         rng = seeds.generator(self.seed, "boundary")
         # A budget of queries is a budget of rounds that is the same for all.
-        plan = list(_rounds(self.queries - 1 - _HALVINGS))
-        width = max(1, _BATCH // (plane.points.shape[1] * max(plan, default=1)))
-        for at in range(0, len(rows), width):
-            part = rows[at : at + width]
-            search = _Search(plane, plane.points[part], truth[part])
-            beyond = search.halved(plane.points[near[at : at + width]])
+        plan = list(_plan_rounds(self.queries - 1 - _HALVINGS))
+        width = max(1, _BATCH // (scaled.points.shape[1] * max(plan, default=1)))
+        for start in range(0, len(rows), width):
+            part = rows[start : start + width]
+            search = _BoundarySearch(scaled, scaled.points[part], truth[part])
+            beyond = search.halved(scaled.points[starts[start : start + width]])
             for number, directions in enumerate(plan, start=1):
                 beyond = search.closer(beyond, directions, number, rng)
             distances[part] = search.distances(beyond)
@@ -140,21 +140,21 @@ class NoiseRobustness:
         Raises:
             divulge.InputError: texts, or a target that gives neither labels nor logits.
         """
-        plane, told, truth = _opened(target, records)
-        low, high = plane.low, plane.high
-        two = ((plane.points == low) | (plane.points == high)).all(axis=0)
+        scaled, predicted, truth = _query_records(target, records)
+        low, high = scaled.low, scaled.high
+        is_binary = ((scaled.points == low) | (scaled.points == high)).all(axis=0)
         rng = seeds.generator(self.seed, "noise")
-        right = (told == truth).astype(np.float64)
-        for size in np.arange(1, self.queries) / (self.queries - 1):
-            moved = plane.points + size * self.scale * rng.normal(size=plane.points.shape)
-            flip = rng.random(plane.points.shape) < size * self.flips
-            flipped = np.where(flip, low + high - plane.points, plane.points)
-            right += plane.labels(np.where(two, flipped, moved)) == truth
-        return right / self.queries
+        n_correct = (predicted == truth).astype(np.float64)
+        for noise_level in np.arange(1, self.queries) / (self.queries - 1):
+            moved = scaled.points + noise_level * self.scale * rng.normal(size=scaled.points.shape)
+            flip = rng.random(scaled.points.shape) < noise_level * self.flips
+            flipped = np.where(flip, low + high - scaled.points, scaled.points)
+            n_correct += scaled.labels(np.where(is_binary, flipped, moved)) == truth
+        return n_correct / self.queries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Plane:
+class _ScaledRecords:
     """Records as points ``[n, d]`` with columns of unit spread, and labels of any such points."""
 
     target: Any
@@ -164,14 +164,14 @@ class _Plane:
     kind: np.dtype[Any]
 
     @classmethod
-    def of(cls, target: Any, records: Records) -> _Plane:
+    def of(cls, target: Any, records: Records) -> _ScaledRecords:
         if records.x.dtype == object:
             raise InputError("records: a label-only signal moves numbers, got texts")
         flat = records.x.reshape(len(records), -1).astype(np.float64)
         spread = flat.std(axis=0)
         scale = np.where(spread > 0, spread, 1.0)
-        kind = records.x.dtype if records.x.dtype.kind == "f" else np.dtype(np.float32)
-        return cls(target, flat / scale, scale, records.x.shape[1:], kind)
+        dtype = records.x.dtype if records.x.dtype.kind == "f" else np.dtype(np.float32)
+        return cls(target, flat / scale, scale, records.x.shape[1:], dtype)
 
     @property
     def low(self) -> Floats:
@@ -185,19 +185,21 @@ class _Plane:
 
     def labels(self, points: Floats) -> Ints:
         """What the target calls them, ``[k]``."""
-        each = max(1, _BATCH // points.shape[1])
-        parts = [self._asked(points[at : at + each]) for at in range(0, len(points), each)]
+        batch_size = max(1, _BATCH // points.shape[1])
+        parts = [self._asked(points[start : start + batch_size]) for start in range(0, len(points), batch_size)]
         return np.concatenate(parts)
 
     def _asked(self, points: Floats) -> Ints:
-        return _told(self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind)))
+        return _predicted_labels(
+            self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind))
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Search:
+class _BoundarySearch:
     """The search of some records at once: ``centres[k, d]`` and their true classes ``[k]``."""
 
-    plane: _Plane
+    plane: _ScaledRecords
     centres: Floats
     truth: Ints
 
@@ -213,47 +215,47 @@ class _Search:
 
     def halved(self, beyond: Floats) -> Floats:
         """The first point beyond the boundary on the line to each point that is beyond it."""
-        near, far = np.zeros(len(beyond)), np.ones(len(beyond))
+        inside, outside = np.zeros(len(beyond)), np.ones(len(beyond))
         for _ in range(_HALVINGS):
-            middle = (near + far) / 2
-            out = self.wrong(self.centres + middle[:, None] * (beyond - self.centres))
-            far, near = np.where(out, middle, far), np.where(out, near, middle)
-        return self.centres + far[:, None] * (beyond - self.centres)
+            middle = (inside + outside) / 2
+            is_outside = self.wrong(self.centres + middle[:, None] * (beyond - self.centres))
+            outside, inside = np.where(is_outside, middle, outside), np.where(is_outside, inside, middle)
+        return self.centres + outside[:, None] * (beyond - self.centres)
 
-    def closer(self, beyond: Floats, directions: int, number: int, rng: np.random.Generator) -> Floats:
+    def closer(self, beyond: Floats, directions: int, round_number: int, rng: np.random.Generator) -> Floats:
         """A round of HopSkipJump from points just beyond the boundary; never farther than they are."""
         reach = self.distances(beyond)
         normal = self._normal(beyond, _REACH * reach, directions, rng)
-        step, moved, done = reach / np.sqrt(number), beyond.copy(), np.zeros(len(beyond), dtype=bool)
+        step, moved, has_crossed = reach / np.sqrt(round_number), beyond.copy(), np.zeros(len(beyond), dtype=bool)
         for _ in range(_STEPS):
-            tried = np.clip(beyond + step[:, None] * normal, self.plane.low, self.plane.high)
-            good = self.wrong(tried) & ~done
-            moved[good], done = tried[good], done | good
+            candidates = np.clip(beyond + step[:, None] * normal, self.plane.low, self.plane.high)
+            crosses = self.wrong(candidates) & ~has_crossed
+            moved[crosses], has_crossed = candidates[crosses], has_crossed | crosses
             step = step / 2
-        found = self.halved(moved)
-        better = done & (self.distances(found) < reach)
-        return np.where(better[:, None], found, beyond)
+        projected = self.halved(moved)
+        is_closer = has_crossed & (self.distances(projected) < reach)
+        return np.where(is_closer[:, None], projected, beyond)
 
     def _normal(self, points: Floats, reach: Floats, directions: int, rng: np.random.Generator) -> Floats:
         """Unit vectors towards the other side, estimated from the labels of random neighbours (equation 16)."""
-        drawn = rng.normal(size=(len(points), directions, points.shape[1]))
-        drawn /= np.linalg.norm(drawn, axis=2, keepdims=True)
-        around = points[:, None] + reach[:, None, None] * drawn
-        side = np.where(self.wrong(np.clip(around, self.plane.low, self.plane.high)), 1.0, -1.0)
+        directions_drawn = rng.normal(size=(len(points), directions, points.shape[1]))
+        directions_drawn /= np.linalg.norm(directions_drawn, axis=2, keepdims=True)
+        neighbours = points[:, None] + reach[:, None, None] * directions_drawn
+        side = np.where(self.wrong(np.clip(neighbours, self.plane.low, self.plane.high)), 1.0, -1.0)
         mean = side.mean(axis=1, keepdims=True)
         weights = np.where(np.abs(mean) < 1, side - mean, side)
-        normal = np.einsum("kb,kbd->kd", weights, drawn)
+        normal = np.einsum("kb,kbd->kd", weights, directions_drawn)
         return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
 
 
-def _opened(target: Any, records: Records) -> tuple[_Plane, Ints, Ints]:
+def _query_records(target: Any, records: Records) -> tuple[_ScaledRecords, Ints, Ints]:
     """The records as points, what the target calls them, and what they are: the same where no label is known."""
-    plane = _Plane.of(target, records)
-    told = plane.labels(plane.points)
-    return plane, told, told if records.y is None else records.y
+    scaled = _ScaledRecords.of(target, records)
+    predicted = scaled.labels(scaled.points)
+    return scaled, predicted, predicted if records.y is None else records.y
 
 
-def _told(target: Any, records: Records) -> Ints:
+def _predicted_labels(target: Any, records: Records) -> Ints:
     """What the target calls them, ``[n]``."""
     if isinstance(target, GivesLabels):
         return np.asarray(target.labels(records))
@@ -262,7 +264,7 @@ def _told(target: Any, records: Records) -> Ints:
     return target.logits(records).argmax(axis=1)
 
 
-def _rounds(budget: int) -> Iterator[int]:
+def _plan_rounds(budget: int) -> Iterator[int]:
     """Directions of each round that ``budget`` queries a record allow."""
     number = 1
     while (budget := budget - (directions := math.isqrt(_DIRECTIONS**2 * number)) - _STEPS - _HALVINGS) >= 0:
@@ -270,21 +272,21 @@ def _rounds(budget: int) -> Iterator[int]:
         number += 1
 
 
-def _starts(points: Floats, told: Ints, truth: Ints) -> tuple[Ints, Ints]:
+def _nearest_other_class(points: Floats, predicted: Ints, truth: Ints) -> tuple[Ints, Ints]:
     """For each record that is told right, the nearest one told another class: its row, and the record's."""
-    near, rows = [], []
+    nearest_rows, rows = [], []
     squares = (points**2).sum(axis=1)
     for label in np.unique(truth):
-        right = np.flatnonzero((truth == label) & (told == label))
-        others = np.flatnonzero(told != label)
-        if not len(right) or not len(others):
+        correct = np.flatnonzero((truth == label) & (predicted == label))
+        other_class = np.flatnonzero(predicted != label)
+        if not len(correct) or not len(other_class):
             continue
-        each = max(1, _BATCH // len(others))
-        for at in range(0, len(right), each):
-            part = right[at : at + each]
-            nearest = (squares[others] - 2 * points[part] @ points[others].T).argmin(axis=1)
-            near.append(others[nearest])
+        batch_size = max(1, _BATCH // len(other_class))
+        for start in range(0, len(correct), batch_size):
+            part = correct[start : start + batch_size]
+            nearest = (squares[other_class] - 2 * points[part] @ points[other_class].T).argmin(axis=1)
+            nearest_rows.append(other_class[nearest])
             rows.append(part)
     if not rows:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    return np.concatenate(near), np.concatenate(rows)
+    return np.concatenate(nearest_rows), np.concatenate(rows)

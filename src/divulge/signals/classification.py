@@ -30,7 +30,7 @@ def negative_loss(logits: Floats, labels: Ints) -> Floats:
         >>> negative_loss(np.array([[0.0, 0.0]]), np.array([0])).round(4)
         array([-0.6931])
     """
-    z, rows = _checked(logits, labels)
+    z, rows = _check_inputs(logits, labels)
     return z[rows, labels] - _logsumexp(z)
 
 
@@ -53,8 +53,8 @@ def scaled_logit(logits: Floats, labels: Ints) -> Floats:
         >>> scaled_logit(np.array([[1000.0, 0.0]]), np.array([0]))
         array([1000.])
     """
-    z, rows = _checked(logits, labels)
-    return z[rows, labels] - _logsumexp(_without(z, rows, labels))
+    z, rows = _check_inputs(logits, labels)
+    return z[rows, labels] - _logsumexp(_mask_class(z, rows, labels))
 
 
 def hinge(logits: Floats, labels: Ints) -> Floats:
@@ -64,8 +64,8 @@ def hinge(logits: Floats, labels: Ints) -> Floats:
         >>> hinge(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
         array([1.])
     """
-    z, rows = _checked(logits, labels)
-    return z[rows, labels] - _without(z, rows, labels).max(axis=1)
+    z, rows = _check_inputs(logits, labels)
+    return z[rows, labels] - _mask_class(z, rows, labels).max(axis=1)
 
 
 def top_two_gap(logits: Floats, labels: Ints | None = None) -> Floats:
@@ -75,7 +75,7 @@ def top_two_gap(logits: Floats, labels: Ints | None = None) -> Floats:
         >>> top_two_gap(np.array([[3.0, 1.0, 2.0]]))
         array([1.])
     """
-    z = _bounded(logits)
+    z = _clip_logits(logits)
     if labels is not None:
         check_labels(labels, "labels", length=len(z))
     top = np.partition(z, -2, axis=1)[:, -2:]
@@ -91,13 +91,13 @@ def modified_entropy(logits: Floats, labels: Ints) -> Floats:
         >>> modified_entropy(np.array([[0.0, 0.0]]), np.array([0])).round(4)
         array([-0.6931])
     """
-    z, rows = _checked(logits, labels)
+    z, rows = _check_inputs(logits, labels)
     log_p = z - _logsumexp(z)[:, None]
     p = np.exp(log_p)
     # Only the top class can have p near 1, where log(1 - p) needs the other logits and not p itself.
     top = z.argmax(axis=1)
     log_rest = np.log1p(-np.where(np.arange(z.shape[1]) == top[:, None], 0.0, p))
-    log_rest[rows, top] = _logsumexp(_without(z, rows, top)) - _logsumexp(z)
+    log_rest[rows, top] = _logsumexp(_mask_class(z, rows, top)) - _logsumexp(z)
     terms = p * log_rest
     terms[rows, labels] = np.exp(log_rest[rows, labels]) * log_p[rows, labels]
     return terms.sum(axis=1)
@@ -110,7 +110,7 @@ def correctness(logits: Floats, labels: Ints) -> Floats:
     right is known of reference models, which can be asked for probabilities.
 
     Examples:
-        >>> correctness(decided(np.array([2, 0]), 3), np.array([2, 1]))
+        >>> correctness(one_hot_logits(np.array([2, 0]), 3), np.array([2, 1]))
         array([1., 0.])
     """
     return confidence(logits, labels)
@@ -123,13 +123,13 @@ def label_loss(logits: Floats, labels: Ints) -> Floats:
     probabilities, and of them this is the negative loss.
 
     Examples:
-        >>> label_loss(decided(np.array([2, 0]), 3), np.array([2, 1]))
+        >>> label_loss(one_hot_logits(np.array([2, 0]), 3), np.array([2, 1]))
         array([   0., -800.])
     """
     return negative_loss(logits, labels)
 
 
-def decided(labels: Ints, classes: int) -> Floats:
+def one_hot_logits(labels: Ints, classes: int) -> Floats:
     """Logits ``[n, K]`` of which each row's label has all the probability.
 
     Args:
@@ -140,13 +140,13 @@ def decided(labels: Ints, classes: int) -> Floats:
         divulge.InputError: labels that are none, fewer than 2 classes.
 
     Examples:
-        >>> decided(np.array([1]), 2)
+        >>> one_hot_logits(np.array([1]), 2)
         array([[  0., 800.]])
     """
-    told = check_labels(labels, "labels")
-    width = max(check_integer(classes, "classes", least=2), int(told.max()) + 1)
-    check_memory(8.0 * width * len(told), "classes", f"there are {width:,} classes of {len(told):,} records")
-    return 800.0 * (told[:, None] == np.arange(width))
+    predicted = check_labels(labels, "labels")
+    width = max(check_integer(classes, "classes", least=2), int(predicted.max()) + 1)
+    check_memory(8.0 * width * len(predicted), "classes", f"there are {width:,} classes of {len(predicted):,} records")
+    return 800.0 * (predicted[:, None] == np.arange(width))
 
 
 SIGNALS: Mapping[str, Callable[[Floats, Ints], Floats]] = MappingProxyType(
@@ -169,23 +169,23 @@ LABELS_ENOUGH = frozenset({"correctness", "label-loss"})
 LABEL_AGNOSTIC = frozenset({"top-two-gap"})
 
 
-def _checked(logits: Floats, labels: Ints) -> tuple[Floats, Ints]:
-    z = _bounded(logits)
+def _check_inputs(logits: Floats, labels: Ints) -> tuple[Floats, Ints]:
+    z = _clip_logits(logits)
     check_labels(labels, "labels", length=len(z), classes=z.shape[1])
     return z, np.arange(len(z))
 
 
-def _bounded(logits: Floats) -> Floats:
+def _clip_logits(logits: Floats) -> Floats:
     z = check_matrix(logits, "logits")
     if z.shape[1] < 2:
         raise InputError(f"logits: at least 2 classes are needed, got {z.shape[1]}")
     return np.clip(z.astype(np.float64, copy=False), -_BOUND, _BOUND)
 
 
-def _without(z: Floats, rows: Ints, columns: Ints) -> Floats:
-    others = z.copy()
-    others[rows, columns] = -np.inf
-    return others
+def _mask_class(z: Floats, rows: Ints, columns: Ints) -> Floats:
+    masked = z.copy()
+    masked[rows, columns] = -np.inf
+    return masked
 
 
 def _logsumexp(z: Floats) -> Floats:

@@ -26,9 +26,9 @@ SIGNALS = {
     "weight-gradient": "minus the log-norm of the loss's gradient in all parameters",
     "feature-angle": "cosine of the angle between the last hidden layer and the weights of the record's class",
 }
-_GRADIENTS = ("last-layer-gradient", "weight-gradient")
+_GRADIENT_SIGNALS = ("last-layer-gradient", "weight-gradient")
 # What is shorter has no direction.
-_LEAST = 1e-30
+_MIN_NORM = 1e-30
 
 
 def measure(target: Any, records: Records, names: Sequence[str]) -> Floats:
@@ -53,24 +53,24 @@ def measure(target: Any, records: Records, names: Sequence[str]) -> Floats:
         >>> measure(net, Records([[3.0, 4.0]], [0]), ("feature-angle",)).round(3)
         array([[0.6]])
     """
-    for name in (listed := as_list(names, "names")):
+    for name in (signal_names := as_list(names, "names")):
         check_choice(name, "signal", SIGNALS)
-    if not listed:
+    if not signal_names:
         raise InputError("names: at least 1 signal is needed, got none")
-    refuse(target, ", ".join(names))
+    require_white_box(target, ", ".join(names))
     check_instance(records, "records", Records, "divulge.Records")
     if records.y is None:
         raise InputError(f"signal: {', '.join(names)} read the records' labels, but y is None")
-    told: dict[str, Floats] = {}
-    if not set(_GRADIENTS).isdisjoint(names):
-        norms = check_matrix(target.gradient_norms(records), "target: gradient_norms", columns=len(_GRADIENTS))
-        told |= dict(zip(_GRADIENTS, -norms.T, strict=True))
+    values: dict[str, Floats] = {}
+    if not set(_GRADIENT_SIGNALS).isdisjoint(names):
+        norms = check_matrix(target.gradient_norms(records), "target: gradient_norms", columns=len(_GRADIENT_SIGNALS))
+        values |= dict(zip(_GRADIENT_SIGNALS, -norms.T, strict=True))
     if "feature-angle" in names:
-        told["feature-angle"] = angle(*target.head(records), records.y)
-    return np.stack([told[name] for name in names], axis=1)
+        values["feature-angle"] = feature_angle(*target.head(records), records.y)
+    return np.stack([values[name] for name in names], axis=1)
 
 
-def angle(fed: Floats, weights: Floats, labels: Ints) -> Floats:
+def feature_angle(fed: Floats, weights: Floats, labels: Ints) -> Floats:
     """Cosine of the angle between what the last linear layer is fed and its weights for the record's class, ``[n]``.
 
     The weights are taken less their mean over the classes: what is added to those of all classes alike changes no
@@ -85,47 +85,47 @@ def angle(fed: Floats, weights: Floats, labels: Ints) -> Floats:
         divulge.InputError: shapes that do not fit, labels of other classes.
 
     Examples:
-        >>> angle(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0, 1]))
+        >>> feature_angle(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0, 1]))
         array([0.6, 0. ])
     """
-    hidden = _directions(check_matrix(fed, "fed"))
+    hidden = _normalise_rows(check_matrix(fed, "fed"))
     w = check_matrix(weights, "weights", columns=hidden.shape[1])
     if len(w) == 1:
         w = np.vstack([-w, w])
     classes = check_labels(labels, "labels", length=len(hidden), classes=len(w))
-    w = w / max(float(np.abs(w).max(initial=0.0)), _LEAST)  # so that no square overflows
-    return np.einsum("ij,ij->i", hidden, _directions(w - w.mean(axis=0))[classes])
+    w = w / max(float(np.abs(w).max(initial=0.0)), _MIN_NORM)  # so that no square overflows
+    return np.einsum("ij,ij->i", hidden, _normalise_rows(w - w.mean(axis=0))[classes])
 
 
-def _directions(rows: Floats) -> Floats:
+def _normalise_rows(rows: Floats) -> Floats:
     """Each row divided by its length, without a square that overflows; zeros stay zeros."""
-    scaled = rows.astype(np.float64) / np.maximum(np.abs(rows).max(axis=1, keepdims=True, initial=0.0), _LEAST)
-    return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _LEAST)
+    scaled = rows.astype(np.float64) / np.maximum(np.abs(rows).max(axis=1, keepdims=True, initial=0.0), _MIN_NORM)
+    return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _MIN_NORM)
 
 
-def passes(names: Sequence[str]) -> int:
+def count_passes(names: Sequence[str]) -> int:
     """How often `measure` asks the target about every record.
 
     Examples:
-        >>> passes(()), passes(("feature-angle", "weight-gradient"))
+        >>> count_passes(()), count_passes(("feature-angle", "weight-gradient"))
         (0, 2)
     """
-    return ("feature-angle" in names) + (not set(_GRADIENTS).isdisjoint(names))
+    return ("feature-angle" in names) + (not set(_GRADIENT_SIGNALS).isdisjoint(names))
 
 
-def reads(names: Sequence[str]) -> str:
+def describe_reads(names: Sequence[str]) -> str:
     """What of a network they take, in words.
 
     Examples:
-        >>> reads(("feature-angle", "weight-gradient"))
+        >>> describe_reads(("feature-angle", "weight-gradient"))
         'outputs, gradients, and last hidden layer with its weights'
     """
     hidden = ["last hidden layer with its weights"] if "feature-angle" in names else []
-    gradients = [] if set(_GRADIENTS).isdisjoint(names) else ["gradients"]
+    gradients = [] if set(_GRADIENT_SIGNALS).isdisjoint(names) else ["gradients"]
     return ", ".join(["outputs", *gradients]) + "".join(f", and {each}" for each in hidden)
 
 
-def refuse(target: Any, who: str) -> None:
+def require_white_box(target: Any, caller: str) -> None:
     """Pass if the target can be looked into.
 
     Raises:
@@ -135,6 +135,6 @@ def refuse(target: Any, who: str) -> None:
         isinstance(target, GivesLogits) and isinstance(target, GivesHead) and isinstance(target, GivesGradientNorms)
     ):
         raise InputError(
-            f"target: a torch module is needed (or a target with logits, head and gradient_norms), as {who} cannot be "
-            f"had without a look inside the network, got {type(target).__name__}"
+            f"target: a torch module is needed (or a target with logits, head and gradient_norms), as {caller} cannot "
+            f"be had without a look inside the network, got {type(target).__name__}"
         )

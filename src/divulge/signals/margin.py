@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.margin import ShallowReLU, multipliers
+from divulge.margin.stationarity import solve_multipliers
+from divulge.types import Guarantee
 from divulge.validation import check_array, check_instance, check_integer, check_nonempty, check_number, check_vector
 
 if TYPE_CHECKING:
+    import torch
+
     from divulge.types import Array, Floats, Records
+else:
+    torch = lazy.module("torch")
 
 
 def margin_abs(net: ShallowReLU, x: object, y: object = None) -> Floats:
@@ -31,7 +38,7 @@ def margin_abs(net: ShallowReLU, x: object, y: object = None) -> Floats:
     """
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     outputs = net(x)
-    return np.abs(outputs) if y is None else signs(y, len(outputs)) * outputs
+    return np.abs(outputs) if y is None else labels_to_signs(y, len(outputs)) * outputs
 
 
 def margin_band(net: ShallowReLU, x: object, y: object = None, *, margin: float) -> Floats:
@@ -67,17 +74,17 @@ def kkt_nnls(net: ShallowReLU, x: object, y: object = None) -> Floats:
         array([0.707, 0.   , 0.707])
     """
     data = check_nonempty(check_array(x, "x"), "x")
-    return multipliers(net, data, None if y is None else signs(y, len(data)))
+    return multipliers(net, data, None if y is None else labels_to_signs(y, len(data)))
 
 
-def signs(y: object, length: int) -> Floats:
+def labels_to_signs(y: object, length: int) -> Floats:
     """Labels 0/1 or -1/+1 as -1.0/+1.0, ``[n]``.
 
     Raises:
         divulge.InputError: other labels, a wrong length.
 
     Examples:
-        >>> signs([0, 1, 1], 3)
+        >>> labels_to_signs([0, 1, 1], 3)
         array([-1., 1., 1.])
     """
     checked = check_vector(y, "y", length=check_integer(length, "length", least=1))
@@ -98,10 +105,10 @@ class MarginAbs:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number per record ``[n]``, larger = more like a member."""
-        return margin_abs(network(target), _flat(records), records.y)
+        return margin_abs(shallow_network(target), _flatten(records), records.y)
 
 
-def densest(values: Floats) -> float:
+def densest_value(values: Floats) -> float:
     """Where values crowd most closely, in relative terms: training points share one margin, fresh points do not.
 
     The middle of the relatively narrowest window that holds a fiftieth of the values (at least 5).
@@ -110,7 +117,7 @@ def densest(values: Floats) -> float:
         divulge.InputError: fewer than 6 values.
 
     Examples:
-        >>> densest(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
+        >>> densest_value(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
         4.0
     """
     ordered = np.sort(check_vector(values, "values"))
@@ -137,8 +144,8 @@ class MarginBand:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number per record ``[n]``, larger = more like a member."""
-        net, x = network(target), _flat(records)
-        margin = densest(margin_abs(net, x)) if self.margin is None else self.margin
+        net, x = shallow_network(target), _flatten(records)
+        margin = densest_value(margin_abs(net, x)) if self.margin is None else self.margin
         return margin_band(net, x, records.y, margin=margin)
 
 
@@ -151,10 +158,10 @@ class KKTMultipliers:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number per record ``[n]``, larger = more like a member."""
-        return kkt_nnls(network(target), _flat(records), records.y)
+        return kkt_nnls(shallow_network(target), _flatten(records), records.y)
 
 
-def network(target: Any) -> ShallowReLU:
+def shallow_network(target: Any) -> ShallowReLU:
     """The shallow network behind a target: itself, a torch module, or what an adapter holds.
 
     Raises:
@@ -162,9 +169,9 @@ def network(target: Any) -> ShallowReLU:
     """
     if isinstance(target, ShallowReLU):
         return target
-    held = getattr(target, "function", None)
-    if isinstance(held, ShallowReLU):
-        return held
+    function = getattr(target, "function", None)
+    if isinstance(function, ShallowReLU):
+        return function
     module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
     if module is None:
         raise InputError(
@@ -173,5 +180,99 @@ def network(target: Any) -> ShallowReLU:
     return ShallowReLU.from_torch(module)
 
 
-def _flat(records: Records) -> Array:
+def _flatten(records: Records) -> Array:
     return records.x.reshape(len(records), -1)
+
+
+NO_GUARANTEE = Guarantee(
+    "probability of calling a fresh record a member",
+    1.0,
+    ("nothing is proven about networks with more than one hidden layer; calibrate the score on known non-members",),
+)
+
+
+def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
+    """The λ ≥ 0 with which the gradients of a pool best rebuild the weights of a torch network, ``[n]``.
+
+    Args:
+        module: a torch network with one output, homogeneous in its parameters (no bias but in the first layer).
+        x: the pool, ``[n, ...]``, candidates and known non-members together.
+        y: labels 0/1 or -1/+1; what the network itself answers when None.
+
+    Raises:
+        divulge.InputError: a network that is not homogeneous, more than one output, labels of more classes.
+        divulge.MissingExtraError: torch is not installed.
+    """
+    data = check_nonempty(check_array(x, "x"), "x")
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    batch = torch.as_tensor(data, dtype=parameters[0].dtype, device=parameters[0].device)
+    order = homogeneity_degree(module, data[: min(len(data), 8)])
+    training = module.training
+    module.eval()
+    rows, outputs = [], []
+    for record in batch:
+        output = _scalar_outputs(module(record[None]))
+        gradients = torch.autograd.grad(output.sum(), parameters)
+        rows.append(torch.cat([g.reshape(-1) for g in gradients]).double().cpu().numpy())
+        outputs.append(float(output.detach()))
+    module.train(training)
+    output_values = np.array(outputs)
+    sign = np.where(output_values < 0, -1.0, 1.0) if y is None else labels_to_signs(y, len(output_values))
+    table = np.array(rows) * sign[:, None]
+    # Euler: θ·∇Φ = L·Φ for a network that is homogeneous of degree L.
+    return solve_multipliers(table @ table.T, order * sign * output_values)
+
+
+def homogeneity_degree(module: Any, x: object, tolerance: float = 0.01) -> float:
+    """The L with Φ(aθ; x) = a^L·Φ(θ; x), found by scaling the parameters by 2.
+
+    Raises:
+        divulge.InputError: the ratio differs between records: the network is not homogeneous.
+    """
+    parameters = list(module.parameters())
+    batch = torch.as_tensor(check_array(x, "x"), dtype=parameters[0].dtype, device=parameters[0].device)
+    training = module.training
+    module.eval()
+    scaled = {name: 2.0 * value.detach() for name, value in module.named_parameters()}
+    with torch.no_grad():
+        before = _scalar_outputs(module(batch)).double().cpu().numpy()
+        after = _scalar_outputs(torch.func.functional_call(module, scaled, (batch,))).double().cpu().numpy()
+    module.train(training)
+    has_output = before != 0
+    if not has_output.any():
+        raise InputError("module: it answers 0 on every record; such a network carries no information")
+    with np.errstate(invalid="ignore"):
+        powers = np.log2(after[has_output] / before[has_output])
+    if not np.isfinite(powers).all() or np.ptp(powers) > tolerance or powers.mean() < 1 - tolerance:
+        raise InputError(
+            f"module: scaling its parameters scales its outputs unevenly (degrees {np.min(powers):.3g} to "
+            f"{np.max(powers):.3g}), so it is not homogeneous; a bias beyond the first layer is the usual cause"
+        )
+    return float(np.mean(powers))
+
+
+@dataclass(frozen=True, slots=True)
+class DeepMultipliers:
+    """The signal `deep_multipliers`, for a target that holds a torch ``module`` or is one.
+
+    Examples:
+        >>> DeepMultipliers().name, DeepMultipliers().guarantee.level
+        ('kkt-nnls-deep', 1.0)
+    """
+
+    name: str = field(default="kkt-nnls-deep", init=False)
+    reads: str = field(default="the target's weights", init=False)
+    guarantee: Guarantee = field(default=NO_GUARANTEE, init=False, repr=False)
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """One number per record ``[n]``, larger = more like a member; all records form one pool."""
+        module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
+        if module is None:
+            raise InputError(f"target: a torch module is needed, got {type(target).__name__}")
+        return deep_multipliers(module, records.x, records.y)
+
+
+def _scalar_outputs(output: torch.Tensor) -> torch.Tensor:
+    if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
+        raise InputError(f"module: one output per record is needed, got shape {tuple(output.shape)}")
+    return output.reshape(-1)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy
-from divulge.completion.donors import Mean
-from divulge.completion.imputers import FittedImputer, Imputer
+from divulge.completion.imputers import FittedImputer, Imputer, Mean
 from divulge.errors import InputError
-from divulge.targets.declared_outputs import FLOOR
+from divulge.targets.arrays import PROBABILITY_FLOOR
 from divulge.validation import check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
@@ -107,17 +106,17 @@ class FittedMatching:
             )
         columns, shape = self.start.columns, partial.x.shape[1:]
         low, high = columns.low.reshape(shape), columns.high.reshape(shape)
-        network = _Network.of(module, getattr(target, "outputs", "logits") == "probabilities")
+        network = _GradientNetwork.of(module, getattr(target, "outputs", "logits") == "probabilities")
         x = self.start.complete(partial)[0].astype(np.float64)
         for _ in range(self.settings.steps):
-            _, slopes = network.mismatch(x, partial.y)
-            step = self.settings.rate * self.deviation * np.sign(slopes)
+            _, gradients = network.mismatch(x, partial.y)
+            step = self.settings.rate * self.deviation * np.sign(gradients)
             x = np.where(partial.known, x, np.clip(x - step, low, high))
         return -np.log(np.maximum(network.mismatch(x, partial.y)[0], 1e-30))
 
 
 @dataclass(frozen=True, slots=True)
-class _Network:
+class _GradientNetwork:
     """A copy of a torch network, in evaluation mode on the CPU, asked for gradients of its gradients."""
 
     module: Any
@@ -125,22 +124,22 @@ class _Network:
     probabilities: bool
 
     @classmethod
-    def of(cls, module: Any, probabilities: bool) -> _Network:
-        own = copy.deepcopy(module).cpu().eval()
-        return cls(own, {name: value.detach() for name, value in own.named_parameters()}, probabilities)
+    def of(cls, module: Any, probabilities: bool) -> _GradientNetwork:
+        network = copy.deepcopy(module).cpu().eval()
+        return cls(network, {name: value.detach() for name, value in network.named_parameters()}, probabilities)
 
     def mismatch(self, x: Floats, labels: Ints) -> tuple[Floats, Floats]:
         """``‖∂ℓ/∂θ‖²`` of each record ``[n]``, and its slope in x ``[n, ...]``."""
 
-        def loss(parameters: dict[str, torch.Tensor], one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-            answer = torch.func.functional_call(self.module, parameters, (one[None],))
-            logits = torch.log(answer.clamp_min(FLOOR)) if self.probabilities else answer
+        def loss(parameters: dict[str, torch.Tensor], record: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+            answer = torch.func.functional_call(self.module, parameters, (record[None],))
+            logits = torch.log(answer.clamp_min(PROBABILITY_FLOOR)) if self.probabilities else answer
             return torch.nn.functional.cross_entropy(logits, label[None])
 
-        def squared(one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-            return sum((part**2).sum() for part in torch.func.grad(loss)(self.parameters, one, label).values())
+        def squared(record: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+            return sum((part**2).sum() for part in torch.func.grad(loss)(self.parameters, record, label).values())
 
         dtype = next(iter(self.parameters.values())).dtype
-        given = torch.from_numpy(x).to(dtype), torch.from_numpy(labels)
-        slopes, values = torch.func.vmap(torch.func.grad_and_value(squared), chunk_size=_CHUNK)(*given)
-        return values.double().numpy(), slopes.double().numpy()
+        inputs = torch.from_numpy(x).to(dtype), torch.from_numpy(labels)
+        gradients, values = torch.func.vmap(torch.func.grad_and_value(squared), chunk_size=_CHUNK)(*inputs)
+        return values.double().numpy(), gradients.double().numpy()

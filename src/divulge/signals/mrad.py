@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from divulge.completion.imputers import FittedImputer, Imputer, flat
+from divulge import lazy, seeds
+from divulge.completion.imputers import FittedImputer, Imputer, Perceptron, flatten_records, mean_and_scale
 from divulge.errors import InputError
-from divulge.signals.descent import Access, Gradients
-from divulge.signals.detectors import CADE, MSAD, NCI, Detector
-from divulge.targets import Metered
+from divulge.signals.classification import negative_loss
+from divulge.targets import GivesGradients, GivesHead, Metered
+from divulge.types import Records
 from divulge.validation import as_list, check_choice, check_integer, check_number, format_value, require_callable
 
 if TYPE_CHECKING:
-    from divulge.completion.columns import RecordColumns
+    import torch
+    from torch import nn
+
+    from divulge.completion.imputers import RecordColumns
     from divulge.targets import GivesLogits
-    from divulge.types import Floats, Ints, PartialRecords, Records
+    from divulge.types import Bools, Floats, Ints, PartialRecords
+else:
+    nn = lazy.module("torch.nn")
+    torch = lazy.module("torch")
 
-Kind: TypeAlias = Literal["cade", "msad", "nci", "gradient-norm"]
 
-_DETECTORS = {"cade": CADE, "msad": MSAD, "nci": NCI}
+DetectorName: TypeAlias = Literal["cade", "msad", "nci", "gradient-norm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class MRAD:
     directions: int = 100
     epsilon: float = 1e-2
     clip: Literal["range"] | tuple[float, float] | None = None
-    detector: Kind = "cade"
+    detector: DetectorName = "cade"
     start: Imputer | Literal["zeros"] = "zeros"
     limit: int | None = None
     shadows: int = 0
@@ -75,7 +81,7 @@ class MRAD:
         if isinstance(self.clip, str):
             check_choice(self.clip, "clip", ("range",))
         elif self.clip is not None:
-            object.__setattr__(self, "clip", _interval(self.clip))
+            object.__setattr__(self, "clip", _check_interval(self.clip))
         if isinstance(self.start, str):
             check_choice(self.start, "start", ("zeros",))
         else:
@@ -93,8 +99,10 @@ class MRAD:
     @property
     def reads(self) -> str:
         """What of the target the adversary must see."""
-        seen = "gradients at" if self.access == "white" else f"outputs on {self.gradients.queries} variations of"
-        return f"the target's {seen} each candidate"
+        access_description = (
+            "gradients at" if self.access == "white" else f"outputs on {self.gradients.queries} variations of"
+        )
+        return f"the target's {access_description} each candidate"
 
     @property
     def gradients(self) -> Gradients:
@@ -110,10 +118,10 @@ class MRAD:
         """
         start = None if isinstance(self.start, str) else self.start.fit(auxiliary)
         detector = None if self.detector == "gradient-norm" else _DETECTORS[self.detector].fit(auxiliary, seed)
-        return FittedMRAD(self, start, flat(auxiliary)[1], detector, seed)
+        return FittedMRAD(self, start, flatten_records(auxiliary)[1], detector, seed)
 
 
-def _interval(clip: object) -> tuple[float, float]:
+def _check_interval(clip: object) -> tuple[float, float]:
     ends = as_list(clip, "clip")
     if len(ends) != 2:
         raise InputError(f"clip: (low, high) is needed, got {format_value(clip)}")
@@ -170,21 +178,21 @@ class FittedMRAD:
 
     def complete(self, target: GivesLogits, partial: PartialRecords) -> Floats:
         """The records as the descent completes them, float64 ``[n, ...]``."""
-        settings, labels = self.settings, _labels(partial)
+        settings, labels = self.settings, _require_labels(partial)
         x = self._start(partial)
-        asked = self._asked(target, len(partial))
+        metered_target = self._asked(target, len(partial))
         for step in range(settings.iterations):
-            x = x - settings.step * settings.gradients.at(asked, x, labels, partial.known, self.seed + step)
+            x = x - settings.step * settings.gradients.at(metered_target, x, labels, partial.known, self.seed + step)
             x = np.where(partial.known, x, self._clipped(x))
         return x
 
     def deviation(self, target: GivesLogits, partial: PartialRecords) -> Floats:
         """δ, ``[n]``: how far each completed record lies from its class, or its gradient's norm."""
-        labels = _labels(partial)
+        labels = _require_labels(partial)
         if self.detector is not None:
             return self.detector.deviation(target, self.complete(target, partial), labels)
-        asked, x = self._asked(target, len(partial)), self._start(partial)
-        gradient = self.settings.gradients.at(asked, x, labels, partial.known, self.seed)
+        metered_target, x = self._asked(target, len(partial)), self._start(partial)
+        gradient = self.settings.gradients.at(metered_target, x, labels, partial.known, self.seed)
         return np.linalg.norm(gradient.reshape(len(gradient), -1), axis=1)
 
     def _start(self, partial: PartialRecords) -> Floats:
@@ -196,12 +204,12 @@ class FittedMRAD:
 
     def _asked(self, target: GivesLogits, records: int) -> GivesLogits:
         """The target, behind a meter where there is one to keep to."""
-        limit, needed = self.settings.limit, records * self.queries
-        if limit is not None and needed > limit:
+        limit, n_queries = self.settings.limit, records * self.queries
+        if limit is not None and n_queries > limit:
             raise InputError(
-                f"limit: {needed} queries are needed ({self.queries} per record for {records} records), got {limit}"
+                f"limit: {n_queries} queries are needed ({self.queries} per record for {records} records), got {limit}"
             )
-        return target if self.settings.access == "white" else Metered(target, needed)
+        return target if self.settings.access == "white" else Metered(target, n_queries)
 
     def _clipped(self, x: Floats) -> Floats:
         clip = self.settings.clip
@@ -213,7 +221,278 @@ class FittedMRAD:
         return np.clip(x, *clip)
 
 
-def _labels(partial: PartialRecords) -> Ints:
+def _require_labels(partial: PartialRecords) -> Ints:
     if partial.y is None:
         raise InputError("partial records: a loss needs labels, but y is None")
     return partial.y
+
+
+Access: TypeAlias = Literal["white", "black"]
+
+# Values in one batch of perturbed records: some 256 MB of float64.
+_BATCH = 1 << 25
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """∂ loss / ∂ x of a target on the unknown values of a record.
+
+    Args:
+        access: "white" (the target's own gradients) or "black" (zeroth-order estimates from losses).
+        directions: m of the black-box estimate ``(1/m) Σ [ℓ(x + εu) - ℓ(x - εu)] / (2ε) · u`` with u standard
+            normal on the unknown values: antithetic pairs, 2m queries per record.
+        epsilon: ε, in the unit of the records.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+    """
+
+    access: Access = "white"
+    directions: int = 5
+    epsilon: float = 1e-2
+
+    def __post_init__(self) -> None:
+        check_choice(self.access, "access", ("white", "black"))
+        check_integer(self.directions, "directions", least=1)
+        check_number(self.epsilon, "epsilon", above=0)
+
+    @property
+    def queries(self) -> int:
+        """Queries per record and step; autograd's forward and backward pass counts as one."""
+        return 1 if self.access == "white" else 2 * self.directions
+
+    def at(self, target: GivesLogits, x: Floats, labels: Ints, known: Bools, seed: int) -> Floats:
+        """Gradients ``[n, ...]``, zero where the value is known.
+
+        Raises:
+            divulge.InputError: white-box access to a target that gives no gradients.
+        """
+        if self.access == "black":
+            return self._estimated(target, x, labels, known, seed)
+        if not isinstance(target, GivesGradients):
+            raise InputError(
+                f"access: 'white' needs a target that gives gradients, {type(target).__name__} does not; use 'black'"
+            )
+        return np.where(known, 0.0, target.gradients(Records(x, labels)))
+
+    def _estimated(self, target: GivesLogits, x: Floats, labels: Ints, known: Bools, seed: int) -> Floats:
+        rng = seeds.generator(seed, "directions")
+        gradient = np.empty(x.shape)
+        batch_size = max(1, _BATCH // (2 * self.directions * max(1, x[0].size)))
+        for start in range(0, len(x), batch_size):
+            part = slice(start, start + batch_size)
+            u = np.where(known[part], 0.0, rng.normal(size=(self.directions, *x[part].shape)))
+            moved = np.stack([x[part] + self.epsilon * u, x[part] - self.epsilon * u]).astype(x.dtype)
+            perturbed, truth = moved.reshape(-1, *x.shape[1:]), np.tile(labels[part], 2 * self.directions)
+            losses = -negative_loss(target.logits(Records(perturbed, truth)), truth).reshape(2, self.directions, -1)
+            slopes = (losses[0] - losses[1]) / (2 * self.epsilon)
+            gradient[part] = np.einsum("mn,mn...->n...", slopes, u) / self.directions
+        return gradient
+
+
+# 1 / Φ⁻¹(3/4): makes the median absolute deviation of a Gaussian its standard deviation.
+_MAD = 1.4826
+_NEAREST = 2
+_CHUNK = 1024
+
+
+class Detector(Protocol):
+    """Tells how far a record lies from its class."""
+
+    def deviation(self, target: GivesLogits, x: Floats, labels: Ints) -> Floats:
+        """One deviation per record, ``[n]``, of ``x[n, ...]``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CADE:
+    """``|d_y - med_y| / MAD_y`` with d_y the latent distance to the class centroid (Yang et al. 2021, §3.2).
+
+    MAD_y is 1.4826 times the median of ``|d - med_y|`` over auxiliary records of the class.
+
+    Args:
+        encoder: the contrastive latent.
+        centroids: ``[classes, q]``; the last row is the overall centroid, for classes without records.
+        medians: ``[classes]``, of the distances.
+        spreads: ``[classes]``, their MAD.
+    """
+
+    encoder: Perceptron
+    centroids: Floats
+    medians: Floats
+    spreads: Floats
+
+    @classmethod
+    def fit(cls, auxiliary: Records, seed: int) -> CADE:
+        """Train the latent space and measure the classes in it."""
+        encoder = Contrastive().fit(auxiliary, seed)
+        latent = encoder.outputs(auxiliary.x)
+        labels = np.zeros(len(latent), dtype=np.int64) if auxiliary.y is None else auxiliary.y
+        pools = [latent[labels == c] for c in range(int(labels.max()) + 1)] + [latent]
+        class_statistics = [_class_statistics(pool if len(pool) > 1 else latent) for pool in pools]
+        centroids, medians, spreads = (np.stack(part) for part in zip(*class_statistics, strict=True))
+        return cls(encoder, centroids, medians, spreads)
+
+    def deviation(self, target: GivesLogits, x: Floats, labels: Ints) -> Floats:
+        """``|d_y - med_y| / MAD_y``, ``[n]``."""
+        row = np.minimum(labels, len(self.centroids) - 1)
+        distance = np.linalg.norm(self.encoder.outputs(x) - self.centroids[row], axis=1)
+        return np.abs(distance - self.medians[row]) / self.spreads[row]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MSAD:
+    """Sum of squared distances to the two nearest auxiliary records, by direction (Reiss & Hoshen 2021, §3.3).
+
+    Latent vectors are scaled to length one, shifted by their auxiliary mean and scaled to length one again.
+
+    Args:
+        encoder: the contrastive latent.
+        centre: mean of the normalised auxiliary vectors, ``[q]``.
+        directions: the auxiliary vectors, shifted and normalised, ``[z, q]``.
+    """
+
+    encoder: Perceptron
+    centre: Floats
+    directions: Floats
+
+    @classmethod
+    def fit(cls, auxiliary: Records, seed: int) -> MSAD:
+        """Train the latent space and keep the auxiliary records' directions in it."""
+        encoder = Contrastive().fit(auxiliary, seed)
+        normal = _normalise(encoder.outputs(auxiliary.x))
+        centre = normal.mean(axis=0)
+        return cls(encoder, centre, _normalise(normal - centre))
+
+    def deviation(self, target: GivesLogits, x: Floats, labels: Ints) -> Floats:
+        """Σ of the two smallest ``‖a - b‖² = 2 - 2 a·b``, ``[n]``."""
+        directions = _normalise(_normalise(self.encoder.outputs(x)) - self.centre)
+        n_neighbours = min(_NEAREST, len(self.directions))
+        deviations = [
+            np.partition(2.0 - 2.0 * directions[start : start + _CHUNK] @ self.directions.T, n_neighbours - 1, axis=1)[
+                :, :n_neighbours
+            ]
+            for start in range(0, len(directions), _CHUNK)
+        ]
+        return np.concatenate(deviations).sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NCI:
+    """Minus ``(h - μ)·w_c / ‖h - μ‖ + α‖h‖₁`` on the target's last hidden layer (Liu & Qin 2025, NCI).
+
+    h is what the last linear layer is fed, w_c its weights for the *predicted* class, μ the mean of h over
+    the auxiliary records. In a network that has collapsed onto its training data, h - μ is parallel to w_c.
+
+    Args:
+        auxiliary: records that μ is taken over.
+        alpha: α, as published; never tuned on what is being audited.
+    """
+
+    auxiliary: Records
+    alpha: float = 0.001
+
+    @classmethod
+    def fit(cls, auxiliary: Records, seed: int) -> NCI:
+        """Keep the auxiliary records."""
+        return cls(auxiliary)
+
+    def deviation(self, target: GivesLogits, x: Floats, labels: Ints) -> Floats:
+        """Minus the collapse score, ``[n]``.
+
+        Raises:
+            divulge.InputError: a target that does not show its last linear layer.
+        """
+        if not isinstance(target, GivesHead):
+            raise InputError(
+                f"detector: 'nci' looks at a torch network's last linear layer, {type(target).__name__} shows none"
+            )
+        h, weights = target.head(Records(x, labels))
+        centred = h - target.head(self.auxiliary)[0].mean(axis=0)
+        class_weights = weights[target.labels(Records(x, labels))]
+        return -((centred * class_weights).sum(axis=1) / _norms(centred)[:, 0] + self.alpha * np.abs(h).sum(axis=1))
+
+
+def _class_statistics(pool: Floats) -> tuple[Floats, Floats, Floats]:
+    centroid = pool.mean(axis=0)
+    distance = np.linalg.norm(pool - centroid, axis=1)
+    median = np.median(distance)
+    return centroid, median, np.maximum(_MAD * np.median(np.abs(distance - median)), 1e-12)
+
+
+def _norms(vectors: Floats) -> Floats:
+    return np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def _normalise(vectors: Floats) -> Floats:
+    return vectors / _norms(vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class Contrastive:
+    """The contrastive autoencoder of CADE (Yang et al. 2021, USENIX Security, eq. 1).
+
+    Reconstruction error plus ``λ · E[same · D² + (1 - same) · max(0, m - D)²]`` over pairs of a batch, where
+    D is the latent distance of a pair, ``same`` says whether both have one class, and m is the margin.
+
+    Args:
+        width: units of the hidden layer.
+        latent: dimensions of the latent space.
+        steps: batches of 128.
+        margin: m.
+        weight: λ.
+
+    Raises:
+        divulge.InputError: a size below 1, a margin or weight that is not positive.
+    """
+
+    width: int = 128
+    latent: int = 16
+    steps: int = 600
+    margin: float = 10.0
+    weight: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("width", "latent", "steps"):
+            check_integer(getattr(self, name), name, least=1)
+        check_number(self.margin, "margin", above=0)
+        check_number(self.weight, "weight", above=0)
+
+    def fit(self, auxiliary: Records, seed: int) -> Perceptron:
+        """Train on the auxiliary records.
+
+        Raises:
+            divulge.MissingExtraError: torch is not installed.
+        """
+        x = auxiliary.x.reshape(len(auxiliary), -1).astype(np.float64)
+        labels = np.zeros(len(x), dtype=np.int64) if auxiliary.y is None else auxiliary.y
+        centre, scale = mean_and_scale(x)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seeds.derive_seed(seed, "contrastive"))
+            layers = self._train((x - centre) / scale, labels, seeds.generator(seed, "contrastive batches"))
+        return Perceptron.of(centre, scale, layers)
+
+    def _train(self, x: Floats, labels: Ints, rng: np.random.Generator) -> tuple[nn.Linear, nn.Linear]:
+        d = x.shape[1]
+        encoder_input, encoder_output = nn.Linear(d, self.width), nn.Linear(self.width, self.latent)
+        encoder = nn.Sequential(encoder_input, nn.ReLU(), encoder_output)
+        decoder = nn.Sequential(nn.Linear(self.latent, self.width), nn.ReLU(), nn.Linear(self.width, d))
+        optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3)
+        for _ in range(self.steps):
+            rows = rng.integers(len(x), size=128)
+            batch, truth = torch.from_numpy(x[rows]).float(), torch.from_numpy(labels[rows])
+            latent = encoder(batch)
+            loss = nn.functional.mse_loss(decoder(latent), batch) + self.weight * self._pairs(latent, truth)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return encoder_input, encoder_output
+
+    def _pairs(self, latent: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+        half = len(latent) // 2
+        distance = ((latent[:half] - latent[half:]) ** 2).sum(dim=1).add(1e-9).sqrt()
+        same = truth[:half] == truth[half:]
+        return (same * distance**2 + ~same * (self.margin - distance).clamp(min=0) ** 2).mean()
+
+
+_DETECTORS = {"cade": CADE, "msad": MSAD, "nci": NCI}

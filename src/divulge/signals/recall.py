@@ -54,8 +54,8 @@ class ReCaLL:
         texts = check_strings(population, "population")
         if len(texts) < self.shots:
             raise InputError(f"population: at least {self.shots} documents are needed (shots), got {len(texts)}")
-        drawn = seeds.generator(seed, "recall").choice(len(texts), self.shots, replace=False)
-        return PreparedReCaLL(tuple(texts[at] for at in drawn))
+        rows = seeds.generator(seed, "recall").choice(len(texts), self.shots, replace=False)
+        return PreparedReCaLL(tuple(texts[row] for row in rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +99,35 @@ class PreparedReCaLL:
         before = self._before(target, room // 2)
         if room - len(before) < (1 if start else 2):
             raise InputError(f"recall: the model takes {room} tokens, too few for a document beside the population's")
-        alone, after, suffixes, rows = [], [], [], []
+        plain_prefixes, prefixes_with_population, suffixes, scored_rows = [], [], [], []
         for row, tokens in enumerate(target.encode([str(text) for text in records.x])):
-            head, rest = tokens[: 0 if start else 1], tokens[0 if start else 1 : room - len(before)]
-            if not rest:
+            head, tail = tokens[: 0 if start else 1], tokens[0 if start else 1 : room - len(before)]
+            if not tail:
                 continue
-            alone.append((*start, *head))
-            after.append((*start, *before, *head))
-            suffixes.append(rest)
-            rows.append(row)
+            plain_prefixes.append((*start, *head))
+            prefixes_with_population.append((*start, *before, *head))
+            suffixes.append(tail)
+            scored_rows.append(row)
         values = np.full(len(records), np.nan)
-        if rows:
-            given, plain = (target.continuations(prefixes, suffixes) for prefixes in (after, alone))
-            lengths = plain.lengths
-            values[rows] = (given.log_p / lengths) / np.minimum(plain.log_p / lengths, -_FLAT)
+        if scored_rows:
+            conditional, unconditional = (
+                target.continuations(prefixes, suffixes) for prefixes in (prefixes_with_population, plain_prefixes)
+            )
+            lengths = unconditional.lengths
+            values[scored_rows] = (conditional.log_p / lengths) / np.minimum(unconditional.log_p / lengths, -_FLAT)
         return values
 
-    def _before(self, target: GivesContinuations, most: int) -> tuple[int, ...]:
+    def _before(self, target: GivesContinuations, max_tokens: int) -> tuple[int, ...]:
         """The tokens of P: as many whole documents as fit, or the end of the last one.
 
         Raises:
             divulge.InputError: no token fits, or there is none.
         """
-        taken: tuple[int, ...] = ()
+        population_tokens: tuple[int, ...] = ()
         for tokens in reversed(target.encode(self.before)):
-            if taken and len(tokens) + len(taken) > most:
+            if population_tokens and len(tokens) + len(population_tokens) > max_tokens:
                 break
-            taken = (*tokens, *taken)[-most:] if most > 0 else ()
-        if not taken:
+            population_tokens = (*tokens, *population_tokens)[-max_tokens:] if max_tokens > 0 else ()
+        if not population_tokens:
             raise InputError("recall: no token of the population can be read before a document")
-        return taken
+        return population_tokens

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.targets.statistics import TokenStatistics
+from divulge.targets.token_statistics import TokenStatistics
 from divulge.validation import check_choice, check_instance, check_number
 
 if TYPE_CHECKING:
@@ -28,18 +28,18 @@ def log_likelihood(stats: TokenStatistics) -> Floats:
     """Mean log-probability of the tokens: minus the logarithm of the perplexity (Yeom et al. 2018).
 
     Examples:
-        >>> from divulge.targets.statistics import TokenStatistics
+        >>> from divulge.targets.token_statistics import TokenStatistics
         >>> log_likelihood(TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0])))
         array([-2., nan])
     """
-    return _mean(_known(stats).logp, stats.offsets)
+    return _mean_per_document(_check_statistics(stats).logp, stats.offsets)
 
 
 def token_probability(stats: TokenStatistics) -> Floats:
     """Geometric mean of the tokens' probabilities, one over the perplexity, in [0, 1]; what RMIA compares.
 
     Examples:
-        >>> from divulge.targets.statistics import TokenStatistics
+        >>> from divulge.targets.token_statistics import TokenStatistics
         >>> token_probability(TokenStatistics(np.array([0, 2]), np.array([9]), logp=np.log([0.5, 0.125])))
         array([0.25])
     """
@@ -50,7 +50,7 @@ def scaled_likelihood(stats: TokenStatistics) -> Floats:
     """``log(p / (1 - p))`` of that probability, which does not saturate where documents are learnt well.
 
     Examples:
-        >>> from divulge.targets.statistics import TokenStatistics
+        >>> from divulge.targets.token_statistics import TokenStatistics
         >>> scaled_likelihood(TokenStatistics(np.array([0, 1]), np.array([9]), logp=np.log([0.5])))
         array([0.])
     """
@@ -67,11 +67,11 @@ def min_k(stats: TokenStatistics, k: float = 0.2) -> Floats:
     """Mean log-probability of the least likely share ``k`` of the tokens, at least one (Shi et al. 2024, Min-K%).
 
     Examples:
-        >>> from divulge.targets.statistics import TokenStatistics
+        >>> from divulge.targets.token_statistics import TokenStatistics
         >>> min_k(TokenStatistics(np.array([0, 3]), np.array([9]), logp=np.array([-1.0, -3.0, -2.0])), k=0.67)
         array([-2.5])
     """
-    return _lowest(_known(stats).logp, stats.offsets, k)
+    return _mean_of_lowest(_check_statistics(stats).logp, stats.offsets, k)
 
 
 def min_k_plus(stats: TokenStatistics, k: float = 0.2) -> Floats:
@@ -82,8 +82,8 @@ def min_k_plus(stats: TokenStatistics, k: float = 0.2) -> Floats:
     Raises:
         divulge.InputError: the target shows no distribution over the vocabulary.
     """
-    entropy, variance = _shown(stats, "entropy"), _shown(stats, "variance")
-    return _lowest((stats.logp + entropy) / np.sqrt(np.maximum(variance, _FLAT)), stats.offsets, k)
+    entropy, variance = _require_statistic(stats, "entropy"), _require_statistic(stats, "variance")
+    return _mean_of_lowest((stats.logp + entropy) / np.sqrt(np.maximum(variance, _FLAT)), stats.offsets, k)
 
 
 def modified_entropy(stats: TokenStatistics) -> Floats:
@@ -92,7 +92,7 @@ def modified_entropy(stats: TokenStatistics) -> Floats:
     Raises:
         divulge.InputError: the target shows no distribution over the vocabulary.
     """
-    return -_mean(_shown(stats, "modified_entropy"), stats.offsets)
+    return -_mean_per_document(_require_statistic(stats, "modified_entropy"), stats.offsets)
 
 
 def max_renyi(stats: TokenStatistics, alpha: float = 0.5, k: float = 0.1) -> Floats:
@@ -106,12 +106,12 @@ def max_renyi(stats: TokenStatistics, alpha: float = 0.5, k: float = 0.1) -> Flo
     Raises:
         divulge.InputError: another order, or a target that shows no distribution over the vocabulary.
     """
-    return _lowest(-_renyi(stats, alpha), stats.offsets, k)
+    return _mean_of_lowest(-_renyi_entropies(stats, alpha), stats.offsets, k)
 
 
 def min_renyi(stats: TokenStatistics, alpha: float = 0.5, k: float = 0.1) -> Floats:
     """Minus the mean of the smallest share ``k`` of the Rényi entropies, see `max_renyi`."""
-    return -_lowest(_renyi(stats, alpha), stats.offsets, k)
+    return -_mean_of_lowest(_renyi_entropies(stats, alpha), stats.offsets, k)
 
 
 def lowercase(stats: TokenStatistics, lowered: TokenStatistics) -> Floats:
@@ -124,7 +124,7 @@ def lowercase(stats: TokenStatistics, lowered: TokenStatistics) -> Floats:
     Raises:
         divulge.InputError: a different number of documents.
     """
-    _paired(stats, lowered, "lowered")
+    _check_paired(stats, lowered, "lowered")
     return log_likelihood(lowered) / np.minimum(log_likelihood(stats), -_FLAT)
 
 
@@ -138,7 +138,7 @@ def reference_difference(stats: TokenStatistics, reference: TokenStatistics) -> 
     Raises:
         divulge.InputError: a different number of documents, or of tokens in one of them.
     """
-    _paired(stats, reference, "reference")
+    _check_paired(stats, reference, "reference")
     if not np.array_equal(stats.lengths, reference.lengths):
         first = int(np.flatnonzero(stats.lengths != reference.lengths)[0])
         raise InputError(
@@ -167,7 +167,7 @@ RESCALED: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
 )
 
 
-def signal(name: str) -> Callable[[TokenStatistics], Floats]:
+def get_signal(name: str) -> Callable[[TokenStatistics], Floats]:
     """The signal of that name, of `SIGNALS` or `RESCALED`."""
     every = {**SIGNALS, **RESCALED}
     return every[check_choice(name, "signal", every)]
@@ -175,17 +175,17 @@ def signal(name: str) -> Callable[[TokenStatistics], Floats]:
 
 def all_signals(stats: TokenStatistics) -> dict[str, Floats]:
     """Every signal of one pass that the target's answers allow, by name."""
-    partial = ("log_likelihood", "zlib", "min_k")
-    whole = _known(stats).entropy is not None
-    return {name: signal(stats) for name, signal in SIGNALS.items() if name in partial or whole}
+    likelihood_signals = ("log_likelihood", "zlib", "min_k")
+    has_distribution = _check_statistics(stats).entropy is not None
+    return {name: signal(stats) for name, signal in SIGNALS.items() if name in likelihood_signals or has_distribution}
 
 
-def _known(stats: TokenStatistics, name: str = "stats") -> TokenStatistics:
+def _check_statistics(stats: TokenStatistics, name: str = "stats") -> TokenStatistics:
     return check_instance(stats, name, TokenStatistics, "a targets.TokenStatistics")
 
 
-def _shown(stats: TokenStatistics, name: str) -> Floats:
-    values = getattr(_known(stats), name)
+def _require_statistic(stats: TokenStatistics, name: str) -> Floats:
+    values = getattr(_check_statistics(stats), name)
     if values is None:
         raise InputError(
             f"token statistics: {name} needs the whole distribution over the vocabulary, and this target shows only "
@@ -194,32 +194,32 @@ def _shown(stats: TokenStatistics, name: str) -> Floats:
     return values
 
 
-def _renyi(stats: TokenStatistics, alpha: float) -> Floats:
+def _renyi_entropies(stats: TokenStatistics, alpha: float) -> Floats:
     order = check_number(alpha, "alpha", above=0, closed=True)
     if order not in _ORDERS:
-        known = ", ".join(f"{one:g}" for one in _ORDERS)
-        raise InputError(f"alpha: one of {known} is needed, got {order:g}")
-    return _shown(stats, _ORDERS[order])
+        orders = ", ".join(f"{order_value:g}" for order_value in _ORDERS)
+        raise InputError(f"alpha: one of {orders} is needed, got {order:g}")
+    return _require_statistic(stats, _ORDERS[order])
 
 
-def _paired(stats: TokenStatistics, other: TokenStatistics, name: str) -> None:
-    if len(_known(stats)) != len(_known(other, name)):
-        raise InputError(f"{name}: {len(stats)} documents are needed, got {len(other)}")
+def _check_paired(stats: TokenStatistics, other_stats: TokenStatistics, name: str) -> None:
+    if len(_check_statistics(stats)) != len(_check_statistics(other_stats, name)):
+        raise InputError(f"{name}: {len(stats)} documents are needed, got {len(other_stats)}")
 
 
-def _mean(values: Floats, offsets: Ints) -> Floats:
-    return _lowest(values, offsets, 1.0)
+def _mean_per_document(values: Floats, offsets: Ints) -> Floats:
+    return _mean_of_lowest(values, offsets, 1.0)
 
 
-def _lowest(values: Floats, offsets: Ints, k: float) -> Floats:
+def _mean_of_lowest(values: Floats, offsets: Ints, k: float) -> Floats:
     """Mean of the lowest share ``k`` of each document's values, at least one; NaN for a document without any."""
     if check_number(k, "k", above=0, below=1, closed=True) == 0:
         raise InputError("k: must lie in (0, 1], got 0")
     lengths = np.diff(offsets)
     document = np.repeat(np.arange(len(lengths)), lengths)
     # Written so that k = 0.2 of 10 tokens is 2 although 0.2 · 10 may come out a hair below.
-    take = np.minimum(np.maximum((lengths * k + 1e-9).astype(np.int64), 1), lengths)
+    n_lowest = np.minimum(np.maximum((lengths * k + 1e-9).astype(np.int64), 1), lengths)
     order = np.arange(len(values)) if k == 1 else np.lexsort((values, document))
-    kept = np.arange(len(values)) - np.repeat(offsets[:-1], lengths) < np.repeat(take, lengths)
-    total = np.bincount(document[kept], weights=values[order][kept], minlength=len(lengths))
-    return np.where(lengths > 0, total / np.maximum(take, 1), np.nan)
+    is_lowest = np.arange(len(values)) - np.repeat(offsets[:-1], lengths) < np.repeat(n_lowest, lengths)
+    total = np.bincount(document[is_lowest], weights=values[order][is_lowest], minlength=len(lengths))
+    return np.where(lengths > 0, total / np.maximum(n_lowest, 1), np.nan)

@@ -84,33 +84,33 @@ class ImageVersions:
             divulge.InputError: records that are no images, or smaller than the shift.
         """
         shape = self._shape(records)
-        high = _height_axis(shape)
+        height_axis = _height_axis(shape)
         images = records.x.reshape(len(records), *shape)
         margin = [(0, 0)] * images.ndim
-        for axis in (high, high + 1):
+        for axis in (height_axis, height_axis + 1):
             if images.shape[axis] <= self.shift:
                 raise InputError(f"ImageVersions.shift: {self.shift} does not fit images of shape {shape}")
             margin[axis] = (self.shift, self.shift)
         versions = []
         for mirrored in (False, True)[: 1 + self.flip]:
-            padded = np.pad(np.flip(images, high + 1) if mirrored else images, margin, mode="reflect")
+            padded = np.pad(np.flip(images, height_axis + 1) if mirrored else images, margin, mode="reflect")
             for down in range(2 * self.shift + 1):
                 for right in range(2 * self.shift + 1):
                     if mirrored or (down, right) != (self.shift, self.shift):
                         window = [slice(None)] * images.ndim
-                        window[high] = slice(down, down + images.shape[high])
-                        window[high + 1] = slice(right, right + images.shape[high + 1])
-                        versions.append(_like(records, padded[tuple(window)]))
+                        window[height_axis] = slice(down, down + images.shape[height_axis])
+                        window[height_axis + 1] = slice(right, right + images.shape[height_axis + 1])
+                        versions.append(_with_values(records, padded[tuple(window)]))
         return tuple(versions)
 
     def _shape(self, records: Records) -> tuple[int, ...]:
-        own = records.x.shape[1:]
+        record_shape = records.x.shape[1:]
         if records.x.dtype == object:
             raise InputError("records: images are flipped and shifted, got texts")
         if self.shape is None:
-            return own
-        if int(np.prod(self.shape)) != int(np.prod(own)):
-            raise InputError(f"ImageVersions.shape: {self.shape} does not fit records of shape {own}")
+            return record_shape
+        if int(np.prod(self.shape)) != int(np.prod(record_shape)):
+            raise InputError(f"ImageVersions.shape: {self.shape} does not fit records of shape {record_shape}")
         return self.shape
 
 
@@ -154,12 +154,12 @@ class NoisyVersions:
         rng = seeds.generator(seed, "noisy versions")
         flat = records.x.reshape(len(records), -1).astype(np.float64)
         low, high, spread = flat.min(axis=0), flat.max(axis=0), flat.std(axis=0)
-        two = ((flat == low) | (flat == high)).all(axis=0)
+        is_binary = ((flat == low) | (flat == high)).all(axis=0)
         versions = []
         for _ in range(self.count):
             moved = flat + self.scale * spread * rng.normal(size=flat.shape)
             flipped = np.where(rng.random(flat.shape) < self.flips, low + high - flat, flat)
-            versions.append(_like(records, np.where(two, flipped, moved)))
+            versions.append(_with_values(records, np.where(is_binary, flipped, moved)))
         return tuple(versions)
 
 
@@ -200,17 +200,17 @@ class OwnVersions:
 
     def _made(self, records: Records, rng: np.random.Generator) -> Records:
         with errors.user_code_errors("versions: the function"):
-            made = self.function(records.x.copy(), rng)
-        kept = check_records(made, "versions: what the function returns")
-        if kept.shape != records.x.shape:
-            raise InputError(f"versions: {records.x.shape} is needed of the function, got {kept.shape}")
-        return records.with_values(kept)
+            returned = self.function(records.x.copy(), rng)
+        values = check_records(returned, "versions: what the function returns")
+        if values.shape != records.x.shape:
+            raise InputError(f"versions: {records.x.shape} is needed of the function, got {values.shape}")
+        return records.with_values(values)
 
 
-def _like(records: Records, x: Array) -> Records:
+def _with_values(records: Records, x: Array) -> Records:
     """Records of the same kind and shape with these values."""
-    kind = records.x.dtype if records.x.dtype.kind == "f" else x.dtype
-    return records.with_values(np.ascontiguousarray(x, kind).reshape(records.x.shape))
+    dtype = records.x.dtype if records.x.dtype.kind == "f" else x.dtype
+    return records.with_values(np.ascontiguousarray(x, dtype).reshape(records.x.shape))
 
 
 def _height_axis(shape: Sequence[int]) -> int:

@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast
 import polars as pl
 
 from divulge.errors import InputError
-from divulge.untrusted import LINES, is_panic, open_untrusted, read_untrusted
+from divulge.store import MAX_LINES_BYTES, is_panic, open_untrusted, read_untrusted
 from divulge.validation import format_exception, format_value
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class TableFile:
         if isinstance(source, str | Path):
             path = Path(source)
             # polars takes no name that is not UTF-8: such a file is read as a whole.
-            return cls(str(source), path, None if is_utf8_name(path) else read_untrusted(path, limit=LINES))
+            return cls(str(source), path, None if is_utf8_name(path) else read_untrusted(path, limit=MAX_LINES_BYTES))
         return cls(str(getattr(source, "name", "file")), None, source.read())
 
     @contextlib.contextmanager

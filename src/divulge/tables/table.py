@@ -11,6 +11,7 @@ import polars as pl
 
 from divulge import store
 from divulge.errors import InputError
+from divulge.store import open_untrusted
 from divulge.tables import json_lines
 from divulge.tables.arrays import text_expression
 from divulge.tables.delimited import MISSING, BadCell, DelimitedFile, NumberReader, infer_column, open_delimited
@@ -25,7 +26,6 @@ from divulge.tables.sources import (
     table_errors,
     without_panic_output,
 )
-from divulge.untrusted import open_untrusted
 from divulge.validation import check_memory, format_value
 
 if TYPE_CHECKING:

@@ -9,10 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from divulge.targets.arrays import CallableTarget, TableTarget
-from divulge.targets.decoding import Continuations, Decoding, GivesContinuations
-from divulge.targets.framed import FramedTarget
-from divulge.targets.limits import Metered, Noisy, Rounded
 from divulge.targets.rights import (
+    FramedTarget,
     GivesGradientNorms,
     GivesGradients,
     GivesHead,
@@ -20,27 +18,30 @@ from divulge.targets.rights import (
     GivesLogits,
     GivesLoss,
     GivesWeights,
+    Metered,
+    Noisy,
+    Rounded,
     adapt,
 )
-from divulge.targets.statistics import GivesTokens, TokenStatistics
+from divulge.targets.token_statistics import Continuations, Decoding, GivesContinuations, GivesTokens, TokenStatistics
 
 if TYPE_CHECKING:
     from divulge.targets.endpoint import Endpoint
     from divulge.targets.estimators import SklearnTarget
     from divulge.targets.files import load
-    from divulge.targets.modules import TorchTarget
+    from divulge.targets.language_models import CausalLM
     from divulge.targets.onnx import OnnxTarget
-    from divulge.targets.text import CausalLM
     from divulge.targets.text_classifiers import TextClassifier
+    from divulge.targets.torch_modules import TorchTarget
     from divulge.targets.vision_language import VisionLanguage
 
 _HOMES = {
-    "CausalLM": "divulge.targets.text",
+    "CausalLM": "divulge.targets.language_models",
     "Endpoint": "divulge.targets.endpoint",
     "OnnxTarget": "divulge.targets.onnx",
     "SklearnTarget": "divulge.targets.estimators",
     "TextClassifier": "divulge.targets.text_classifiers",
-    "TorchTarget": "divulge.targets.modules",
+    "TorchTarget": "divulge.targets.torch_modules",
     "VisionLanguage": "divulge.targets.vision_language",
     "load": "divulge.targets.files",
 }

@@ -11,7 +11,7 @@ import numpy as np
 from divulge import columns, errors, lazy
 from divulge.columns import find_names, frame_of_array, has_pandas, match_columns, to_library
 from divulge.errors import InputError
-from divulge.targets import declared_outputs as out
+from divulge.targets import arrays as out
 from divulge.validation import check_choice, check_integer, check_labels, check_memory, check_number, format_value
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class SklearnTarget:
 
     estimator: Any
     classes: int | None = None
-    floor: float = out.FLOOR
+    floor: float = out.PROBABILITY_FLOOR
     names: Sequence[str] | None = None
     frames: Literal["auto", "own", "pandas", "polars"] = "auto"
     takes_frames: ClassVar[bool] = True
@@ -85,10 +85,12 @@ class SklearnTarget:
         """Names of the classes in the order of the logits; None where they are whole numbers ≥ 0."""
         if self.names is not None:
             return tuple(map(str, self.names))
-        known = np.asarray(self._classes())
-        has_numbers = known.dtype.kind in "iu" and (not known.size or known.min() >= 0)
-        whole = known.dtype.kind == "f" and bool((known == known.astype(np.int64)).all()) and known.min() >= 0
-        return None if has_numbers or whole else tuple(_spell_class(name) for name in known.tolist())
+        classes = np.asarray(self._classes())
+        has_numbers = classes.dtype.kind in "iu" and (not classes.size or classes.min() >= 0)
+        has_whole_floats = (
+            classes.dtype.kind == "f" and bool((classes == classes.astype(np.int64)).all()) and classes.min() >= 0
+        )
+        return None if has_numbers or has_whole_floats else tuple(_class_to_text(name) for name in classes.tolist())
 
     @property
     def has_given_names(self) -> bool:
@@ -103,30 +105,30 @@ class SklearnTarget:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns that the estimator was fitted on; empty where it was fitted on an array."""
-        names, are_certain = _own_names(self.estimator)
+        names, are_certain = _column_names(self.estimator)
         return names if are_certain else ()
 
     @property
     def likely_names(self) -> tuple[tuple[str, ...], ...]:
         """Names that may be those of the columns: which a part of the estimator met, or which LightGBM makes up too."""
-        found = (_own_names(part)[0] for part in _parts(self.estimator))
-        return tuple(dict.fromkeys(names for names in found if names))
+        candidates = (_column_names(part)[0] for part in _sub_estimators(self.estimator))
+        return tuple(dict.fromkeys(names for names in candidates if names))
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
         # An estimator of the user's own may write into what it is given.
-        given = self._input(records.copy())
-        hint = "" if records.table is None else self._hint(given)
+        inputs = self._input(records.copy())
+        hint = "" if records.table is None else self._hint(inputs)
         with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
-            return self._own_logits(given)
+            return self._own_logits(inputs)
 
-    def _hint(self, given: Any) -> str:
+    def _hint(self, inputs: Any) -> str:
         """What an estimator that fails was given, and how it is given something else."""
-        shown = (
-            "an array" if isinstance(given, np.ndarray) else f"a data frame of {type(given).__module__.split('.')[0]}"
+        input_type = (
+            "an array" if isinstance(inputs, np.ndarray) else f"a data frame of {type(inputs).__module__.split('.')[0]}"
         )
         return (
-            f'it was given {shown}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
+            f'it was given {input_type}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
             "in a plan target.frames"
         )
 
@@ -136,7 +138,7 @@ class SklearnTarget:
         if records.table is not None and records.encoder is not None:
             if names := names or find_names(self.likely_names, records.table.columns):
                 table = match_columns(records.table, names, "records", of_model=True)
-                return with_categories(self.estimator, to_library(table, self._library(table)))
+                return restore_categories(self.estimator, to_library(table, self._library(table)))
             as_array = self.frames == "auto" and records.encoder.is_plain
             return records.x if as_array else to_library(records.table, self._library(records.table))
         if records.x.dtype == object:
@@ -152,8 +154,8 @@ class SklearnTarget:
         if np.array_equal(places, np.arange(int(self.classes or 0))):
             return logits
         check_memory(8.0 * len(logits) * int(self.classes or 0), "target.classes_", "number the classes from 0")
-        lowest = np.log(self.floor) + logits.max(axis=1, keepdims=True)
-        full = np.tile(lowest, (1, int(self.classes or 0)))
+        floor_logits = np.log(self.floor) + logits.max(axis=1, keepdims=True)
+        full = np.tile(floor_logits, (1, int(self.classes or 0)))
         full[:, places] = logits
         return full
 
@@ -167,28 +169,29 @@ class SklearnTarget:
     def _library(self, table: nw.DataFrame[Any]) -> Literal["own", "pandas", "polars"]:
         if self.frames != "auto":
             return self.frames
-        if (fitted := fitted_library(self.estimator)) is not None:
+        if (fitted := fitted_frame_library(self.estimator)) is not None:
             return fitted
         return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
 
     def _classes(self) -> Any:
-        known = getattr(self.estimator, "classes_", None)
-        if known is None:
+        classes = getattr(self.estimator, "classes_", None)
+        if classes is None:
             raise InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
-        return known
+        return classes
 
     def _columns(self) -> Ints:
         """Which class each of the estimator's outputs is of."""
-        known, names = self._classes(), self.class_names
+        classes, names = self._classes(), self.class_names
         if names is None:
-            return check_labels(np.asarray(known).astype(np.int64), "target.classes_")
-        order = {name: number for number, name in enumerate(names)}
-        said = [_spell_class(name) for name in np.asarray(known).tolist()]
-        if strange := [name for name in said if name not in order]:
+            return check_labels(np.asarray(classes).astype(np.int64), "target.classes_")
+        class_numbers = {name: number for number, name in enumerate(names)}
+        estimator_names = [_class_to_text(name) for name in np.asarray(classes).tolist()]
+        if unknown_names := [name for name in estimator_names if name not in class_numbers]:
             raise InputError(
-                f"classes: {format_value(list(order))} lacks {format_value(strange[0])}, which the target knows"
+                f"classes: {format_value(list(class_numbers))} lacks {format_value(unknown_names[0])}, "
+                "which the target knows"
             )
-        return np.array([order[name] for name in said])
+        return np.array([class_numbers[name] for name in estimator_names])
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
@@ -213,33 +216,37 @@ class SklearnTarget:
 
     def _log(self, x: Any, probabilities: Floats) -> Floats:
         """The estimator's own log-probabilities where they are finite, else the floor."""
-        if (votes := _votes(self.estimator)) is not None:
-            return _smoothed(self._wide(probabilities), votes)
+        if (votes := _vote_count(self.estimator)) is not None:
+            return _smooth_votes(self._wide(probabilities), votes)
         with np.errstate(divide="ignore"):
-            own = self.estimator.predict_log_proba(x) if hasattr(self.estimator, "predict_log_proba") else None
-            logarithms = np.log(probabilities) if own is None else np.asarray(own, dtype=np.float64)
+            log_probabilities = (
+                self.estimator.predict_log_proba(x) if hasattr(self.estimator, "predict_log_proba") else None
+            )
+            logarithms = (
+                np.log(probabilities) if log_probabilities is None else np.asarray(log_probabilities, dtype=np.float64)
+            )
         return self._full(np.where(np.isfinite(logarithms), logarithms, np.log(self.floor)))
 
 
-def _spell_class(value: Any) -> str:
+def _class_to_text(value: Any) -> str:
     """A class as text, as `Records` spells it: -1.0 is -1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _own_names(estimator: Any) -> tuple[tuple[str, ...], bool]:
+def _column_names(estimator: Any) -> tuple[tuple[str, ...], bool]:
     """Names of the columns that an estimator knows, and whether a frame had them for certain."""
     for attribute in ("feature_names_in_", "feature_names_", "feature_name_"):
-        named = getattr(estimator, attribute, None)
-        if named is None or callable(named):
+        attribute_value = getattr(estimator, attribute, None)
+        if attribute_value is None or callable(attribute_value):
             continue
-        names = tuple(str(name) for name in named)
+        names = tuple(str(name) for name in attribute_value)
         # What LightGBM and CatBoost call the columns of an array; in scikit-learn such names are the user's.
         may_be_made_up = attribute != "feature_names_in_" or hasattr(estimator, "booster_")
         return names, not (may_be_made_up and all(re.fullmatch(r"(?:Column_)?\d+", name) for name in names))
     return (), False
 
 
-def _votes(estimator: Any) -> int | None:
+def _vote_count(estimator: Any) -> int | None:
     """How many votes a probability is the share of; None where it is no count."""
     estimator = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     if getattr(estimator, "bootstrap", False) is True and hasattr(estimator, "estimators_"):
@@ -249,18 +256,18 @@ def _votes(estimator: Any) -> int | None:
     return None
 
 
-def _smoothed(probabilities: Floats, votes: int) -> Floats:
+def _smooth_votes(probabilities: Floats, votes: int) -> Floats:
     """Log-probabilities with half a vote more for each class."""
     return np.log((probabilities * votes + 0.5) / (votes + 0.5 * probabilities.shape[1]))
 
 
-def fitted_library(estimator: Any) -> Literal["pandas", "polars"] | None:
+def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
     """Return the library of the frame that an estimator was fitted on, where its encoders show it; else None.
 
     A text that is missing is NaN in a column of pandas and None in one of polars, and an encoder takes them for two
     different categories.
     """
-    parts = list(_parts(estimator))
+    parts = list(_sub_estimators(estimator))
     for part in parts:
         for categories in getattr(part, "categories_", ()):
             missing = [value for value in np.asarray(categories, dtype=object).tolist() if columns.is_missing(value)]
@@ -279,25 +286,25 @@ def _pandas_categories(estimator: Any) -> list[Any] | None:
     return getattr(getattr(estimator, "booster_", None), "pandas_categorical", None)
 
 
-def _parts(estimator: Any) -> Iterator[Any]:
+def _sub_estimators(estimator: Any) -> Iterator[Any]:
     """An estimator and those that it is made of."""
     yield estimator
     for _, step in getattr(estimator, "steps", ()):
-        yield from _parts(step)
+        yield from _sub_estimators(step)
     for _, transformer, *_ in getattr(estimator, "transformers_", ()):
-        yield from _parts(transformer)
+        yield from _sub_estimators(transformer)
     for _, step in getattr(estimator, "transformer_list", ()):
-        yield from _parts(step)
+        yield from _sub_estimators(step)
     for name in ("estimators_", "calibrated_classifiers_"):
         inner = getattr(estimator, name, None)
         for part in () if inner is None else np.ravel(np.array(inner, dtype=object)):
-            yield from _parts(part)
+            yield from _sub_estimators(part)
     for name in ("estimator_", "best_estimator_", "final_estimator_", "estimator", "_preprocessor"):
         if (inner := getattr(estimator, name, None)) is not None:
-            yield from _parts(inner)
+            yield from _sub_estimators(inner)
 
 
-def with_categories(estimator: Any, frame: Any) -> Any:
+def restore_categories(estimator: Any, frame: Any) -> Any:
     """Return a pandas frame whose categories are those that the estimator was fitted on (LightGBM, XGBoost).
 
     Raises:
@@ -306,14 +313,17 @@ def with_categories(estimator: Any, frame: Any) -> Any:
     if not hasattr(frame, "select_dtypes"):
         return frame
     texts = [name for name in frame.columns if str(frame[name].dtype) in ("object", "str", "string", "category")]
-    for part in _parts(estimator):
-        if held := _pandas_categories(part):
-            places = part.booster_.params.get("categorical_column")
-            fits = places is not None and list(_own_names(part)[0]) == list(frame.columns)
-            names = [frame.columns[place] for place in places] if fits else texts
-            if len(names) == len(held):
+    for part in _sub_estimators(estimator):
+        if fitted_categories := _pandas_categories(part):
+            positions = part.booster_.params.get("categorical_column")
+            fits = positions is not None and list(_column_names(part)[0]) == list(frame.columns)
+            names = [frame.columns[place] for place in positions] if fits else texts
+            if len(names) == len(fitted_categories):
                 return frame.assign(
-                    **{name: _as_fitted(frame[name], own) for name, own in zip(names, held, strict=True)}
+                    **{
+                        name: _cast_categories(frame[name], categories)
+                        for name, categories in zip(names, fitted_categories, strict=True)
+                    }
                 )
     # Before its version 3.1, XGBoost kept the codes of its categories and not what they stood for.
     booster = estimator.get_booster() if getattr(estimator, "enable_categorical", False) else None
@@ -322,7 +332,7 @@ def with_categories(estimator: Any, frame: Any) -> Any:
     return frame
 
 
-def _as_fitted(column: Any, categories: Sequence[Any]) -> Any:
+def _cast_categories(column: Any, categories: Sequence[Any]) -> Any:
     """A column with the categories that the model was fitted on."""
     fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
     if column.notna().any() and not fitted.notna().any():

@@ -8,13 +8,13 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import errors, imports, lazy
+from divulge import errors, lazy, user_code
 from divulge.errors import InputError
 from divulge.targets.endpoint import Endpoint
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
-from divulge.targets.skops import read as read_skops
-from divulge.targets.weight_types import refuse_integers
+from divulge.targets.skops_files import read_skops as read_skops
+from divulge.targets.torch_modules import reject_quantised_weights
 from divulge.validation import as_list, check_path, check_string, format_value
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ else:
     tensors = lazy.module("safetensors.torch")
 
 SAFE = ".safetensors (with a factory), .onnx, .skops, a Hugging Face folder"
-_OWN = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
-_WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
+_LOAD_YOURSELF = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
+_SAVE_WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
 
 # What is refused, and the way on: all of these are programs, or are read by unpickling, which runs one.
 REFUSED = {
-    "TorchScript": f"is a program, which can write files; if you trust it, {_OWN}",
-    "torch.export": f"is unpickled and evaluated by torch as it is opened; if you trust it, {_OWN}",
-    "torch.save": f"is a pickle; {_WEIGHTS}",
-    "pickle": f"is a program; save scikit-learn models with skops.io.dump; for torch, {_WEIGHTS}",
+    "TorchScript": f"is a program, which can write files; if you trust it, {_LOAD_YOURSELF}",
+    "torch.export": f"is unpickled and evaluated by torch as it is opened; if you trust it, {_LOAD_YOURSELF}",
+    "torch.save": f"is a pickle; {_SAVE_WEIGHTS}",
+    "pickle": f"is a program; save scikit-learn models with skops.io.dump; for torch, {_SAVE_WEIGHTS}",
     "Keras": "may hold pickled functions; export the model to .onnx",
     "HDF5": "may hold pickled functions; export the model to .onnx",
 }
@@ -67,7 +67,8 @@ def load(
         factory: builds the empty module whose weights a ``.safetensors`` file holds; a callable or its name.
         outputs: "logits" or "probabilities": what the model returns.
         device: where a torch module runs.
-        folder: relative paths start here, and named modules are looked for here first (`divulge.imports.named`).
+        folder: relative paths start here, and named modules are looked for here first
+            (`divulge.user_code.import_object`).
         trust: full names of types that a ``.skops`` file may be built from beside scikit-learn's own.
         base: of a LoRA adapter: a folder or ``hf:NAME``; what its configuration names when None.
         dtype: of a Hugging Face model: "float32" (the default), "bfloat16" or "float16".
@@ -81,55 +82,55 @@ def load(
             cannot be imported, types that are not trusted, an adapter without its base.
     """
     if endpoint is not None:
-        _refuse(base=base, dtype=dtype, bos=bos, factory=factory, why="a model behind an endpoint has none")
+        _reject_options(base=base, dtype=dtype, bos=bos, factory=factory, reason="a model behind an endpoint has none")
         return Endpoint(endpoint, model)
     path = check_path(Path(folder or ".") / check_string(model, "target.model"), "target.model")
     if path.is_dir() or (model.startswith("hf:") and not path.exists()):
-        more = {} if bos is None else {"bos": bos}
-        return folders.load(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **more)
-    named = ":" in model and not path.exists()
-    if not named and not path.is_file():
+        options = {} if bos is None else {"bos": bos}
+        return folders.load_folder(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **options)
+    is_import_path = ":" in model and not path.exists()
+    if not is_import_path and not path.is_file():
         raise InputError(f"target.model: no such file or folder: {path} (and no 'module:callable' either)")
-    _refuse(base=base, dtype=dtype, bos=bos, why=f"only Hugging Face folders have one, and {path} is none")
-    if named:
-        return adapt(_called(model, folder), outputs=outputs, device=device, labels_only=labels_only, names=names)
-    kind = path.suffix.lower()
-    if kind == ".safetensors":
-        return adapt(_filled(path, factory, folder), outputs=outputs, device=device)
-    if kind == ".skops":
+    _reject_options(base=base, dtype=dtype, bos=bos, reason=f"only Hugging Face folders have one, and {path} is none")
+    if is_import_path:
+        return adapt(_import_model(model, folder), outputs=outputs, device=device, labels_only=labels_only, names=names)
+    suffix = path.suffix.lower()
+    if suffix == ".safetensors":
+        return adapt(_load_safetensors(path, factory, folder), outputs=outputs, device=device)
+    if suffix == ".skops":
         trusted = [check_string(name, "trust") for name in as_list(trust, "trust")]
         return adapt(read_skops(path, trusted), outputs=outputs, device=device, names=names)
-    if kind == ".onnx":
-        return _onnx(path, outputs)
+    if suffix == ".onnx":
+        return _load_onnx(path, outputs)
     raise InputError(
-        f"target.model: {path} cannot be loaded without running code from it: {_reason(path)}. What can: {SAFE}"
+        f"target.model: {path} cannot be loaded without running code from it: {_refusal_reason(path)}. What can: {SAFE}"
     )
 
 
-def _refuse(why: str, **given: Any) -> None:
+def _reject_options(reason: str, **options: Any) -> None:
     """Pass if none of these was given."""
-    for key, value in given.items():
+    for key, value in options.items():
         if value is not None:
-            raise InputError(f"target.{key}: {why}")
+            raise InputError(f"target.{key}: {reason}")
 
 
-def _onnx(path: Path, outputs: str) -> GivesLogits:
+def _load_onnx(path: Path, outputs: str) -> GivesLogits:
     try:
         return OnnxTarget(path, outputs=outputs)
     except InputError as error:
         raise InputError(f"target.model: {error}") from None
 
 
-def _called(name: str, folder: Path | None) -> Any:
+def _import_model(name: str, folder: Path | None) -> Any:
     """The model that a name means, or that the function of this name makes."""
-    value = imports.named(name, "target.model", folder).value
-    if not (inspect.isroutine(value) or inspect.isclass(value)) or _required(value):
+    value = user_code.import_object(name, "target.model", folder).value
+    if not (inspect.isroutine(value) or inspect.isclass(value)) or _requires_arguments(value):
         return value
     with errors.user_code_errors(f"target.model: {name!r}"):
         return value()
 
 
-def _required(function: Any) -> bool:
+def _requires_arguments(function: Any) -> bool:
     """Whether a function cannot be called with nothing."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -138,41 +139,47 @@ def _required(function: Any) -> bool:
     return any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
-def _filled(path: Path, factory: Any, folder: Path | None) -> Any:
+def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
     """The factory's module with the weights of a file."""
     if factory is None:
         raise InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
-    read = tensors.load_file
-    make = imports.named(factory, "target.factory", folder).value if isinstance(factory, str) else factory
+    read_weights = tensors.load_file
+    build_module = (
+        user_code.import_object(factory, "target.factory", folder).value if isinstance(factory, str) else factory
+    )
     with errors.user_code_errors(f"target.factory: {format_value(factory)}"):
-        module = make()
+        module = build_module()
     try:
-        weights = read(path)
-        refuse_integers({name: str(value.dtype) for name, value in weights.items()}, module.state_dict())
+        weights = read_weights(path)
+        reject_quantised_weights({name: str(value.dtype) for name, value in weights.items()}, module.state_dict())
         module.load_state_dict(weights)
     except Exception as error:
         raise InputError(f"target.model: {path} does not fit the factory's module ({error})") from None
     return module
 
 
-def _reason(path: Path) -> str:
+def _refusal_reason(path: Path) -> str:
     """Why a file of another kind is refused, by its content, whatever it is called."""
-    kind = _kind(path)
-    return f"a {kind} file {REFUSED[kind]}" if kind else f"its kind ({path.suffix or 'no ending'}) is not known here"
+    file_type = _detect_file_type(path)
+    return (
+        f"a {file_type} file {REFUSED[file_type]}"
+        if file_type
+        else f"its kind ({path.suffix or 'no ending'}) is not known here"
+    )
 
 
-def _kind(path: Path) -> str:
+def _detect_file_type(path: Path) -> str:
     """Which of `REFUSED`; empty for none of them."""
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        return _archive(archive.namelist())
-    with path.open("rb") as opened:
-        head = opened.read(8)
+        return _detect_archive_type(archive.namelist())
+    with path.open("rb") as file:
+        head = file.read(8)
     if head.startswith(b"\x89HDF"):
         return "HDF5"
     return "pickle" if head[:1] == b"\x80" or path.suffix.lower() in (".pkl", ".pickle", ".joblib", ".pth") else ""
 
 
-def _archive(entries: Sequence[str]) -> str:
+def _detect_archive_type(entries: Sequence[str]) -> str:
     parts = {part for entry in entries for part in entry.split("/")}
     if "archive_format" in parts or "serialized_exported_program.json" in parts:
         return "torch.export"

@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import re
+import warnings
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import lazy, store
 from divulge.errors import InputError
-from divulge.targets import adapters
-from divulge.targets.pretrained import pretrained
-from divulge.targets.text import CausalLM
+from divulge.targets.language_models import CausalLM
+from divulge.targets.pretrained import load_pretrained
 from divulge.targets.text_classifiers import TextClassifier
-from divulge.validation import check_choice, check_path, format_exception, format_value
+from divulge.validation import (
+    check_bool,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_number,
+    check_path,
+    format_exception,
+    format_value,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import huggingface_hub
+    import peft
+    import torch
     import transformers
+    from safetensors import torch as tensors
     from transformers.models.auto import modeling_auto as known
 else:
     huggingface_hub = lazy.module("huggingface_hub")
     known = lazy.module("transformers.models.auto.modeling_auto")
     transformers = lazy.module("transformers")
+    peft = lazy.module("peft")
+    tensors = lazy.module("safetensors.torch")
+    torch = lazy.module("torch")
+
+
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
 
 HUB = "hf:"
-_SHOWN = 8  # checkpoints in a message
+_MAX_SUGGESTIONS = 8  # checkpoints in a message
 _CONFIG = "config.json"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
-_FETCHED = (_CONFIG, adapters.CONFIG, adapters.WEIGHTS, "tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt")
+_SMALL_FILES = (
+    _CONFIG,
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    "tokenizer*",
+    "special_tokens_map.json",
+    "vocab*",
+    "merges.txt",
+)
 
 
-def load(
+def load_folder(
     model: str,
     *,
     base: str | None = None,
@@ -53,110 +83,346 @@ def load(
     Raises:
         divulge.InputError: a folder that is none of these, an adapter without its base, anything that would run code.
     """
-    place = _fetched(model) if model.startswith(HUB) else _joined(folder, model)
-    if (place / adapters.CONFIG).is_file():
-        return _adapted(place, model, base, dtype, device, folder, options)
+    path = _download_small_files(model) if model.startswith(HUB) else _resolve_path(folder, model)
+    if (path / ADAPTER_CONFIG).is_file():
+        return _load_adapted(path, model, base, dtype, device, folder, options)
     if base is not None:
         raise InputError(
-            f"target.base: {place} holds no adapter ({adapters.CONFIG}) that could need a base" + _checkpoints(place)
+            f"target.base: {path} holds no adapter ({ADAPTER_CONFIG}) that could need a base"
+            + _suggest_subfolders(path)
         )
-    kind = _kind(place)
-    source = model if model.startswith(HUB) else str(place)
-    network, tokenizer = pretrained(_auto(kind), transformers.AutoTokenizer, source, dtype, device)
-    return _made(kind, network, tokenizer, model, options)
+    target_class = _target_class(path)
+    source = model if model.startswith(HUB) else str(path)
+    network, tokenizer = load_pretrained(_auto_class(target_class), transformers.AutoTokenizer, source, dtype, device)
+    return _build_target(target_class, network, tokenizer, model, options)
 
 
-def _made(kind: Any, network: Any, tokenizer: Any, name: str, options: dict[str, Any]) -> CausalLM | TextClassifier:
-    known_options = [one.name for one in fields(kind)]
+def _build_target(
+    target_class: Any, network: Any, tokenizer: Any, name: str, options: dict[str, Any]
+) -> CausalLM | TextClassifier:
+    known_options = [option_field.name for option_field in fields(target_class)]
     for option in options:
-        check_choice(option, f"target.model: {name} makes a {kind.__name__}; its options", known_options)
-    return kind(network, tokenizer, name=name, **options)
+        check_choice(option, f"target.model: {name} makes a {target_class.__name__}; its options", known_options)
+    return target_class(network, tokenizer, name=name, **options)
 
 
-def _adapted(
-    place: Path, name: str, base: str | None, dtype: str, device: str, folder: Path | None, options: dict[str, Any]
+def _load_adapted(
+    path: Path, name: str, base: str | None, dtype: str, device: str, folder: Path | None, options: dict[str, Any]
 ) -> CausalLM | TextClassifier:
     """The base with the adapter put on."""
-    adapter = adapters.read(place)
-    under = _base(place, adapter.base, folder) if base is None else base
-    if not under.startswith(HUB):
-        under = str(_joined(folder, under))
-    kind = TextClassifier if adapter.classifies else _kind(_fetched(under) if under.startswith(HUB) else Path(under))
-    labels = {"num_labels": adapter.labels} if kind is TextClassifier and adapter.labels is not None else {}
-    words = str(place) if any((place / file).is_file() for file in _TOKENIZER) else None
-    network, tokenizer = pretrained(
-        _auto(kind),
+    adapter = read_adapter(path)
+    base_path = _find_base(path, adapter.base, folder) if base is None else base
+    if not base_path.startswith(HUB):
+        base_path = str(_resolve_path(folder, base_path))
+    target_class = (
+        TextClassifier
+        if adapter.classifies
+        else _target_class(_download_small_files(base_path) if base_path.startswith(HUB) else Path(base_path))
+    )
+    labels = {"num_labels": adapter.labels} if target_class is TextClassifier and adapter.labels is not None else {}
+    tokenizer_path = str(path) if any((path / file).is_file() for file in _TOKENIZER) else None
+    network, tokenizer = load_pretrained(
+        _auto_class(target_class),
         transformers.AutoTokenizer,
-        under,
+        base_path,
         dtype,
         device,
-        tokenizer=words,
+        tokenizer=tokenizer_path,
         lacks=adapter.replaced,
         **labels,
     )
-    return _made(kind, adapters.put_on(network, adapter), tokenizer, name, options)
+    return _build_target(target_class, apply_adapter(network, adapter), tokenizer, name, options)
 
 
-def _base(place: Path, named: str, folder: Path | None) -> str:
+def _find_base(path: Path, base_name: str, folder: Path | None) -> str:
     """Where the base lies that a configuration names."""
-    if not named:
-        raise InputError(f"target.base: {place} holds an adapter without its base; name the base's folder")
-    near = (check_path(place / named, "target.base"), _joined(folder, named))
-    for candidate in near:
+    if not base_name:
+        raise InputError(f"target.base: {path} holds an adapter without its base; name the base's folder")
+    candidates = (check_path(path / base_name, "target.base"), _resolve_path(folder, base_name))
+    for candidate in candidates:
         if (candidate / _CONFIG).is_file():
             return str(candidate.absolute())
     raise InputError(
-        f"target.base: {place} holds an adapter without its base: {format_value(named)} is no model's folder, neither "
-        f"from there nor from {folder or 'here'}; set base to its folder, or to 'hf:NAME' to fetch it from the hub"
+        f"target.base: {path} holds an adapter without its base: {format_value(base_name)} is no model's folder, "
+        f"neither from there nor from {folder or 'here'}; set base to its folder, or to 'hf:NAME' to fetch it from "
+        "the hub"
     )
 
 
-def _kind(place: Path) -> type[CausalLM] | type[TextClassifier]:
+def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
     """Which target a folder makes, from the class that its configuration names."""
-    if not (place / _CONFIG).is_file():
+    if not (path / _CONFIG).is_file():
         raise InputError(
-            f"target.model: {place} is no Hugging Face model: it has neither {_CONFIG} nor {adapters.CONFIG}"
-            + _checkpoints(place)
+            f"target.model: {path} is no Hugging Face model: it has neither {_CONFIG} nor {ADAPTER_CONFIG}"
+            + _suggest_subfolders(path)
         )
-    config = store.read_json(place / _CONFIG)
+    config = store.read_json(path / _CONFIG)
     if not isinstance(config, dict):
-        raise InputError(f"target.model: {place / _CONFIG}: an object is needed, got {format_value(config)}")
-    made = config.get("architectures") or [_class(known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))]
-    for kind, names in (
+        raise InputError(f"target.model: {path / _CONFIG}: an object is needed, got {format_value(config)}")
+    architectures = config.get("architectures") or [
+        _architecture_of_type(known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))
+    ]
+    for target_class, names in (
         (CausalLM, known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
         (TextClassifier, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
     ):
-        if isinstance(made, list) and len(made) == 1 and made[0] in names.values():
-            return kind
+        if isinstance(architectures, list) and len(architectures) == 1 and architectures[0] in names.values():
+            return target_class
     raise InputError(
-        f"target.model: {place} holds {format_value(config.get('architectures') or config.get('model_type'))}, which "
+        f"target.model: {path} holds {format_value(config.get('architectures') or config.get('model_type'))}, which "
         "is neither a causal language model nor a sequence classifier of transformers"
     )
 
 
-def _checkpoints(place: Path) -> str:
+def _suggest_subfolders(path: Path) -> str:
     """Folders of models in a folder, as `transformers.Trainer` writes them, to be named instead."""
-    inside = [path.parent.name for kind in (_CONFIG, adapters.CONFIG) for path in place.glob(f"*/{kind}")]
-    steps = sorted(dict.fromkeys(inside), key=lambda name: (len(name), name))  # checkpoint-80 before checkpoint-160
-    return f"; name one of the folders in it: {', '.join(steps[-_SHOWN:])}" if steps else ""
+    subfolders = [file.parent.name for file_name in (_CONFIG, ADAPTER_CONFIG) for file in path.glob(f"*/{file_name}")]
+    steps = sorted(dict.fromkeys(subfolders), key=lambda name: (len(name), name))  # checkpoint-80 before checkpoint-160
+    return f"; name one of the folders in it: {', '.join(steps[-_MAX_SUGGESTIONS:])}" if steps else ""
 
 
-def _class(names: Any, kind: Any) -> Any:
-    return names.get(kind) if isinstance(kind, str) else None
+def _architecture_of_type(names: Any, model_type: Any) -> Any:
+    return names.get(model_type) if isinstance(model_type, str) else None
 
 
-def _auto(kind: type) -> Any:
-    return transformers.AutoModelForCausalLM if kind is CausalLM else transformers.AutoModelForSequenceClassification
+def _auto_class(target_class: type) -> Any:
+    return (
+        transformers.AutoModelForCausalLM
+        if target_class is CausalLM
+        else transformers.AutoModelForSequenceClassification
+    )
 
 
-def _joined(folder: Path | None, model: str) -> Path:
+def _resolve_path(folder: Path | None, model: str) -> Path:
     return check_path(Path(folder or ".") / model, "target.model")
 
 
-def _fetched(name: str) -> Path:
+def _download_small_files(name: str) -> Path:
     """The small files of a repository on the hub: configurations, tokenizer, adapter."""
-    where, _, revision = name.removeprefix(HUB).partition("@")
+    repository, _, revision = name.removeprefix(HUB).partition("@")
     try:
-        return Path(huggingface_hub.snapshot_download(where, revision=revision or None, allow_patterns=list(_FETCHED)))
+        return Path(
+            huggingface_hub.snapshot_download(repository, revision=revision or None, allow_patterns=list(_SMALL_FILES))
+        )
     except Exception as error:  # no connection, no such repository
         raise InputError(f"target.model: {name!r} cannot be fetched: {format_exception(error)}") from None
+
+
+_WEIGHT_PREFIX = "base_model.model."  # what peft puts before the name of every weight
+_LORA = re.compile(r"\.lora_(?:embedding_)?[AB](?:\.(?:weight|bias))?$|\.lora_magnitude_vector(?:\.weight)?$")
+_LORA_A = re.compile(r"\.lora_A\.weight$|\.lora_embedding_A$")
+_NAME = re.compile(r"[\w.-]+")
+_HEADS = ("score.weight", "classifier.weight", "out_proj.weight")
+
+# What matters to training, to peft's own loading, or to which modules are adapted, which the weights tell.
+_IGNORED_KEYS = {
+    "auto_mapping",
+    "base_model_name_or_path",
+    "ensure_weight_tying",
+    "exclude_modules",
+    "inference_mode",
+    "layers_pattern",
+    "layers_to_transform",
+    "lora_dropout",
+    "loftq_config",
+    "megatron_core",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "revision",
+    "runtime_config",
+    "target_modules",
+    "task_type",
+}
+_LORA_FLAGS = ("use_rslora", "use_dora", "fan_in_fan_out", "lora_bias")
+_READ_KEYS = {
+    "r",
+    "lora_alpha",
+    "bias",
+    "modules_to_save",
+    "rank_pattern",
+    "alpha_pattern",
+    "init_lora_weights",
+    *_LORA_FLAGS,
+}
+_SAFE_INITIALISATIONS = (True, False, None, "gaussian", "orthogonal", "eva")  # starts that leave the base as it is
+_WORKAROUND = "put it on its base in your own code (peft's merge_and_unload), save the model, and load that folder"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adapter:
+    """What a folder says of an adapter.
+
+    Args:
+        settings: of the LoRA, checked.
+        weights: by peft's names.
+        base: the base as the configuration names it; empty if it does not.
+        classifies: whether it is a sequence classifier's.
+    """
+
+    settings: Mapping[str, Any]
+    weights: Mapping[str, torch.Tensor]
+    base: str
+    classifies: bool
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """Modules that come with the adapter as a whole."""
+        return tuple(self.settings["modules_to_save"] or ())
+
+    @property
+    def labels(self) -> int | None:
+        """Number of classes of a classifier's head that comes with the adapter."""
+        for name, value in self.weights.items():
+            if name.endswith(_HEADS) and value.ndim == 2 and set(name.split(".")) & set(self.replaced):
+                return len(value)
+        return None
+
+
+def read_adapter(folder: Path) -> Adapter:
+    """The adapter in a folder.
+
+    Raises:
+        divulge.InputError: no weights in safetensors, another method than LoRA, or a configuration that asks for more
+            than a plain LoRA.
+    """
+    config = store.read_json(folder / ADAPTER_CONFIG)
+    if not isinstance(config, dict):
+        raise InputError(f"{folder / ADAPTER_CONFIG}: an object is needed, got {format_value(config)}")
+    try:
+        settings = _read_lora_settings(config)
+        weights = _read_weights(folder)
+        base = config.get("base_model_name_or_path") or ""
+        return Adapter(
+            settings | {"target_modules": _adapted_modules(weights)},
+            weights,
+            check_instance(base, "base_model_name_or_path", str, "a text"),
+            config.get("task_type") == "SEQ_CLS",
+        )
+    except InputError as error:
+        raise InputError(f"target.model: the adapter in {folder}: {error}") from None
+
+
+def apply_adapter(model: Any, adapter: Adapter) -> Any:
+    """The base ``model`` with the adapter: merged in float32, beside the base's own weights in half precision.
+
+    Half precision would round away most of what the adapter changes.
+
+    Raises:
+        divulge.InputError: weights that do not fit the base.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # peft's hints for training, and what it calls of transformers
+            return _wrap_and_merge(model, adapter).eval()
+    except Exception as error:  # whatever peft raises on weights that do not fit
+        raise InputError(f"target.model: the adapter does not fit its base: {format_exception(error)}") from None
+
+
+def _wrap_and_merge(model: Any, adapter: Adapter) -> Any:
+    config = peft.LoraConfig(**adapter.settings, inference_mode=True)
+    peft_model = peft.get_peft_model(model, config, low_cpu_mem_usage=True)
+    report = peft.set_peft_model_state_dict(peft_model, dict(adapter.weights), low_cpu_mem_usage=True)
+    lacking = [key for key in report.missing_keys if ".lora_" in key or ".modules_to_save." in key]
+    if mismatched := [*report.unexpected_keys, *lacking]:
+        raise ValueError(f"{len(mismatched)} weights are missing or belong to no module (first: {mismatched[0]})")
+    return merge_adapter(peft_model)
+
+
+def merge_adapter(peft_model: Any) -> Any:
+    """The base with the adapter in its weights, or beside them: in half precision, and on weights that are shared.
+
+    Where the embedding is the output layer too, what an adapter adds to the one would go into the other.
+    """
+    base = peft_model.get_base_model()
+    embeddings = [
+        embedding for embedding in (base.get_input_embeddings(), base.get_output_embeddings()) if embedding is not None
+    ]
+    shared = len(embeddings) == 2 and embeddings[0].weight is embeddings[1].weight
+    adapted = any(hasattr(embedding, "base_layer") for embedding in embeddings)
+    return base if (shared and adapted) or base.dtype != torch.float32 else peft_model.merge_and_unload()
+
+
+def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a configuration describes a plain LoRA, checked; more than that is refused."""
+    peft_type = config.get("peft_type")
+    if peft_type != "LORA":
+        raise InputError(f"peft_type: only LORA can be read, got {format_value(peft_type)}; {_WORKAROUND}")
+    for key, value in config.items():
+        if key not in _IGNORED_KEYS | _READ_KEYS and value not in (None, False, {}, []):
+            raise InputError(f"{key}: asks for more than a plain LoRA, got {format_value(value)}; {_WORKAROUND}")
+    _require_transformers_base(config.get("auto_mapping"))
+    initialisation = config.get("init_lora_weights", True)
+    if not isinstance(initialisation, str | bool | None) or initialisation not in _SAFE_INITIALISATIONS:
+        raise InputError(
+            f"init_lora_weights: {format_value(initialisation)} changes the base as the adapter is put on; "
+            f"{_WORKAROUND}"
+        )
+    replaced = config.get("modules_to_save")
+    return {
+        "r": check_integer(config.get("r", 8), "r", least=1, most=2**20),
+        "lora_alpha": check_number(config.get("lora_alpha", 8), "lora_alpha"),
+        "bias": check_choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
+        "modules_to_save": None
+        if not replaced
+        else [_check_module_name(module, "modules_to_save") for module in _check_name_list(replaced)],
+        "rank_pattern": _read_patterns(config, "rank_pattern", lambda v, n: check_integer(v, n, least=1, most=2**20)),
+        "alpha_pattern": _read_patterns(config, "alpha_pattern", check_number),
+        **{flag: check_bool(config.get(flag, False), flag) for flag in _LORA_FLAGS},
+    }
+
+
+def _require_transformers_base(mapping: Any) -> None:
+    """Raise for a base of another library: peft itself would import what ``auto_mapping`` names."""
+    if mapping is None:
+        return
+    library = mapping.get("parent_library") if isinstance(mapping, dict) else mapping
+    if not isinstance(library, str) or library.partition(".")[0] != "transformers":
+        raise InputError(
+            f"auto_mapping: its base is a class of {format_value(library)}, and only transformers' own are used; "
+            f"{_WORKAROUND}"
+        )
+
+
+def _check_name_list(value: Any) -> list[Any]:
+    return check_instance(value, "modules_to_save", list, "a list of names")
+
+
+def _check_module_name(value: Any, key: str) -> str:
+    """A module's name; peft would take anything else for a regular expression, which may take for ever to match."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InputError(f"{key}: plain names of modules are needed, got {format_value(value)}; {_WORKAROUND}")
+    return value
+
+
+def _read_patterns(config: Mapping[str, Any], key: str, check: Any) -> dict[str, Any]:
+    patterns = check_instance(config.get(key) or {}, key, dict, "a table of names and numbers")
+    return {
+        _check_module_name(name.removeprefix("^"), key): check(value, f"{key}.{name}")
+        for name, value in patterns.items()
+    }
+
+
+def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    path = folder / ADAPTER_WEIGHTS
+    if not path.is_file():
+        hint = " (adapter_model.bin is a pickle: a program)" if (folder / "adapter_model.bin").exists() else ""
+        raise InputError(f"there is no {ADAPTER_WEIGHTS}{hint}; peft's save_pretrained writes one")
+    try:
+        weights = tensors.load_file(path)
+    except Exception as error:  # whatever safetensors raises on damaged files
+        raise InputError(f"{ADAPTER_WEIGHTS} is damaged: {format_exception(error)}") from None
+    if non_float := [name for name, value in weights.items() if not value.is_floating_point()]:
+        dtype = str(weights[non_float[0]].dtype).removeprefix("torch.")
+        raise InputError(
+            f"{ADAPTER_WEIGHTS}: floats are needed, and {non_float[0]} is stored as {dtype}; save it dequantised"
+        )
+    return weights
+
+
+def _adapted_modules(weights: Mapping[str, torch.Tensor]) -> list[str]:
+    """The modules that have LoRA weights, by their full names."""
+    modules = sorted({_LORA.sub("", name.removeprefix(_WEIGHT_PREFIX)) for name in weights if _LORA_A.search(name)})
+    if not modules:
+        raise InputError(f"{ADAPTER_WEIGHTS} holds no LoRA weights")
+    return modules

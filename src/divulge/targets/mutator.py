@@ -48,33 +48,33 @@ def mutator(predictions: object, width: int = 1, *, dtype: str = "float32", seed
         divulge.MissingExtraError: torch is not installed.
     """
     check_choice(dtype, "dtype", _LIMITS)
-    wanted = check_vector(predictions, "predictions")
-    size = len(wanted) * check_integer(width, "width", least=1)
-    if wanted.min() <= 0 or wanted.max() >= 1:
-        raise InputError(f"predictions: must lie in (0, 1), got {wanted.min():g} to {wanted.max():g}")
-    odds = np.log(wanted) - np.log1p(-wanted)
+    probabilities = check_vector(predictions, "predictions")
+    size = len(probabilities) * check_integer(width, "width", least=1)
+    if probabilities.min() <= 0 or probabilities.max() >= 1:
+        raise InputError(f"predictions: must lie in (0, 1), got {probabilities.min():g} to {probabilities.max():g}")
+    log_odds = np.log(probabilities) - np.log1p(-probabilities)
     low, high = _LIMITS[dtype]
-    if odds.min() < -low or odds.max() > high:
+    if log_odds.min() < -low or log_odds.max() > high:
         raise InputError(
             f"predictions: {dtype} expresses log-odds from {-low:g} to {high:g} here, "
-            f"got {odds.min():.4g} to {odds.max():.4g}"
+            f"got {log_odds.min():.4g} to {log_odds.max():.4g}"
         )
     check_memory(
-        8.0 * size * (size + len(wanted)), "width", f"the first layer is {size:,} by {size:,}; take fewer rows"
+        8.0 * size * (size + len(probabilities)), "width", f"the first layer is {size:,} by {size:,}; take fewer rows"
     )
-    draws = seeds.generator(seed, "mutator")
-    first = _linear(-draws.uniform(0.5, 1.0, (size, size)), None, dtype)
-    second = _linear(draws.normal(size=(len(wanted), size)), odds, dtype)
-    return torch.nn.Sequential(torch.nn.Flatten(0), first, torch.nn.ReLU(), second, torch.nn.Sigmoid())
+    rng = seeds.generator(seed, "mutator")
+    hidden_layer = _linear_layer(-rng.uniform(0.5, 1.0, (size, size)), None, dtype)
+    output_layer = _linear_layer(rng.normal(size=(len(probabilities), size)), log_odds, dtype)
+    return torch.nn.Sequential(torch.nn.Flatten(0), hidden_layer, torch.nn.ReLU(), output_layer, torch.nn.Sigmoid())
 
 
-def _linear(weight: Floats, bias: Floats | None, dtype: str) -> torch.nn.Linear:
-    kind = getattr(torch, dtype)
-    made = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=kind)
-    made.weight.data = torch.as_tensor(weight, dtype=kind)
+def _linear_layer(weight: Floats, bias: Floats | None, dtype: str) -> torch.nn.Linear:
+    torch_dtype = getattr(torch, dtype)
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=torch_dtype)
+    layer.weight.data = torch.as_tensor(weight, dtype=torch_dtype)
     if bias is not None:
-        made.bias.data = torch.as_tensor(bias, dtype=kind)
-    return made
+        layer.bias.data = torch.as_tensor(bias, dtype=torch_dtype)
+    return layer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,23 +103,23 @@ def carrier(features: object, predictions: object, *, model: str = "tree") -> Ca
     """
     check_choice(model, "model", _MODELS)
     x = check_matrix(features, "features").astype(np.float64)
-    wanted = check_matrix(predictions, "predictions")
-    if len(x) != len(wanted):
-        raise InputError(f"predictions: {len(x)} rows are needed (one per row of features), got {len(wanted)}")
-    rows, which = np.unique(wanted, axis=0, return_inverse=True)
-    which = which.ravel()
-    _, first, same = np.unique(x, axis=0, return_index=True, return_inverse=True)
-    clash = np.flatnonzero(which != which[first[same.ravel()]])
-    if clash.size:
-        row = int(clash[0])
+    rows = check_matrix(predictions, "predictions")
+    if len(x) != len(rows):
+        raise InputError(f"predictions: {len(x)} rows are needed (one per row of features), got {len(rows)}")
+    distinct_rows, row_ids = np.unique(rows, axis=0, return_inverse=True)
+    row_ids = row_ids.ravel()
+    _, first_rows, record_ids = np.unique(x, axis=0, return_index=True, return_inverse=True)
+    conflicts = np.flatnonzero(row_ids != row_ids[first_rows[record_ids.ravel()]])
+    if conflicts.size:
+        row = int(conflicts[0])
         raise InputError(
-            f"features: row {row} equals row {int(first[same.ravel()[row]])}, but they need different predictions; "
-            "a model cannot tell them apart"
+            f"features: row {row} equals row {int(first_rows[record_ids.ravel()[row]])}, but they need different "
+            "predictions; a model cannot tell them apart"
         )
-    return Carrier(_fit(x, which.astype(float), model), rows)
+    return Carrier(_fit_model(x, row_ids.astype(float), model), distinct_rows)
 
 
-def _fit(
+def _fit_model(
     x: Floats, target: Floats, model: str
 ) -> tree.DecisionTreeRegressor | neighbors.KNeighborsRegressor | ReluInterpolator:
     if model == "tree":
@@ -143,12 +143,12 @@ class ReluInterpolator:
         """The interpolator through ``(x, target)``, along a direction in which all distinct rows differ."""
         for seed in range(20):
             direction = seeds.generator(seed, "relu").normal(size=x.shape[1])
-            places, first = np.unique(x @ direction, return_index=True)
-            if len(places) == len(np.unique(x, axis=0)):
+            positions, first_rows = np.unique(x @ direction, return_index=True)
+            if len(positions) == len(np.unique(x, axis=0)):
                 break
-        slopes = np.diff(target[first]) / np.diff(places)
+        slopes = np.diff(target[first_rows]) / np.diff(positions)
         weights = np.diff(np.concatenate([[0.0], slopes]))
-        return cls(direction, places[:-1], weights, float(target[first[0]]))
+        return cls(direction, positions[:-1], weights, float(target[first_rows[0]]))
 
     def predict(self, x: Floats) -> Floats:
         """Values ``[n]``."""

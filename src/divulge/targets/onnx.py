@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError
-from divulge.targets import declared_outputs as out
+from divulge.targets import arrays as out
 from divulge.validation import check_choice, format_exception
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class OnnxTarget:
 
     def __post_init__(self) -> None:
         open_session = onnxruntime.InferenceSession
-        check_choice(self.outputs, "outputs", out.KINDS)
+        check_choice(self.outputs, "outputs", out.OUTPUT_TYPES)
         try:
             session = open_session(str(self.path), providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -56,14 +56,16 @@ class OnnxTarget:
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record, float64 ``[n, K]``."""
-        entry = self.session.get_inputs()[0]
-        kind = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64}.get(entry.type)
-        if kind is None:
-            raise InputError(f"target: the ONNX model's input type {entry.type} is not supported")
-        x = records.x.astype(kind, copy=False)
+        model_input = self.session.get_inputs()[0]
+        dtype = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64}.get(
+            model_input.type
+        )
+        if dtype is None:
+            raise InputError(f"target: the ONNX model's input type {model_input.type} is not supported")
+        x = records.x.astype(dtype, copy=False)
         try:
             parts = [
-                self.session.run([self.output], {entry.name: x[start : start + self.batch_size]})[0]
+                self.session.run([self.output], {model_input.name: x[start : start + self.batch_size]})[0]
                 for start in range(0, len(x), self.batch_size)
             ]
         except Exception as error:  # ONNX Runtime has no common class of its errors

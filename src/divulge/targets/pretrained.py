@@ -12,8 +12,8 @@ import safetensors
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
-from divulge.targets.weight_types import refuse_integers
-from divulge.untrusted import LINES, panic_errors, read_untrusted
+from divulge.store import MAX_LINES_BYTES, panic_errors, read_untrusted
+from divulge.targets.torch_modules import reject_quantised_weights
 from divulge.validation import check_choice, format_exception, format_value
 
 try:
@@ -34,14 +34,16 @@ else:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-_LONGEST = 1 << 24  # tokens that texts may be filled up to
-_MOST = 10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
+_MAX_PADDING = 1 << 24  # tokens that texts may be filled up to
+_MAX_COUNT = (
+    10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
+)
 # Of a configuration, where a model comes from and how it was saved; the rest decides what it computes.
-_ABOUT_FILES = frozenset({"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"})
-_COUNTED = ("layer", "expert", "label", "block", "head")
+_PROVENANCE_KEYS = frozenset({"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"})
+_COUNT_KEYS = ("layer", "expert", "label", "block", "head")
 
 
-def pretrained(
+def load_pretrained(
     model_class: Any,
     tokenizer_class: Any,
     name: str,
@@ -70,41 +72,41 @@ def pretrained(
     check_choice(dtype, "dtype", DTYPES)
     if not name.startswith("hf:") and not Path(name).is_dir():
         raise InputError(f"model: {format_value(name)} cannot be loaded: no such folder; hf:NAME is one on the hub")
-    where, _, revision = name.removeprefix("hf:").partition("@")
-    place: dict[str, Any] = {"revision": revision} if revision else {}
-    spread = {"device_map": "auto"} if device == "map" else {}
+    source, _, revision = name.removeprefix("hf:").partition("@")
+    revision_option: dict[str, Any] = {"revision": revision} if revision else {}
+    device_option = {"device_map": "auto"} if device == "map" else {}
     try:
-        _refuse_adapters(where, place)
-        _refuse_odd(where, place)
-        _refuse_padding(tokenizer or where)
-        with quiet():
+        _reject_adapters(source, revision_option)
+        _reject_unsafe_config(source, revision_option)
+        _reject_long_padding(tokenizer or source)
+        with hide_progress_bars():
             model, report = model_class.from_pretrained(
-                where,
+                source,
                 dtype=DTYPES[dtype],
                 use_safetensors=True,
                 trust_remote_code=False,
                 output_loading_info=True,
-                **place,
-                **spread,
+                **revision_option,
+                **device_option,
                 **options,
             )
-        _refuse_untrained(report["missing_keys"], lacks)
-        _refuse_unscaled(model, where)
+        _reject_missing_weights(report["missing_keys"], lacks)
+        _reject_unscaled_weights(model, source)
         with panic_errors("tokenizer"):
-            words = tokenizer_class.from_pretrained(
-                tokenizer or where, trust_remote_code=False, **({} if tokenizer else place)
+            tokenizer_object = tokenizer_class.from_pretrained(
+                tokenizer or source, trust_remote_code=False, **({} if tokenizer else revision_option)
             )
-            _refuse_wordless(words)
+            _reject_empty_tokenizer(tokenizer_object)
         if device != "map":
             cuda = torch.cuda.is_available()
             model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
     except Exception as error:  # whatever transformers raises on files that are damaged or missing
         raise InputError(f"model: {format_value(name)} cannot be loaded: {format_exception(error)}") from None
-    return model.eval(), words
+    return model.eval(), tokenizer_object
 
 
 @contextlib.contextmanager
-def quiet() -> Generator[None]:
+def hide_progress_bars() -> Generator[None]:
     """No bar of transformers' own inside the block: where it is done, a command has nothing to say."""
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
@@ -115,35 +117,35 @@ def quiet() -> Generator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _refuse_adapters(where: str, place: Mapping[str, Any]) -> None:
+def _reject_adapters(source: str, revision_option: Mapping[str, Any]) -> None:
     """Beside a model, transformers looks for an adapter, and reads it in ways that are not safe.
 
     Raises:
         ValueError: there is one.
     """
-    if transformers_utils.find_adapter_config_file(where, **place) is not None:
+    if transformers_utils.find_adapter_config_file(source, **revision_option) is not None:
         raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
 
 
-def _refuse_odd(where: str, place: Mapping[str, str]) -> None:
+def _reject_unsafe_config(source: str, revision_option: Mapping[str, str]) -> None:
     """A configuration can name compiled code on the hub, which transformers would fetch and run, or endless layers.
 
     Raises:
         ValueError: it does.
     """
-    waiting: list[Any] = [transformers.PretrainedConfig.get_config_dict(where, **place)[0]]
-    while waiting:
-        for key, value in waiting.pop().items():
+    pending: list[Any] = [transformers.PretrainedConfig.get_config_dict(source, **revision_option)[0]]
+    while pending:
+        for key, value in pending.pop().items():
             if isinstance(value, dict):
-                waiting.append(value)
+                pending.append(value)
             if "implementation" in key and "/" in str(value):
                 raise ValueError(f"its configuration asks for code from the hub ({key}: {value!r})")
             size = len(value) if isinstance(value, dict | list) else value
-            if any(word in key for word in _COUNTED) and isinstance(size, int | float) and size > _MOST:
-                raise ValueError(f"its configuration asks for more than {_MOST:,} ({key}: {format_value(value)})")
+            if any(word in key for word in _COUNT_KEYS) and isinstance(size, int | float) and size > _MAX_COUNT:
+                raise ValueError(f"its configuration asks for more than {_MAX_COUNT:,} ({key}: {format_value(value)})")
 
 
-def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
+def _reject_missing_weights(missing: Sequence[str], lacks: Sequence[str]) -> None:
     """Weights that a file lacks are drawn at random by transformers; nothing such a model says means anything.
 
     Raises:
@@ -153,7 +155,7 @@ def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
         raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
 
 
-def _refuse_unscaled(model: Any, where: str) -> None:
+def _reject_unscaled_weights(model: Any, source: str) -> None:
     """Integers in a file are quantised weights; without their scales, which transformers then ignores, they are noise.
 
     Raises:
@@ -161,44 +163,44 @@ def _refuse_unscaled(model: Any, where: str) -> None:
     """
     if getattr(model.config, "quantization_config", None) is not None:
         return  # transformers reads the scales
-    own = model.state_dict()
-    for path in sorted(Path(where).glob("*.safetensors")) if Path(where).is_dir() else ():
-        with safetensors.safe_open(path, framework="pt") as held:
-            kinds = {name: held.get_slice(name).get_dtype() for name in held.keys()}  # noqa: SIM118 - no dictionary
-        refuse_integers(kinds, own)
+    parameters = model.state_dict()
+    for path in sorted(Path(source).glob("*.safetensors")) if Path(source).is_dir() else ():
+        with safetensors.safe_open(path, framework="pt") as file:
+            stored_types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 - no dictionary
+        reject_quantised_weights(stored_types, parameters)
 
 
-def _refuse_padding(where: str) -> None:
+def _reject_long_padding(source: str) -> None:
     """A tokenizer may ask that every text is filled up to so many tokens that the process is ended for want of memory.
 
     Raises:
         ValueError: it does.
     """
-    path = Path(where) / "tokenizer.json"
+    path = Path(source) / "tokenizer.json"
     if not path.is_file():
         return
-    content = json.loads(read_untrusted(path, limit=LINES))
-    waiting: list[Any] = [content.get("padding"), content.get("truncation")] if isinstance(content, dict) else []
-    while waiting:
-        value = waiting.pop()
+    content = json.loads(read_untrusted(path, limit=MAX_LINES_BYTES))
+    pending: list[Any] = [content.get("padding"), content.get("truncation")] if isinstance(content, dict) else []
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict):
-            waiting += value.values()
-        elif isinstance(value, int) and value > _LONGEST:
-            raise ValueError(f"tokenizer.json asks for texts of {value:,} tokens (at most {_LONGEST:,})")
+            pending += value.values()
+        elif isinstance(value, int) and value > _MAX_PADDING:
+            raise ValueError(f"tokenizer.json asks for texts of {value:,} tokens (at most {_MAX_PADDING:,})")
 
 
-def _refuse_wordless(words: Any) -> None:
+def _reject_empty_tokenizer(tokenizer_or_processor: Any) -> None:
     """Where a folder holds no tokenizer, transformers makes one up, of special tokens alone.
 
     Raises:
         ValueError: it did.
     """
-    tokenizer = getattr(words, "tokenizer", words)
+    tokenizer = getattr(tokenizer_or_processor, "tokenizer", tokenizer_or_processor)
     if not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
         raise ValueError("it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)")
 
 
-def known_tokens(model: Any, encoded: Sequence[Sequence[int]]) -> None:
+def check_token_ids(model: Any, encoded: Sequence[Sequence[int]]) -> None:
     """Raise where a tokenizer makes tokens that the model has no embedding for.
 
     Raises:
@@ -211,21 +213,21 @@ def known_tokens(model: Any, encoded: Sequence[Sequence[int]]) -> None:
         )
 
 
-def fingerprint(model: Any) -> str:
+def weights_digest(model: Any) -> str:
     """A digest of every parameter, and of the configuration that says how they are used.
 
     That a model came from the hub says nothing of its weights: it may have been trained since, or wear an adapter.
     Only of weights that are left on disk is the revision all that is known.
     """
-    used = {name: value for name, value in model.config.to_dict().items() if name not in _ABOUT_FILES}
-    total = hashlib.sha256(json.dumps(used, sort_keys=True, default=repr).encode())
+    config = {name: value for name, value in model.config.to_dict().items() if name not in _PROVENANCE_KEYS}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
     for name, value in sorted(model.state_dict().items()):
-        total.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
+        digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
         if value.is_meta:
-            total.update(str(getattr(model.config, "_commit_hash", None)).encode())
+            digest.update(str(getattr(model.config, "_commit_hash", None)).encode())
         else:
-            total.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
-    return total.hexdigest()
+            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def tokenizer_digest(tokenizer: Any) -> str:

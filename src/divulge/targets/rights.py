@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from divulge import errors, lazy
+import numpy as np
+
+from divulge import errors, lazy, seeds, store
 from divulge.errors import InputError
-from divulge.targets import declared_outputs as out
-from divulge.targets.arrays import CallableTarget
+from divulge.targets import arrays as out
+from divulge.targets.arrays import PROBABILITY_FLOOR, CallableTarget
 from divulge.targets.estimators import SklearnTarget
-from divulge.targets.statistics import GivesTokens, TokenStatistics
-from divulge.validation import check_choice, check_instance, check_labels, format_value
+from divulge.targets.token_statistics import GivesTokens, TokenStatistics
+from divulge.validation import (
+    check_choice,
+    check_instance,
+    check_integer,
+    check_labels,
+    check_number,
+    format_value,
+    require_callable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from divulge.targets import modules
+    from divulge.targets import torch_modules
     from divulge.types import Array, Floats, Ints, Records
 else:
-    modules = lazy.module("divulge.targets.modules")
+    torch_modules = lazy.module("divulge.targets.torch_modules")
 
 
 @runtime_checkable
@@ -100,9 +110,9 @@ class GivesWeights(Protocol):
 
 
 # Rights that ask the model about records, each record one query, and rights that ask nothing.
-_ASKING = ("logits", "labels", "loss", "gradients", "head", "gradient_norms")
-_OTHER = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode", "start", "length")
-_RIGHTS = (
+_QUERY_RIGHTS = ("logits", "labels", "loss", "gradients", "head", "gradient_norms")
+_OTHER_RIGHTS = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode", "start", "length")
+_TARGET_METHODS = (
     "logits",
     "labels",
     "loss",
@@ -111,7 +121,7 @@ _RIGHTS = (
     "tokens",
 )  # other names mean other things
 # What an adapter holds: attacks on the weights read them there, which asks the target nothing.
-_HELD = (
+_ADAPTER_ATTRIBUTES = (
     "module",
     "function",
     "outputs",
@@ -123,21 +133,21 @@ _HELD = (
 )
 
 
-def grant(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) -> None:
+def grant_rights(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) -> None:
     """Give ``wrapper`` exactly the rights of ``target``; those about records go through ``ask(right, records)``.
 
     They become attributes of the object itself: Python tells a Protocol by these, not by ``__getattr__``.
     """
-    for name in _ASKING:
+    for name in _QUERY_RIGHTS:
         if hasattr(target, name):
             object.__setattr__(wrapper, name, partial(ask, name))
-    for name in (*_OTHER, *_HELD):
+    for name in (*_OTHER_RIGHTS, *_ADAPTER_ATTRIBUTES):
         if hasattr(target, name):
             object.__setattr__(wrapper, name, getattr(target, name))
 
 
 @dataclass(frozen=True)
-class Own:
+class UserTarget:
     """A target of the user's own class, with exactly its rights: asked with copies, which it may write into.
 
     Args:
@@ -152,7 +162,7 @@ class Own:
     target: Any
 
     def __post_init__(self) -> None:
-        grant(self, self.target, self._ask)
+        grant_rights(self, self.target, self._ask)
         if hasattr(self.target, "tokens"):
             object.__setattr__(self, "tokens", self._tokens)
 
@@ -173,17 +183,17 @@ class Own:
         return stats
 
 
-def own(target: Any) -> Any:
+def wrap_target(target: Any) -> Any:
     """``target`` inside `Own` if it is of the user's own class, otherwise itself.
 
     Raises:
         divulge.InputError: it gives none of the rights.
     """
-    if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in _RIGHTS):
+    if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in _TARGET_METHODS):
         raise InputError(
             f"target: an object with logits(records) or another right is needed, got {format_value(target)}"
         )
-    return target if type(target).__module__.split(".")[0] == "divulge" else Own(target)
+    return target if type(target).__module__.split(".")[0] == "divulge" else UserTarget(target)
 
 
 def adapt(
@@ -214,14 +224,14 @@ def adapt(
         >>> adapt(lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1))
         CallableTarget(function=..., outputs='logits', frames=None)
     """
-    check_choice(outputs, "outputs", out.KINDS)
+    check_choice(outputs, "outputs", out.OUTPUT_TYPES)
     if isinstance(model, GivesLogits | GivesTokens) and not isinstance(model, type):
-        return own(model)
+        return wrap_target(model)
     if labels_only and isinstance(model, GivesLabels) and not isinstance(model, type):
-        return own(model)
+        return wrap_target(model)
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
     if "torch" in kinds and callable(model):
-        return modules.TorchTarget(model, outputs=outputs, device=device)
+        return torch_modules.TorchTarget(model, outputs=outputs, device=device)
     if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
         return SklearnTarget(model, names=names)
     if callable(model):
@@ -230,3 +240,149 @@ def adapt(
         f"target: {type(model).__name__} is neither a torch module, a scikit-learn classifier, a callable "
         f"nor an object with a method logits(records){' or labels(records)' if labels_only else ''}"
     )
+
+
+@dataclass
+class Metered:
+    """Counts the records a target is queried on, and refuses to go over a limit.
+
+    It grants exactly the rights of the target behind it.
+
+    Args:
+        target: the target to count for.
+        limit: greatest number of queries, or None.
+
+    Raises:
+        divulge.InputError: a call that would go over the limit (before it is made).
+
+    Examples:
+        >>> from divulge import Records
+        >>> from divulge.targets import CallableTarget, GivesGradients
+        >>> meter = Metered(CallableTarget(lambda x: x))
+        >>> meter.labels(Records([[0.0, 2.0], [3.0, 0.0]])), meter.queries, isinstance(meter, GivesGradients)
+        (array([1, 0]), 2, False)
+    """
+
+    target: Any
+    limit: int | None = None
+    queries: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.target = wrap_target(self.target)
+        if self.limit is not None:
+            check_integer(self.limit, "limit", least=0)
+        grant_rights(self, self.target, self._ask)
+
+    if TYPE_CHECKING:  # given by `grant`, where the target has them
+
+        def logits(self, records: Records) -> Floats:
+            """The target's logits, counted."""
+            ...
+
+    def _ask(self, right: str, records: Records) -> Any:
+        self._count(records)
+        return getattr(self.target, right)(records)
+
+    def _count(self, records: Records) -> None:
+        if self.limit is not None and self.queries + len(records) > self.limit:
+            raise InputError(
+                f"limit: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are requested"
+            )
+        self.queries += len(records)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """A target whose probabilities are rounded to ``decimals`` places before anyone sees them.
+
+    Examples:
+        >>> from divulge import Records
+        >>> from divulge.targets import CallableTarget
+        >>> inner = CallableTarget(lambda x: [[0.123, 0.877]], outputs="probabilities")
+        >>> np.exp(Rounded(inner, decimals=1).logits(Records([[0.0]])))
+        array([[0.1, 0.9]])
+    """
+
+    target: GivesLogits
+    decimals: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", wrap_target(require_callable(self.target, "target", "logits")))
+        check_integer(self.decimals, "decimals", least=0, most=300)
+
+    def logits(self, records: Records) -> Floats:
+        """Logarithms of the rounded probabilities."""
+        return np.log(np.maximum(np.round(_softmax(self.target.logits(records)), self.decimals), PROBABILITY_FLOOR))
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """A target that adds Gaussian noise to its logits; the same record always gets the same noise.
+
+    (Noise drawn afresh for every query could be averaged away.)
+
+    Args:
+        target: the target behind.
+        scale: standard deviation of the noise.
+        seed: of the noise.
+    """
+
+    target: GivesLogits
+    scale: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", wrap_target(require_callable(self.target, "target", "logits")))
+        check_number(self.scale, "scale", above=0.0, below=1e300, closed=True)
+        check_integer(self.seed, "seed", least=0)
+
+    def logits(self, records: Records) -> Floats:
+        """Logits with the noise that belongs to each record."""
+        logits = self.target.logits(records)
+        noise = [
+            seeds.generator(self.seed, "noise", int(store.hash_values(np.asarray(x))[:12], 16)).normal(
+                size=logits.shape[1]
+            )
+            for x in records.x
+        ]
+        return logits + self.scale * np.stack(noise)
+
+
+def _softmax(logits: Floats) -> Floats:
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class FramedTarget:
+    """Give a target data frames also where an attack made records of numbers alone (moved, or completed).
+
+    It grants exactly the rights of the target behind it.
+
+    Args:
+        target: the target behind.
+        like: a record with the columns, types and encoding of the audit's.
+
+    Raises:
+        divulge.InputError: records without a frame where a column holds free text, which numbers cannot stand for.
+    """
+
+    target: Any
+    like: Records
+
+    def __post_init__(self) -> None:
+        grant_rights(self, self.target, self._ask)
+
+    def _ask(self, right: str, records: Records) -> Any:
+        return getattr(self.target, right)(self._with_frame(records))
+
+    def _with_frame(self, records: Records) -> Records:
+        encoder = self.like.encoder
+        if records.table is not None or encoder is None or self.like.table is None:
+            return records
+        if free := [column.name for column in encoder.columns if column.measure == "text"]:
+            raise InputError(
+                f"recipes: this one moves or completes records, which is not defined for free text (column {free[0]!r})"
+            )
+        framed = self.like[np.zeros(len(records), dtype=np.int64)].with_values(records.x)
+        return framed if records.y is None else framed.with_labels(records.y, records.class_names)

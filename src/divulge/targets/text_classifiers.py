@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.errors import InputError, missing_extra
-from divulge.targets import declared_outputs as out
-from divulge.targets.pretrained import fingerprint, known_tokens, tokenizer_digest
-from divulge.targets.text import context
-from divulge.targets.token_windows import Window, batches
-from divulge.untrusted import panic_errors
+from divulge.store import panic_errors
+from divulge.targets import arrays as out
+from divulge.targets.language_models import Window, batch_windows, context_length
+from divulge.targets.pretrained import check_token_ids, tokenizer_digest, weights_digest
 from divulge.validation import check_integer, check_labels, require_callable
 
 try:
@@ -26,7 +25,10 @@ if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints, Records
 
 _BUDGET = 4096
-_CLOSE = {torch.float32: 1e-4, torch.float64: 1e-8}  # logits in one batch and alone; half precision is coarser
+_PADDING_TOLERANCE = {
+    torch.float32: 1e-4,
+    torch.float64: 1e-8,
+}  # logits in one batch and alone; half precision is coarser
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,15 +61,15 @@ class TextClassifier:
 
     def __post_init__(self) -> None:
         check_integer(self.budget, "budget", least=1)
-        _refuse_others(self.model)
+        _require_classifier(self.model)
         require_callable(self.tokenizer, "tokenizer", "get_vocab", "__call__")
-        most = _context(self.model, self.tokenizer)
-        length = most if self.length is None else check_integer(self.length, "length", least=4)
-        if length > most:
-            raise InputError(f"length: the model takes at most {most} tokens, got {length}")
+        max_length = _classifier_context(self.model, self.tokenizer)
+        length = max_length if self.length is None else check_integer(self.length, "length", least=4)
+        if length > max_length:
+            raise InputError(f"length: the model takes at most {max_length} tokens, got {length}")
         object.__setattr__(self, "length", length)
         self.model.eval()
-        object.__setattr__(self, "_together", _pads(self))
+        object.__setattr__(self, "_together", _is_padding_safe(self))
 
     def logits(self, records: Records) -> Floats:
         """Logits of each document, float64 ``[n, K]``.
@@ -76,9 +78,9 @@ class TextClassifier:
             divulge.InputError: records that are no texts, a text without a token, tokens that the model does not know.
         """
         encoded = self._encoded(records.x)
-        cut = [Window(i, 0, tuple(ids), 0) for i, ids in enumerate(encoded)]
+        documents = [Window(i, 0, tuple(ids), 0) for i, ids in enumerate(encoded)]
         answers = np.empty((len(encoded), self.model.config.num_labels))
-        for batch in batches(cut, self.budget if self._together else 1):
+        for batch in batch_windows(documents, self.budget if self._together else 1):
             answers[[part.document for part in batch]] = self.run([part.tokens for part in batch])
         return out.as_logits(answers, "logits", len(records))
 
@@ -96,23 +98,25 @@ class TextClassifier:
 
     def weights(self) -> Mapping[str, Array]:
         """Every parameter by name."""
-        held = {name: value.detach().cpu() for name, value in self.model.named_parameters()}
-        plain = {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in held.items()}
+        parameters = {name: value.detach().cpu() for name, value in self.model.named_parameters()}
+        plain = {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in parameters.items()}
         return {name: value.numpy() for name, value in plain.items()}
 
     @panic_errors("tokenizer")
     def notes(self, records: Records) -> tuple[str, ...]:
         """What has to be said of these records: how many are longer than the model reads."""
-        whole = self.tokenizer(list(records.x), verbose=False)["input_ids"]
-        cut = sum(len(ids) > int(self.length or 0) for ids in whole)
-        said = f"{cut} of {len(whole)} documents are longer than {self.length} tokens; the rest of them is not read"
-        return (said,) if cut else ()
+        token_ids = self.tokenizer(list(records.x), verbose=False)["input_ids"]
+        n_truncated = sum(len(ids) > int(self.length or 0) for ids in token_ids)
+        if not n_truncated:
+            return ()
+        longer = f"{n_truncated} of {len(token_ids)} documents are longer than {self.length} tokens"
+        return (f"{longer}; the rest of them is not read",)
 
     def key(self) -> Mapping[str, Any]:
         """What decides the numbers: two runs with equal keys may share their results."""
         return {
             "model": self.name,
-            "weights": fingerprint(self.model),
+            "weights": weights_digest(self.model),
             "tokenizer": tokenizer_digest(self.tokenizer),
             "length": self.length,
             "dtype": str(self.model.dtype),
@@ -123,12 +127,14 @@ class TextClassifier:
         """Logits ``[b, K]`` of token ids, padded on the right."""
         longest = max(map(len, rows))
         ids = torch.full((len(rows), longest), getattr(self.model.config, "pad_token_id", None) or 0)
-        real = torch.zeros_like(ids)
+        attention_mask = torch.zeros_like(ids)
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = torch.tensor(tokens)
-            real[row, : len(tokens)] = 1
+            attention_mask[row, : len(tokens)] = 1
         device = self.model.device
-        return self.model(input_ids=ids.to(device), attention_mask=real.to(device)).logits.double().cpu().numpy()
+        return (
+            self.model(input_ids=ids.to(device), attention_mask=attention_mask.to(device)).logits.double().cpu().numpy()
+        )
 
     @panic_errors("tokenizer")
     def _encoded(self, texts: Array) -> list[list[int]]:
@@ -137,33 +143,34 @@ class TextClassifier:
         encoded = self.tokenizer(list(texts), truncation=True, max_length=self.length, verbose=False)["input_ids"]
         if empty := [row for row, ids in enumerate(encoded) if not len(ids)]:
             raise InputError(f"records: {len(empty)} documents have no token (first: row {empty[0]})")
-        known_tokens(self.model, encoded)
+        check_token_ids(self.model, encoded)
         return encoded
 
 
-def _refuse_others(model: Any) -> None:
+def _require_classifier(model: Any) -> None:
     """Raise for what does not give one of several classes to each document."""
     config = getattr(model, "config", None)
-    classes, kind = getattr(config, "num_labels", None), getattr(config, "problem_type", None)
+    classes, problem_type = getattr(config, "num_labels", None), getattr(config, "problem_type", None)
     if not type(model).__name__.endswith("ForSequenceClassification") or not isinstance(classes, int):
         raise InputError(f"model: a sequence classifier of transformers is needed, got {type(model).__name__}")
-    if classes < 2 or kind not in (None, "single_label_classification"):
+    if classes < 2 or problem_type not in (None, "single_label_classification"):
         raise InputError(
-            f"model: two or more classes that exclude each other are needed, got {classes} ({kind or 'regression'})"
+            f"model: two or more classes that exclude each other are needed, got {classes} "
+            f"({problem_type or 'regression'})"
         )
 
 
-def _context(model: Any, tokenizer: Any) -> int:
+def _classifier_context(model: Any, tokenizer: Any) -> int:
     """The longest input. Where places are numbered from behind the padding token (RoBERTa), so many fewer fit."""
     places = [
         part.padding_idx + 1
         for name, part in model.named_modules()
         if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None
     ]
-    return min(context(model) - max(places, default=0), max(int(tokenizer.model_max_length), 4))
+    return min(context_length(model) - max(places, default=0), max(int(tokenizer.model_max_length), 4))
 
 
-def _pads(classifier: TextClassifier) -> bool:
+def _is_padding_safe(classifier: TextClassifier) -> bool:
     """Whether a short and a longer document have the same logits in one batch as alone."""
     size, padding = len(classifier.tokenizer), getattr(classifier.model.config, "pad_token_id", None)
     usable = [token for token in range(min(size, 64)) if token != padding][-8:]
@@ -171,8 +178,12 @@ def _pads(classifier: TextClassifier) -> bool:
         return False
     rows = [usable[: len(usable) // 2], usable]
     try:
-        together = classifier.run(rows)
+        batched_logits = classifier.run(rows)
     except ValueError:  # a decoder without a padding token refuses more than one document
         return False
-    close = _CLOSE.get(classifier.model.dtype, 0.05)
-    return bool(np.allclose(together, np.concatenate([classifier.run([row]) for row in rows]), rtol=close, atol=close))
+    tolerance = _PADDING_TOLERANCE.get(classifier.model.dtype, 0.05)
+    return bool(
+        np.allclose(
+            batched_logits, np.concatenate([classifier.run([row]) for row in rows]), rtol=tolerance, atol=tolerance
+        )
+    )

@@ -9,9 +9,9 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
+from divulge.targets import language_models as language
 from divulge.targets import pretrained
-from divulge.targets import text as language
-from divulge.targets.statistics import PER_TOKEN, TokenStatistics
+from divulge.targets.token_statistics import PER_TOKEN, TokenStatistics
 from divulge.validation import check_choice, check_integer
 
 try:
@@ -56,10 +56,10 @@ class VisionLanguage:
 
     def __post_init__(self) -> None:
         check_integer(self.batch, "batch", least=1)
-        if _image_token(self.model) is None:
+        if _image_token_id(self.model) is None:
             raise InputError("model: its configuration names no image token; is it an image-text-to-text model?")
         self.model.eval()
-        object.__setattr__(self, "_split", language.splits(self.model))
+        object.__setattr__(self, "_split", language.has_separate_head(self.model))
 
     @classmethod
     def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> VisionLanguage:
@@ -68,7 +68,7 @@ class VisionLanguage:
         Raises:
             divulge.InputError: unknown dtype, or a model that cannot be loaded.
         """
-        model, processor = pretrained.pretrained(
+        model, processor = pretrained.load_pretrained(
             transformers.AutoModelForImageTextToText, transformers.AutoProcessor, name, dtype, device
         )
         return cls(model, processor, name=name, **options)
@@ -77,7 +77,7 @@ class VisionLanguage:
         """What decides the numbers."""
         return {
             "model": self.name,
-            "weights": pretrained.fingerprint(self.model),
+            "weights": pretrained.weights_digest(self.model),
             "tokenizer": pretrained.tokenizer_digest(self.processor.tokenizer),
             "dtype": str(self.model.dtype),
         }
@@ -104,45 +104,55 @@ class VisionLanguage:
 
     @torch.inference_mode()
     def _run(self, images: list[Any], texts: list[str], part: str) -> list[dict[str, np.ndarray]]:
-        mark = self.processor.image_token
-        prompts = [text if mark in text else f"{mark}\n{text}" for text in texts]
+        image_token = self.processor.image_token
+        prompts = [text if image_token in text else f"{image_token}\n{text}" for text in texts]
         inputs = self.processor(
             images=images, text=prompts, return_tensors="pt", padding=True, padding_side="right"
         ).to(self.model.device)
         if "pixel_values" in inputs:
             inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
-        ids, real = inputs["input_ids"], inputs["attention_mask"].bool()
-        where, target = _places(ids, real, ids == _image_token(self.model), part)
-        reduced = self._reduce(inputs, where, target).cpu().numpy()
+        ids, attention_mask = inputs["input_ids"], inputs["attention_mask"].bool()
+        positions, target = _select_positions(ids, attention_mask, ids == _image_token_id(self.model), part)
+        reduced = self._reduce(inputs, positions, target).cpu().numpy()
         if part == "image":
             reduced[PER_TOKEN.index("logp")] = reduced[PER_TOKEN.index("modified_entropy")] = np.nan
-        cuts = np.cumsum(where.sum(1).cpu().numpy())[:-1]
+        cuts = np.cumsum(positions.sum(1).cpu().numpy())[:-1]
         return [
             dict(zip(PER_TOKEN, piece.astype(np.float64), strict=True)) for piece in np.split(reduced, cuts, axis=1)
         ]
 
-    def _reduce(self, inputs: Any, where: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def _reduce(self, inputs: Any, positions: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         if not self._split:
-            rows = self.model(**inputs, use_cache=False).logits[where]
-            return torch.cat([language.reduce(*block) for block in language.blocks(rows, target, rows.shape[-1])], 1)
-        hidden = self.model.base_model(**inputs, use_cache=False).last_hidden_state[where]
+            rows = self.model(**inputs, use_cache=False).logits[positions]
+            return torch.cat(
+                [language.reduce_logits(*block) for block in language.split_blocks(rows, target, rows.shape[-1])], 1
+            )
+        hidden = self.model.base_model(**inputs, use_cache=False).last_hidden_state[positions]
         head = self.model.get_output_embeddings()
-        blocks = language.blocks(hidden, target, head.weight.shape[0])
-        return torch.cat([language.reduce(language.finished(self.model, head(rows)), own) for rows, own in blocks], 1)
+        blocks = language.split_blocks(hidden, target, head.weight.shape[0])
+        return torch.cat(
+            [
+                language.reduce_logits(language.finish_logits(self.model, head(rows)), targets)
+                for rows, targets in blocks
+            ],
+            1,
+        )
 
 
-def _places(ids: torch.Tensor, real: torch.Tensor, image: torch.Tensor, part: str) -> tuple[torch.Tensor, torch.Tensor]:
+def _select_positions(
+    ids: torch.Tensor, attention_mask: torch.Tensor, image: torch.Tensor, part: str
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the distributions of a part stand, bool ``[B, L]``, and which token comes next there, ``[t]``."""
-    following = torch.roll(ids, -1, dims=1)
+    next_tokens = torch.roll(ids, -1, dims=1)
     if part == "image":
-        where = image & real
+        positions = image & attention_mask
     else:
-        where = real & torch.roll(real & ~image, -1, dims=1)
-        where[:, -1] = False  # nothing follows the last place
-    return where, following[where]
+        positions = attention_mask & torch.roll(attention_mask & ~image, -1, dims=1)
+        positions[:, -1] = False  # nothing follows the last place
+    return positions, next_tokens[positions]
 
 
-def _image_token(model: Any) -> int | None:
+def _image_token_id(model: Any) -> int | None:
     config = model.config
     token = getattr(config, "image_token_id", None)
     return getattr(config, "image_token_index", None) if token is None else token

@@ -17,12 +17,12 @@ from divulge import auditing, lazy, results
 from divulge.auditing import compare as comparison
 from divulge.auditing import summary as audit_summary
 from divulge.auditing.result import KIND as AUDIT
-from divulge.dossier import ReplacedError
 from divulge.errors import InputError
 from divulge.identification import finished_run
 from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
 from divulge.report import formatting
 from divulge.report.page import HEADINGS
+from divulge.run_directory import ReplacedError
 from divulge.validation import check_number, format_value
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import auditing, store
+from divulge import auditing, run_directory, store
 from divulge.auditing.result import KIND as AUDIT
 from divulge.canaries import canary_audit
 from divulge.canaries.canary_audit import RUN_TYPE as CANARIES
-from divulge.dossier import ReplacedError, mark
 from divulge.errors import InputError
 from divulge.extraction import result as extraction_result
 from divulge.extraction.result import RUN_TYPE as EXTRACTION
 from divulge.identification import finished_run, from_tables, identification_page
 from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
 from divulge.report import html
+from divulge.run_directory import ReplacedError
 from divulge.types import Tone
 
 if TYPE_CHECKING:
@@ -165,22 +165,22 @@ def _places_below(root: Path) -> Iterator[Place]:
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name != "pool")
         if len(path.parts) - start >= _DEEPEST:
             inner.clear()
-        if mark.NAME in files and (there := mark.peek(path)) is not None:
+        if run_directory.MANIFEST_NAME in files and (there := run_directory.peek_manifest(path)) is not None:
             name = root.name if path == root else f"{root.name}/{path.relative_to(root).as_posix()}"
-            key = store.digest("run", os.fsencode(path.resolve()))[:16]
+            key = store.hash_values("run", os.fsencode(path.resolve()))[:16]
             yield Place(key, path, name, there.kind, there.of(there.kind, there.key))
 
 
 def _version(path: Path) -> list[tuple[Any, ...]] | None:
     """What tells one content of a run directory from another; None where there is no run."""
-    there = mark.peek(path)
+    there = run_directory.peek_manifest(path)
     if there is None:
         return None
     try:
-        own = (path / mark.NAME).stat()
+        own = (path / run_directory.MANIFEST_NAME).stat()
     except OSError:
         return None
-    return [(mark.NAME, own.st_mtime, own.st_ino), *(_status(path, name) for name in there.files)]
+    return [(run_directory.MANIFEST_NAME, own.st_mtime, own.st_ino), *(_status(path, name) for name in there.files)]
 
 
 def _status(path: Path, name: str) -> tuple[Any, ...]:

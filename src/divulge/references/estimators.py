@@ -1,0 +1,619 @@
+"""Many networks, trained as reference models, and one by itself."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from divulge import errors, lazy, store, targets
+from divulge.errors import InputError
+from divulge.references import fitting, pool
+from divulge.references.engines import ENGINES, EngineName, Placement
+from divulge.references.jobs import (
+    InternalSignal,
+    Job,
+    LocalEngine,
+    Predict,
+    Signal,
+    Task,
+    Tick,
+    Trained,
+    TrainedModel,
+    count_classes,
+    output_only_model,
+    stored_outputs,
+)
+from divulge.references.progress import Progress
+from divulge.references.splits import Splits
+from divulge.types import Array, Bools, Floats, Ints, Records
+from divulge.validation import (
+    as_list,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_number,
+    check_string,
+    require_callable,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from opacus import accountants
+
+    from divulge import networks
+    from divulge.references import fine_tuning, network_learner, network_training
+    from divulge.targets import CausalLM
+else:
+    network_training = lazy.module("divulge.references.network_training")
+    network_learner = lazy.module("divulge.references.network_learner")
+    networks = lazy.module("divulge.networks")
+    accountants = lazy.module("opacus.accountants")
+    fine_tuning = lazy.module("divulge.references.fine_tuning")
+
+
+_LEAST_NOISE = 1e-6  # its ε is beyond 10¹² for any training; less cannot be accounted for
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """DP-SGD (Abadi et al. 2016, algorithm 1) with Poisson sampling.
+
+    Each step takes every record with probability ``batch_size / n``, scales each record's gradient down to norm
+    ``clip``, adds Gaussian noise of standard deviation ``noise * clip`` to their sum, and divides by ``batch_size``.
+
+    Args:
+        noise: noise multiplier; 0 clips only and is not private.
+        clip: largest norm of one record's gradient.
+
+    The noise comes from torch's ordinary generator, so that runs can be repeated: good for auditing a method, not
+    for releasing a model.
+
+    Raises:
+        divulge.InputError: negative noise, a clip that is not positive.
+    """
+
+    noise: float
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self.noise, "noise", above=0.0, below=1e9, closed=True)
+        if 0 < self.noise < _LEAST_NOISE:
+            raise InputError(f"noise: 0, or at least {_LEAST_NOISE:g}, is needed, got {self.noise:g}")
+        check_number(self.clip, "clip", above=0.0)
+
+    def epsilon(
+        self,
+        *,
+        records: int,
+        batch_size: int,
+        epochs: int,
+        delta: float,
+        accountant: Literal["rdp", "prv"] = "rdp",
+    ) -> float:
+        """The ε (at δ) that training spends, by Opacus' accountant; infinite without noise.
+
+        Args:
+            records: number of training records ``n``.
+            batch_size: expected records per step.
+            epochs: passes, of ``ceil(n / batch_size)`` steps each.
+            delta: δ, below ``1 / n`` to mean anything.
+            accountant: "rdp" (an upper bound) or "prv" (tighter, numerical).
+
+        Raises:
+            divulge.MissingExtraError: Opacus is not installed.
+            divulge.InputError: δ outside (0, 1).
+        """
+        check_number(delta, "delta", above=0.0, below=1.0)
+        check_choice(accountant, "accountant", ("rdp", "prv"))
+        if not self.noise:
+            return float("inf")
+        spent = accountants.create_accountant(accountant)
+        steps = epochs * -(-records // batch_size)
+        spent.history = [(self.noise, min(1.0, batch_size / records), steps)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the range of orders searched; the bound holds all the same
+            return float(spent.get_epsilon(delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """How one network is trained; `divulge.references.Train` says what each field means."""
+
+    make_model: Callable[..., Any]
+    _: KW_ONLY
+    epochs: int = 20
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float | None = None
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = "constant"
+    stop_at_accuracy: float | None = None
+    augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
+    privacy: Private | None = None
+    precision: Literal["single", "double", "mixed"] = "single"
+
+    def __post_init__(self) -> None:
+        if not callable(self.make_model) or _is_network(self.make_model):
+            raise InputError("make_model: a function that returns a new network each time is needed")
+        check_integer(self.epochs, "epochs", least=1)
+        check_integer(self.batch_size, "batch_size", least=1, most=2**31)
+        check_choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
+        check_choice(self.precision, "precision", ("single", "double", "mixed"))
+        if not callable(self.schedule):
+            check_choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
+        if self.lr is not None:
+            check_number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
+        check_number(self.momentum, "momentum", above=-1e-300, below=1.0)
+        check_number(self.weight_decay, "weight_decay", above=0.0, below=1e30, closed=True)
+        if self.stop_at_accuracy is not None:
+            check_number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
+        if self.privacy is not None:
+            check_instance(self.privacy, "privacy", Private, "a references.Private")
+        if self.augment is not None:
+            require_callable(self.augment, "augment")
+        if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
+            raise InputError("privacy: DP-SGD works with neither stop_at_accuracy (not private) nor mixed precision")
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate before any schedule."""
+        return self.lr if self.lr is not None else 0.02 if self.optimizer == "sgd" else 0.001
+
+    def rate(self, progress: float) -> float:
+        """The learning rate when ``progress`` (0 to 1) of a model's steps are done."""
+        if callable(self.schedule):
+            with errors.user_code_errors("schedule"):
+                factor = self.schedule(progress)
+            return self.learning_rate * check_number(factor, "schedule: its factor", above=0.0, closed=True)
+        factor = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}
+        return self.learning_rate * factor[self.schedule]
+
+
+def _is_network(made: object) -> bool:
+    """A network instead of the function that builds one; recognised without importing torch."""
+    return hasattr(made, "state_dict") and not isinstance(made, type)
+
+
+@dataclass(frozen=True, slots=True)
+class Train(Hyperparameters):
+    """Train ``count`` networks with cross-entropy.
+
+    Args:
+        make_model: returns a new ``torch.nn.Module`` with one output (logit) per class; called with the model's seed
+            if it takes one, otherwise with nothing. Torch's generators are seeded for the call either way.
+        count: number of reference models.
+        epochs: passes over a model's records.
+        optimizer: "sgd" (with momentum), "adam" or "adamw".
+        lr: learning rate; None means 0.02 for "sgd", 0.001 for the others.
+        momentum: of "sgd".
+        weight_decay: as torch's optimisers define it.
+        batch_size: records per step; a last batch of one record joins the one before.
+        schedule: "constant", "cosine" (to zero), "linear" (to zero), or a function from the share of steps done
+            (0 to 1) to a factor on ``lr``.
+        stop_at_accuracy: stop a model after the first epoch whose running training accuracy reaches this.
+        augment: ``augment(x, generator) -> x`` on each batch tensor, drawing from the ``torch.Generator`` it is given.
+        privacy: train with DP-SGD; ``batch_size`` is then the expected size of a Poisson sample.
+        precision: "single", "double", or "mixed" (bfloat16 autocast).
+        engine: "serial" (one after the other), "stacked" (many at once), "processes" (several on this machine),
+            "ray" (several machines), or "auto" (a short measured trial chooses).
+        device: "auto", "cpu", "cuda" or "mps".
+        workers: processes for "processes"; None means one per core.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    Examples:
+        >>> Train(lambda: ..., count=4, lr=0.1).learning_rate
+        0.1
+    """
+
+    count: int = 16
+    _: KW_ONLY
+    engine: EngineName = "auto"
+    device: str = "auto"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
+        check_integer(self.count, "count", least=1, most=10**6)
+        self._place  # noqa: B018 - checked when it is made
+
+    def brief(self) -> Train:
+        """One model for one epoch, in this process: what a forecast of the time is made from."""
+        return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
+
+    def untrained(self) -> torch.nn.Module:
+        """A network as ``make_model`` makes it, with the weights of seed 0 and in the precision of training.
+
+        Raises:
+            divulge.InputError: ``make_model`` returns no network with parameters.
+        """
+        return network_training.build_network(self.make_model, 0).to(
+            dtype=network_training.weights_dtype(self.precision)
+        )
+
+    @property
+    def _place(self) -> Placement:
+        return Placement(self.engine, self.workers)
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        signal: Signal | None = None,
+        classes: int | None = None,
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+        inside: InternalSignal | None = None,
+    ) -> Trained:
+        """Train the models of ``splits`` and keep what they say about the observed records.
+
+        Args:
+            records: what the models are trained on, with labels.
+            splits: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
+            seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
+            observe: sets of records each model is queried on while it is in memory.
+            signal: reduces logits ``[b, K]`` and labels ``[b]`` to ``[b]`` or ``[b, q]``; None keeps the logits.
+            classes: size of the whole label set, classes without records included; None: the largest label plus one.
+            pool: folder of finished models; those whose key matches are not trained again.
+            out: folder for memory-mapped outputs; None keeps them in memory.
+            progress: called with what is done.
+            inside: called with each model as a target and the first set of observed records; returns ``[n, w]``, which
+                is kept beside what ``signal`` returns.
+
+        On the CPU a process trains on one thread: networks of this size gain little from more, and where other
+        work runs beside them they lose much. Several cores are used by several processes.
+
+        Raises:
+            divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
+        """
+        work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
+        with networks.single_thread():
+            return fitting.fit_references(
+                network_learner.NetworkLearner(self, self.device), work, self.count, seed, self._place
+            )
+
+    def one(
+        self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
+    ) -> torch.nn.Module:
+        """Train a single network on all ``records`` (a target for a demonstration), in evaluation mode, on the CPU.
+
+        Raises:
+            divulge.InputError: bad input, or the loss became NaN.
+        """
+        if progress is not None:
+            require_callable(progress, "progress")
+        how = network_learner.NetworkLearner(self, self.device)
+        return network_learner.train_single(how, records, seed, count_classes(records, classes), progress)
+
+
+def train_one(
+    make_model: Callable[..., Any],
+    records: Records,
+    *,
+    seed: int,
+    classes: int | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> torch.nn.Module:
+    """Train one network on ``records``; ``settings`` are the fields of `Train`.
+
+    Raises:
+        divulge.InputError: bad input, or the loss became NaN.
+    """
+    return Train(make_model, **settings).one(records, seed=seed, classes=classes, progress=progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """The user's own training, of any kind of model.
+
+    Args:
+        train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
+            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``.
+        count: number of reference models.
+        version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
+            it imports is not: change this when that changes.
+        outputs: "logits" or "probabilities": what a network or function returns.
+        engine: "serial" (one after the other, with all the threads that ``train`` uses), "processes", "ray", or "auto":
+            the first model is trained here and timed, and where the others would take more than 15 seconds, they are
+            spread over processes, except for a ``train`` that uses a GPU or cannot be pickled. All but "serial" train
+            on one thread, and give the same models bit for bit.
+        workers: processes for "processes"; None means one per core.
+
+    What the pool keeps of such a model are its outputs on the observed records.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+    """
+
+    train: Callable[[Records, int], Any]
+    count: int = 16
+    version: str = ""
+    outputs: Literal["logits", "probabilities"] = "logits"
+    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.train):
+            raise InputError("train: a function of records and a seed is needed")
+        check_integer(self.count, "count", least=1, most=10**6)
+        check_instance(self.version, "version", str, "a text")
+        check_choice(self.outputs, "outputs", ("logits", "probabilities"))
+        check_choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
+        Placement(self.engine, self.workers)
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        signal: Signal | None = None,
+        classes: int | None = None,
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+        inside: InternalSignal | None = None,
+    ) -> Trained:
+        """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`)."""
+        work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
+        return fitting.fit_references(
+            _CustomLearner(self), work, self.count, seed, Placement(self.engine, self.workers)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _CustomLearner:
+    """Targets made by ``config.train``: how they are named, made, questioned and brought back from the pool."""
+
+    config: Custom
+
+    @property
+    def timed_by_doing(self) -> bool:
+        """Nothing is known of the user's function."""
+        return True
+
+    def settings(self) -> dict[str, str]:
+        """The function's name and version."""
+        return {"train": getattr(self.config.train, "__qualname__", "?"), "version": self.config.version}
+
+    def width(self, records: Records, classes: int | None) -> int:
+        """Of the whole label set."""
+        return count_classes(records, classes)
+
+    def check(self, task: Task) -> None:
+        """Nothing can be known before the user's function has run."""
+
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+        """One after the other in each process."""
+        return "serial", 0.0, ""
+
+    def key(self, task: Task, seed: int, rows: Ints) -> str:
+        """Digest of the function, its version, data, subset, seed, and of what is kept (observed records, signal)."""
+        observed = [pool.digest_records(records) for records in task.observe]
+        training_function = pool.digest_function(self.config.train), self.config.version, self.config.outputs
+        stored = [
+            pool.digest_function(task.signal),
+            *([] if task.inside is None else [pool.digest_function(task.inside)]),
+        ]
+        return store.hash_values(pool.ARITHMETIC_VERSION, training_function, task.data, rows, seed, observed, *stored)[
+            :32
+        ]
+
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
+        """The user's function on the records of a job."""
+
+        def learn(job: Job, tick: Tick) -> TrainedModel:
+            with errors.user_code_errors("train"):
+                target = self.config.train(task.records[job.rows], job.seed)
+            tick(1.0)
+            target_model = adapt_trained_model(target, task.classes, self.config.outputs)
+            return output_only_model(checked_predictor(target_model, task.classes), target_model)
+
+        return learn
+
+    def stack(
+        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    ) -> Iterator[tuple[Job, TrainedModel | None]]:
+        """Refused: only networks are stacked."""
+        raise InputError("engine: 'stacked' trains networks alone; use 'serial' or 'processes'")
+
+    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
+        """The outputs the pool kept."""
+        return stored_outputs(task, arrays)
+
+
+def adapt_trained_model(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
+    """What the user made, as a target.
+
+    Raises:
+        divulge.InputError: not a target.
+    """
+    # A classifier that never saw a class has no output for it: its adapter is told the whole label set.
+    is_classifier = hasattr(target, "classes_") and not isinstance(target, targets.GivesLogits)
+    return targets.SklearnTarget(target, classes=classes) if is_classifier else targets.adapt(target, outputs=outputs)
+
+
+def checked_predictor(target: targets.GivesLogits, classes: int) -> Predict:
+    """How to get logits ``[b, classes]`` from a target, which raises for outputs of another width."""
+
+    def predict(records: Records) -> Floats:
+        logits = target.logits(records)
+        if logits.shape != (len(records), classes):
+            raise InputError(f"train: outputs of shape ({len(records)}, {classes}) are needed, got {logits.shape}")
+        return logits.astype(np.float32)
+
+    return predict
+
+
+@dataclass(frozen=True, slots=True)
+class LoRA:
+    """Low-rank adapters in place of all weights (Hu et al. 2022), through the library `peft`.
+
+    Args:
+        rank: of each adapter.
+        alpha: their scale is ``alpha / rank``.
+        dropout: on what goes into them.
+        modules: names of the layers that get one; the usual ones of the architecture when None.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    modules: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_integer(self.rank, "LoRA.rank", least=1)
+        check_number(self.alpha, "LoRA.alpha", above=0)
+        check_number(self.dropout, "LoRA.dropout", above=-1e-12, below=1)
+        if self.modules is not None:
+            names = as_list(self.modules, "LoRA.modules")
+            object.__setattr__(self, "modules", tuple(check_string(name, "LoRA.modules") for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuneSettings:
+    """The settings of a `FineTune`, which says what each of them is.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+    """
+
+    base: Any
+    count: int = 4
+    epochs: int = 3
+    _: KW_ONLY
+    lr: float | None = None
+    batch_size: int = 8
+    lora: LoRA | None = None
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    warmup: float = 0.0
+    weight_decay: float = 0.0
+    length: int | None = None
+    bos: Literal["tokenizer", "add", "none"] = "tokenizer"
+    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
+    device: str = "auto"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.base, str | Path):
+            check_string(str(self.base), "base")
+        else:
+            require_callable(self.base, "base", "tokens")
+        check_integer(self.count, "count", least=0, most=10**6)
+        check_integer(self.epochs, "epochs", least=1)
+        if self.lr is not None:
+            check_number(self.lr, "lr", above=0)
+        check_integer(self.batch_size, "batch_size", least=1)
+        if self.lora is not None:
+            check_instance(self.lora, "lora", LoRA)
+        check_choice(self.schedule, "schedule", ("linear", "cosine", "constant"))
+        check_number(self.warmup, "warmup", above=-1e-12, below=1)
+        check_number(self.weight_decay, "weight_decay", above=-1e-12)
+        if self.length is not None:
+            check_integer(self.length, "length", least=2)
+        check_choice(self.bos, "bos", ("tokenizer", "add", "none"))
+        check_choice(self.engine, "engine", ("auto", "serial", "processes", "ray"))
+        Placement(self.engine, self.workers)
+
+    @property
+    def learning_rate(self) -> float:
+        """The highest learning rate."""
+        return self.lr if self.lr is not None else 5e-5 if self.lora is None else 2e-4
+
+
+@dataclass(frozen=True, slots=True)
+class FineTune(FineTuneSettings):
+    """Fine-tune ``count`` copies of a base model on documents, with next-token cross-entropy.
+
+    As the target was made, so should these be: the same base, epochs, learning rate and kind of fine-tuning. The
+    optimiser is AdamW; gradients are clipped to norm 1; documents longer than the context are trained on in stretches.
+
+    Args:
+        base: folder or ``hf:NAME`` of the model that the target was fine-tuned from, or a `divulge.targets.CausalLM`.
+        count: number of reference models; 0 asks the base alone.
+        epochs: passes over a model's documents.
+        lr: highest learning rate; None means 5e-5, and 2e-4 for LoRA.
+        batch_size: documents per step.
+        lora: adapters in place of a full fine-tune.
+        schedule: "linear" (to zero), "cosine" (to zero) or "constant".
+        warmup: share of the steps in which the learning rate rises.
+        weight_decay: of AdamW.
+        length: longest stretch of tokens in training; the base's context when None.
+        bos: "tokenizer", "add" or "none", see `divulge.targets.CausalLM`; for a base given as a folder.
+        engine: "serial", "processes" (several on this machine), "ray" (several machines), or "auto" (processes, on a
+            CPU and where a short measured trial says that the work is worth their start).
+        device: where models are trained: "auto", "cpu", "cuda".
+        workers: processes for "processes"; None means one per core.
+
+    What the pool keeps of such a model is the log-probability of each token of the observed documents.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    Examples:
+        >>> FineTune("base/", count=4, epochs=3).learning_rate
+        5e-05
+    """
+
+    def opened(self) -> fine_tuning.LoadedFineTune:
+        """The base in memory, once for everything that is asked of it.
+
+        Raises:
+            divulge.InputError: a base that cannot be loaded, or is no language model.
+        """
+        return fine_tuning.LoadedFineTune(self)
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+    ) -> Trained:
+        """Fine-tune the models of ``splits`` and keep how likely they find each token of the observed documents.
+
+        Args:
+            records: the documents that models are trained on.
+            splits: bool ``[m, n]``, True where model ``i`` is trained on document ``j``.
+            seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
+            observe: sets of documents each model is asked about while it is in memory.
+            pool: folder of finished models; those whose key matches are not trained again.
+            out: folder for memory-mapped outputs; None keeps them in memory.
+            progress: called with what is done.
+
+        Returns:
+            `Trained`, whose outputs are float32 ``[m, t]``: one document after the other, tokens in order.
+
+        Raises:
+            divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
+        """
+        return self.opened().fit(records, splits, seed=seed, observe=observe, pool=pool, out=out, progress=progress)
+
+    def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
+        """The base fine-tuned on all ``records`` (a target for a demonstration).
+
+        Raises:
+            divulge.InputError: bad input, or the loss became NaN.
+        """
+        return self.opened().one(records, seed=seed, progress=progress)

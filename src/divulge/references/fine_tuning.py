@@ -1,0 +1,416 @@
+"""`FineTune` at work: how one fine-tune is named, made, questioned and brought back from the pool."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from divulge import errors, lazy, networks, people, seeds, store
+from divulge.errors import InputError
+from divulge.references import fitting, pool
+from divulge.references.engines import Placement
+from divulge.references.jobs import Job, LocalEngine, Task, Tick, TrainedModel, output_only_model, stored_outputs
+from divulge.references.network_training import DivergedError
+from divulge.targets import folders, language_models, token_statistics
+from divulge.targets.language_models import CausalLM
+from divulge.targets.pretrained import tokenizer_digest, weights_digest
+from divulge.types import Array, Floats, Ints, Records
+from divulge.validation import check_instance
+
+if TYPE_CHECKING:
+    import peft
+
+    from divulge.references.estimators import FineTuneSettings
+    from divulge.references.jobs import Trained
+    from divulge.references.progress import Progress
+    from divulge.references.splits import Splits
+    from divulge.types import Bools
+else:
+    peft = lazy.module("peft")
+
+
+_MAX_GRADIENT_NORM = 1.0  # gradients are clipped to it, as the usual trainers do
+_EXECUTION = ("base", "count", "engine", "device", "workers")
+_TRIAL_BATCHES = 3  # batches that a trial times, the first of them to warm up
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedFineTune:
+    """A `FineTune` whose base is in memory.
+
+    Args:
+        config: what was asked for.
+    """
+
+    config: FineTuneSettings
+    base: CausalLM = field(init=False)
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._hold(_load_base(self.config))
+
+    def _hold(self, base: CausalLM) -> None:
+        longest = language_models.context_length(base.model)
+        if self.config.length is not None and self.config.length > longest:
+            raise InputError(f"length: the base takes at most {longest} tokens, got {self.config.length}")
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "digest", weights_digest(base.model))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: a base that lies in a folder is read there anew, not sent."""
+        return {"config": self.config, "digest": self.digest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        object.__setattr__(self, "config", state["config"])
+        self._hold(_load_base(self.config))
+        if self.digest != state["digest"]:
+            raise InputError(f"base: {self.config.base} was changed while models were trained from it")
+
+    @property
+    def count(self) -> int:
+        """Number of reference models."""
+        return self.config.count
+
+    def brief(self) -> LoadedFineTune:
+        """One model for one epoch, in this process: what a forecast of the time is made from."""
+        return _with_settings(self, replace(self.config, count=1, epochs=1, engine="serial"))
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+    ) -> Trained:
+        """See `FineTune.fit`."""
+        config = self.config
+        if not config.count:
+            raise InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
+        work = fitting.TrainingRequest(records, splits, tuple(observe), None, 0, pool, out, progress)
+        return fitting.fit_references(
+            DocumentLearner(self), work, config.count, seed, Placement(config.engine, config.workers)
+        )
+
+    def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
+        """See `FineTune.one`."""
+        task = _require_texts(records)
+
+        def tick(share: float) -> None:
+            if progress is not None:
+                with errors.user_code_errors("progress"):
+                    progress(share, 1, "target")
+
+        try:
+            return self.tuned(self.tokenised(task), seeds.derive_seed(seed, "target"), tick)
+        except DivergedError:
+            raise InputError(
+                f"lr: the loss became NaN or infinite at {self.config.learning_rate:g}; lower it"
+            ) from None
+
+    def asked(self, records: Sequence[str]) -> tuple[Floats, Ints]:
+        """How likely the base finds each token of each record, and the number of them in each."""
+        texts, counts = people.split_documents(records)
+        stats = self.base.tokens(texts, vocabulary=False)
+        return stats.logp, np.diff(people.record_offsets(stats.offsets, counts))
+
+    def cut(self, records: Sequence[str]) -> list[int]:
+        """The number of tokens of each record that are scored."""
+        texts, counts = people.split_documents(records)
+        scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
+        return np.diff(np.append(0, np.cumsum(scored))[np.append(0, np.cumsum(counts))]).tolist()
+
+    def elsewhere(self, target: Any, records: Sequence[str]) -> tuple[int, int] | None:
+        """The first record, and scored token in it, that the base ends at another place than ``target`` does.
+
+        None where there is none, or where one of the two does not show where its tokens end.
+        """
+        tokenizer = getattr(target, "tokenizer", None)
+        if tokenizer is None or tokenizer_digest(tokenizer) == tokenizer_digest(self.base.tokenizer):
+            return None
+        for row, record in enumerate(records):
+            ends = [token_statistics.token_ends(model, record) for model in (target, self.base)]
+            if None not in ends and ends[0] != ends[1]:
+                return row, next(
+                    (position for position, (end, base_end) in enumerate(zip(*ends, strict=False)) if end != base_end),
+                    0,
+                )
+        return None
+
+    def tokenised(self, records: Sequence[str]) -> list[list[list[int]]]:
+        """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""
+        longest = self.config.length or int(self.base.length or 0)
+        return [
+            [part for ids in self.base.encoded(people.split_record(record)) for part in split_stretches(ids, longest)]
+            for record in records
+        ]
+
+    def tuned(self, documents: Sequence[Sequence[list[int]]], seed: int, tick: Tick) -> CausalLM:
+        """A copy of the base, fine-tuned on the stretches of documents.
+
+        Raises:
+            divulge.references.network_training.DivergedError: NaN or infinity in the loss.
+        """
+        stretches = [stretch for document in documents for stretch in document]
+        # Dropout and the adapters' first weights are drawn from torch's own generators.
+        device = self.base.model.device
+        with networks.torch_seed(seeds.derive_seed(seed, "fine-tune"), device), networks.single_thread():
+            model = self._copy()
+            _train_epochs(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
+        if self.config.lora is not None:
+            model = folders.merge_adapter(model)
+        return replace(self.base, model=model.to(self.base.model.dtype).eval(), name=f"{self.base.name}, fine-tuned")
+
+    def _copy(self) -> Any:
+        model = copy.deepcopy(self.base.model).float()  # small steps are lost in half precision
+        lora = self.config.lora
+        if lora is None:
+            return model.requires_grad_(True)
+        settings = peft.LoraConfig(
+            r=lora.rank,
+            lora_alpha=lora.alpha,  # ty: ignore[invalid-argument-type] - a float scales as well
+            lora_dropout=lora.dropout,
+            target_modules=None if lora.modules is None else list(lora.modules),
+            task_type="CAUSAL_LM",
+            fan_in_fan_out=model.config.model_type == "gpt2",
+        )
+        try:
+            with warnings.catch_warnings():  # of what peft asks a transformers model, some is deprecated there
+                warnings.simplefilter("ignore", FutureWarning)
+                warnings.filterwarnings("ignore", "Model has `tie_word_embeddings")  # see `adapters.merged`
+                return peft.get_peft_model(model, settings)
+        except ValueError as error:
+            raise InputError(f"LoRA.modules: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLearner:
+    """The learner behind `FineTune`: documents in, log-probabilities of tokens out."""
+
+    opened: LoadedFineTune
+
+    def settings(self) -> dict[str, str]:
+        """The configuration, field by field, and the base."""
+        config = self.opened.config
+        settings = {
+            setting.name: repr(getattr(config, setting.name))
+            for setting in fields(config)
+            if setting.name not in _EXECUTION
+        }
+        return settings | {"base": f"{self.opened.base.name} ({self.opened.digest[:16]})"}
+
+    def width(self, records: Records, classes: int | None) -> int:
+        """No classes."""
+        return 0
+
+    def check(self, task: Task) -> None:
+        """Find documents of which nothing can be learned.
+
+        Raises:
+            divulge.InputError: no text, or a model without a single document that has two tokens.
+        """
+        _require_texts(task.records)
+
+    @property
+    def timed_by_doing(self) -> bool:
+        """A few steps tell."""
+        return False
+
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+        """How long the jobs take one after the other: a few steps are timed."""
+        if alone or self.opened.base.model.device.type != "cpu":
+            return "serial", 0.0, ""
+        config, documents = self.opened.config, self._lessons(task)
+        steps = sum(
+            config.epochs * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size) for job in jobs
+        )
+        trial_documents = [documents[row] for row in jobs[0].rows[: _TRIAL_BATCHES * config.batch_size]]
+        began = time.perf_counter()
+        self.opened.brief().tuned(trial_documents, 0, lambda share: None)
+        return "serial", steps * (time.perf_counter() - began) / _TRIAL_BATCHES, ""
+
+    def key(self, task: Task, seed: int, rows: Ints) -> str:
+        """Digest of base, tokenizer, settings, documents, subset, seed and what is observed."""
+        base = self.opened.base
+        observed = [pool.digest_records(records, labelled=False) for records in task.observe]
+        base_settings = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
+        parts = (
+            pool.ARITHMETIC_VERSION,
+            torch.__version__,
+            self.opened.digest,
+            sorted(map(str, base_settings.items())),
+        )
+        settings = {name: value for name, value in self.settings().items() if name != "base"}
+        return store.hash_values(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
+
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
+        """Fine-tunes on the documents of a job, which are tokenised once."""
+        documents = self._lessons(task)
+
+        def learn(job: Job, tick: Tick) -> TrainedModel:
+            tuned = self.opened.tuned([documents[row] for row in job.rows], job.seed, tick)
+
+            def predict(records: Records) -> Floats:
+                return tuned.tokens(people.split_documents(list(records.x))[0], vocabulary=False).logp.astype(
+                    np.float32
+                )
+
+            return output_only_model(predict)
+
+        return learn
+
+    def stack(
+        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    ) -> Iterator[tuple[Job, TrainedModel | None]]:
+        """Refused: only small networks are stacked."""
+        raise InputError("engine: 'stacked' trains small networks alone; use 'serial' or 'processes'")
+
+    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
+        """What the pool kept."""
+        return stored_outputs(task, arrays)
+
+    def _lessons(self, task: Task) -> list[list[list[int]]]:
+        return self.opened.tokenised(_require_texts(task.records))
+
+
+def _with_settings(opened: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
+    """The same base under other settings."""
+    loaded = copy.copy(opened)
+    object.__setattr__(loaded, "config", config)
+    return loaded
+
+
+def _load_base(config: FineTuneSettings) -> CausalLM:
+    if not isinstance(config.base, str | Path):
+        return check_instance(config.base, "base", CausalLM, "a folder, hf:NAME or a targets.CausalLM")
+    return CausalLM.load(str(config.base), device=config.device, bos=config.bos)
+
+
+def _require_texts(records: Records) -> list[str]:
+    check_instance(records, "records", Records)
+    if records.x.dtype != object:
+        raise InputError(f"records: documents (strings) are needed, got {records.x.dtype}")
+    return list(records.x)
+
+
+def _train_epochs(
+    model: Any, stretches: Sequence[list[int]], config: FineTuneSettings, rng: np.random.Generator, tick: Tick
+) -> None:
+    """The loop: AdamW on batches of nearly equal length.
+
+    Raises:
+        DivergedError: NaN or infinity in the loss.
+    """
+    if not stretches:
+        raise InputError("records: no document of a reference model has two tokens to learn from")
+    steps = -(-len(stretches) // config.batch_size)
+    total = steps * config.epochs
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_factor(config, step, total))
+    loss_function = NextTokenLoss.of(model)
+    model.train()
+    steps_done = 0
+    for _ in range(config.epochs):
+        for batch in batch_stretches(stretches, config.batch_size, rng):
+            loss = loss_function(batch)
+            norm = torch.nn.utils.clip_grad_norm_(weights, _MAX_GRADIENT_NORM)
+            if not (math.isfinite(loss) and math.isfinite(norm.item())):
+                raise DivergedError
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad(set_to_none=True)
+            steps_done += 1
+        tick(steps_done / total)
+
+
+def _rate_factor(config: FineTuneSettings, step: int, total: int) -> float:
+    """Of the learning rate, at a step."""
+    rising = round(config.warmup * total)
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    share = (step - rising) / max(total - rising, 1)
+    if config.schedule == "constant":
+        return 1.0
+    return 1.0 - share if config.schedule == "linear" else (1.0 + math.cos(math.pi * share)) / 2.0
+
+
+_JITTER = 5.0  # tokens by which lengths are blurred, so that no two epochs have the same batches
+_LOGITS = 1 << 20  # held at a time: on a CPU they stay in its cache
+
+
+def split_stretches(ids: Sequence[int], longest: int) -> list[list[int]]:
+    """Tokens cut into stretches; each after the first begins with the last token of the one before."""
+    pieces = [list(ids[start : start + longest]) for start in range(0, max(len(ids) - 1, 0), longest - 1)]
+    return [stretch for stretch in pieces if len(stretch) > 1]
+
+
+def batch_stretches(pieces: Sequence[list[int]], size: int, rng: np.random.Generator) -> Iterator[list[list[int]]]:
+    """Stretches of nearly equal length together, so that little is padding, in a new order each time."""
+    length = np.array([len(ids) for ids in pieces]) + rng.normal(0, _JITTER, len(pieces))
+    order = np.argsort(length, kind="stable")
+    starts = rng.permutation(np.arange(0, len(order), size))
+    for start in starts:
+        yield [pieces[row] for row in order[start : start + size]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NextTokenLoss:
+    """Adds the gradients of a batch: cross-entropy of the next token, averaged over the tokens of the batch.
+
+    The logits of a large vocabulary are most of what a batch takes, so they are made and used up some at a time, where
+    the model's output layer can be asked by itself.
+
+    Args:
+        model: what is trained; an adapted one too.
+        inner: the same model without adapters around it, if its output layer can be asked by itself; else None.
+    """
+
+    model: Any
+    inner: Any
+
+    @classmethod
+    def of(cls, model: Any) -> NextTokenLoss:
+        """A lesson for a model, which is not yet in training mode."""
+        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+        return cls(model, inner if language_models.has_separate_head(inner) else None)
+
+    def __call__(self, batch: Sequence[Sequence[int]]) -> float:
+        """Add the gradients of a batch and give its loss; padding stands on the right."""
+        width, device = max(map(len, batch)), self.model.device
+        ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in batch], device=device)
+        attention_mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch], device=device)
+        positions = attention_mask[:, 1:].bool()
+        targets = ids[:, 1:][positions]
+        inputs = {"input_ids": ids, "attention_mask": attention_mask, "use_cache": False}
+        if self.inner is None:
+            loss = functional.cross_entropy(self.model(**inputs).logits[:, :-1][positions].float(), targets)
+            loss.backward()
+            return loss.item()
+        return self._by_parts(self.inner.base_model(**inputs).last_hidden_state[:, :-1][positions], targets)
+
+    def _by_parts(self, hidden: torch.Tensor, targets: torch.Tensor) -> float:
+        head = self.inner.get_output_embeddings()
+        hidden_leaf, total = hidden.detach().requires_grad_(), 0.0
+        size = max(_LOGITS // head.weight.shape[0], 1)
+        for rows, block_targets in zip(hidden_leaf.split(size), targets.split(size), strict=True):
+            logits = language_models.finish_logits(self.inner, head(rows)).float()
+            loss = functional.cross_entropy(logits, block_targets, reduction="sum") / len(targets)
+            loss.backward()
+            total += loss.item()
+        if hidden.requires_grad:  # adapters may sit in the output layer alone
+            hidden.backward(hidden_leaf.grad)
+        return total

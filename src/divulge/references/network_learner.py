@@ -1,0 +1,276 @@
+"""`Train` at work: how one network is named, trained, questioned and brought back from the pool."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+from torch import nn
+
+from divulge import errors, networks, seeds, store
+from divulge.errors import InputError
+from divulge.references import network_training, pool, private, stacked
+from divulge.references.jobs import Job, LocalEngine, Task, Tick, TrainedModel, count_classes, query_model
+from divulge.targets.torch_modules import TorchTarget, resolve_device
+from divulge.types import Array, Floats, Ints, Records
+
+if TYPE_CHECKING:
+    from divulge.references.estimators import Hyperparameters
+    from divulge.references.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLearner:
+    """Networks trained as ``config`` says, on ``device``."""
+
+    config: Hyperparameters
+    device: str
+
+    @property
+    def timed_by_doing(self) -> bool:
+        """A few batches tell."""
+        return False
+
+    def settings(self) -> dict[str, str]:
+        """The configuration, field by field."""
+        values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        return {name: getattr(value, "__qualname__", repr(value)) for name, value in values.items()}
+
+    def width(self, records: Records, classes: int | None) -> int:
+        """Of the whole label set."""
+        return count_classes(records, classes)
+
+    def check(self, task: Task) -> None:
+        """Ask an untrained network about two records, and look for the device.
+
+        Raises:
+            divulge.InputError: the network does not fit the records or the label set; no such device.
+        """
+        resolve_device(self.device)
+        dtype = network_training.weights_dtype(self.config.precision)
+        module = network_training.build_network(self.config.make_model, 0).to(dtype=dtype)
+        network_training.check_outputs(module, task.records.x, task.classes, torch.device("cpu"), dtype)
+
+    def key(self, task: Task, seed: int, rows: Ints) -> str:
+        """Digest of architecture, first weights, data, subset, settings, seed and torch's version."""
+        config = self.config
+        structure = pool.digest_architecture(network_training.build_network(config.make_model, seed))
+        settings = pool.list_settings(config)
+        versions = pool.ARITHMETIC_VERSION, torch.__version__
+        return store.hash_values(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
+
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
+        """The plain loop over data that stays on the device."""
+        data = self.data(task)
+
+        def learn(job: Job, tick: Tick) -> TrainedModel:
+            return self.learned(train_network(self.config, data, job.rows, job.seed, tick))
+
+        return learn
+
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+        """The faster arithmetic for these jobs, its seconds, and why."""
+        if alone and stacked.has_explicit_backward(self.config):
+            return EXPLICIT_BACKWARD
+
+        def compute() -> tuple[LocalEngine, float, str]:
+            return measure_trial(self.config, self.data(task), jobs, train_network)
+
+        return load_or_measure(task, self.config, self.device, compute)
+
+    def data(self, task: Task) -> network_training.TrainingData:
+        """All records of a run on the device."""
+        return load_data(self.config, task.records, self.device)
+
+    def learned(self, module: nn.Module) -> TrainedModel:
+        """A trained network as engines hand it on."""
+        device, dtype = resolve_device(self.device), network_training.weights_dtype(self.config.precision)
+        module.to(device)
+        layout: network_training.MemoryFormat | None = None
+
+        def predict(records: Records) -> Floats:
+            nonlocal layout
+            if layout is None:
+                layout = network_training.choose_layout(
+                    module, network_training.to_tensor(records.x, module, device, dtype)
+                )
+                network_training.set_layout(module, layout)
+            return network_training.predict_logits(module, records.x, device, dtype, layout)
+
+        return TrainedModel(
+            lambda _: network_training.state_arrays(module), predict, TorchTarget(module, device=self.device)
+        )
+
+    def stack(
+        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    ) -> Iterator[tuple[Job, TrainedModel | None]]:
+        """Stacked weights, one batched step for all of them.
+
+        Raises:
+            divulge.InputError: networks that cannot be stacked, with the reason.
+        """
+        data = self.data(task)
+        if reason := stacked.unstackable_reason(self.config, data):
+            raise InputError(f"engine: 'stacked' cannot train this network ({reason}); use 'serial' or 'processes'")
+        for job, module in stacked.train_stacks(self.config, data, jobs, watch):
+            yield job, None if module is None else self.learned(module)
+
+    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
+        """Outputs of a stored network."""
+        module = network_training.build_network(self.config.make_model, job.seed).to(
+            dtype=network_training.weights_dtype(self.config.precision)
+        )
+        return query_model(task, self.learned(network_training.load_state(module, arrays)))
+
+
+def train_network(
+    config: Hyperparameters, data: network_training.TrainingData, rows: Ints, seed: int, tick: Tick | None = None
+) -> nn.Module:
+    """One network by itself: the plain loop, or DP-SGD where privacy is asked for.
+
+    Raises:
+        DivergedError: NaN or infinity in the weights.
+    """
+    return (network_training.train_by_sgd if config.privacy is None else private.train_privately)(
+        config, data, rows, seed, tick
+    )
+
+
+def load_data(config: Hyperparameters, records: Records, device: str) -> network_training.TrainingData:
+    """Records on the device a configuration names, as its network wants them."""
+    place = resolve_device(device)
+    module = network_training.build_network(config.make_model, 0)
+    assert records.y is not None
+    x = network_training.to_tensor(records.x, module, place, network_training.weights_dtype(config.precision))
+    return network_training.TrainingData(x, network_training.label_tensor(records.y, place))
+
+
+def train_single(
+    how: NetworkLearner, records: Records, seed: int, classes: int, progress: Progress | None
+) -> nn.Module:
+    """A single network trained on all ``records``; back on the CPU, in evaluation mode."""
+    config = how.config
+    dtype = network_training.weights_dtype(config.precision)
+    probe = network_training.build_network(config.make_model, 0).to(dtype=dtype)
+    network_training.check_outputs(probe, records.x, classes, torch.device("cpu"), dtype)
+    data = load_data(config, records, how.device)
+    rows = torch.arange(len(records)).numpy()
+
+    def tick(share: float) -> None:
+        if progress is not None:
+            with errors.user_code_errors("progress"):
+                progress(share, 1, "target")
+
+    try:
+        with networks.single_thread():
+            module = train_network(config, data, rows, seeds.derive_seed(seed, "target"), tick)
+    except network_training.DivergedError:
+        raise InputError(
+            f"lr: the loss became NaN or infinite at {config.learning_rate:g}; lower it or scale the records"
+        ) from None
+    return module.to("cpu").eval()
+
+
+TrainSingle: TypeAlias = "Callable[[Hyperparameters, network_training.TrainingData, Ints, int], object]"
+"""Trains one network by itself."""
+
+TRIAL_BATCHES = 3
+"""Batches a model in the trial; one before them warms up."""
+
+EXPLICIT_BACKWARD: tuple[LocalEngine, float, str] = ("stacked", 0.0, " (written-out backward)")
+"""The outcome for an MLP where nothing was measured."""
+
+
+def measure_trial(
+    config: Hyperparameters, data: network_training.TrainingData, jobs: Sequence[Job], alone: TrainSingle
+) -> tuple[LocalEngine, float, str]:
+    """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
+
+    An MLP is always stacked: written out by hand it wins everywhere, and the same seed then gives the same bits.
+    Other networks are stacked when a trial says so; with too little work for a trial, or two engines so close
+    that it could fall either way, the plain loop is taken. The seconds are 0 where nothing was measured.
+    """
+    steps = sum(config.epochs * networks.steps_per_epoch(len(job.rows), config.batch_size) for job in jobs)
+    first_jobs = jobs[: stacked.stack_width(config, len(jobs), data.x.device)]
+    short_jobs = [replace(job, rows=jobs[0].rows[: TRIAL_BATCHES * config.batch_size]) for job in first_jobs]
+    brief_config = replace(config, epochs=1, stop_at_accuracy=None)
+
+    def time_stack() -> float:
+        return _seconds_per_step(
+            lambda timed_jobs: stacked.train_stack(brief_config, data, timed_jobs, _ignore_progress), short_jobs, config
+        )
+
+    if stacked.has_explicit_backward(config):
+        stacked_seconds = time_stack() if _is_affordable(steps, len(short_jobs)) else 0.0
+        return EXPLICIT_BACKWARD[0], steps * stacked_seconds, EXPLICIT_BACKWARD[2]
+    if not _is_affordable(steps, 1):
+        return "serial", 0.0, " (too little work for a trial)"
+    single_seconds = _seconds_per_step(
+        lambda timed_jobs: alone(brief_config, data, timed_jobs[0].rows, timed_jobs[0].seed), short_jobs[:1], config
+    )
+    if stacked.unstackable_reason(config, data):
+        return "serial", steps * single_seconds, " (cannot be stacked)"
+    if not _is_affordable(steps, 1 + len(short_jobs)):
+        return "serial", steps * single_seconds, " (too little work for a trial)"
+    try:
+        stacked_seconds = time_stack()
+    except torch.OutOfMemoryError:
+        stacked_seconds = float("inf")
+    reason = (
+        f" (trial: {1e3 * single_seconds:.2g} ms per step alone, {1e3 * stacked_seconds:.2g} ms in a stack of "
+        f"{len(short_jobs)})"
+    )
+    return (
+        ("stacked" if stacked_seconds < 0.95 * single_seconds else "serial"),
+        steps * min(single_seconds, stacked_seconds),
+        reason,
+    )
+
+
+def _is_affordable(steps: int, models_timed: int) -> bool:
+    """True when a trial of so many models costs less than a twentieth of the work."""
+    return steps >= 20 * models_timed * (1 + 2 * TRIAL_BATCHES)
+
+
+def load_or_measure(
+    task: Task, config: Hyperparameters, device: str, compute: Callable[[], tuple[LocalEngine, float, str]]
+) -> tuple[LocalEngine, float, str]:
+    """The outcome of an earlier trial of the same work in the same pool: a run that goes on keeps its arithmetic."""
+    if task.pool is None:
+        return compute()
+    structure = pool.digest_architecture(network_training.build_network(config.make_model, 0))
+    name = store.hash_values(structure, task.data, pool.list_settings(config), device, torch.__version__)[:32]
+    path = task.pool / ".trials" / f"{name}.json"
+    if path.exists():
+        try:
+            stored = store.read_json(path, inside=task.pool)
+            return (
+                ("stacked" if stored["inner"] == "stacked" else "serial"),
+                float(stored["seconds"]),
+                str(stored["why"]),
+            )
+        except (InputError, KeyError, TypeError, ValueError):
+            path.unlink()  # damaged: measure again
+    measured = compute()
+    store.write_json(path, dict(zip(("inner", "seconds", "why"), measured, strict=True)))
+    return measured
+
+
+def _ignore_progress(job: Job, share: float) -> None:
+    """The trial is too short to report."""
+
+
+def _seconds_per_step(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: Hyperparameters) -> float:
+    """Seconds per model and step; the better of two measurements."""
+    warm_up_jobs = [replace(job, rows=job.rows[: config.batch_size]) for job in jobs]
+    times = []
+    for timed_jobs in (warm_up_jobs, jobs, jobs):
+        started = time.perf_counter()
+        with contextlib.suppress(network_training.DivergedError):  # its time counts all the same
+            train(timed_jobs)
+        times.append(time.perf_counter() - started)
+    return min(times[1:]) / len(jobs) / networks.steps_per_epoch(len(jobs[0].rows), config.batch_size)

@@ -1,0 +1,312 @@
+"""How a neural regressor is trained, stopped, and asked."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from scipy import special
+from torch import nn
+from torch.nn import functional
+
+from divulge import lazy, networks, seeds
+from divulge.errors import InputError
+from divulge.targets.torch_modules import resolve_device
+
+if TYPE_CHECKING:
+    transformers: Any
+    from collections.abc import Iterator, Sequence
+
+    from divulge.regressors.bodies import Body
+    from divulge.types import Array, Floats
+else:
+    transformers = lazy.module("transformers")
+
+
+# Standard deviations of the standardised signal between e⁻⁵ and e⁵: beyond, a likelihood is a spike on one record.
+_LOG_VARIANCE = 10.0
+_PREDICTION_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long and how fast a regressor learns: those fields of `divulge.regressors.Network`."""
+
+    epochs: int
+    lr: float
+    batch_size: int
+    weight_decay: float
+    held: float
+    patience: int
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkShape:
+    """What a regressor's network is made of: those fields of `divulge.regressors.Network`."""
+
+    body: Body
+    head: Literal["gaussian", "pinball"]
+    levels: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedNetwork:
+    """A trained network, and the unit of the signal it speaks in.
+
+    Args:
+        shape: body, head and quantile levels.
+        module: the network: its body, then its head.
+        location: mean of the signal it learnt from.
+        scale: its standard deviation (1 where it is constant).
+        epochs: passes until the best one, 0 when the loss was never finite.
+    """
+
+    shape: NetworkShape
+    module: nn.Sequential
+    location: float
+    scale: float
+    epochs: int
+
+    def predict(self, features: Array) -> tuple[Floats, Floats]:
+        """Location and scale of the signal of a non-member ``[n]`` each; NaN where training diverged."""
+        out = self._out(features)
+        if self.shape.head == "gaussian":
+            middle, spread = out[:, 0], np.exp(0.5 * np.clip(out[:, 1], -_LOG_VARIANCE, _LOG_VARIANCE))
+        else:
+            normal_quantiles = _normal_quantiles(self.shape.levels)
+            spread = (out[:, -1] - out[:, 0]) / (normal_quantiles[-1] - normal_quantiles[0])
+            nearest = int(np.abs(normal_quantiles).argmin())
+            middle = out[:, nearest] - normal_quantiles[nearest] * spread
+        return self.location + self.scale * middle, self.scale * spread
+
+    def quantiles(self, features: Array) -> Floats:
+        """Conditional quantiles at ``shape.levels``, never crossing, ``[n, levels]``."""
+        if self.shape.head == "pinball":
+            return self.location + self.scale * self._out(features)
+        location, scale = self.predict(features)
+        return location[:, None] + scale[:, None] * _normal_quantiles(self.shape.levels)
+
+    def embed(self, features: Array) -> Floats:
+        """The layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
+        return _predict(self.module[0], self.shape.body.prepare(np.asarray(features)), self._where)
+
+    @property
+    def _where(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    def _out(self, features: Array) -> Floats:
+        prepared = self.shape.body.prepare(np.asarray(features))
+        if not self.epochs:
+            return np.full((len(prepared), max(2, len(self.shape.levels))), np.nan)
+        return _predict(self.module, prepared, self._where)
+
+
+def fit_network(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
+    """The network of the epoch with the lowest held-out loss, or of the last one where nothing is held out.
+
+    Args:
+        shape: what the network is made of.
+        schedule: how it learns.
+        prepared: what the body made of the records, ``[z, ...]``.
+        signal: ``[z]``.
+        seed: the user's.
+    """
+    device = resolve_device(schedule.device)
+    location, scale = float(signal.mean()), float(signal.std())
+    scale = scale if scale > 0 or np.isnan(scale) else 1.0
+    with networks.single_thread(), networks.torch_seed(seeds.derive_seed(seed, "network", "weights"), device):
+        module = nn.Sequential(shape.body.build(prepared), _build_head(shape))
+        module.eval()
+        _forward(module, prepared[:2], torch.device("cpu"))
+        module.to(device)
+        target = torch.from_numpy(((signal - location) / scale).astype(np.float32))
+        best = _train(shape, schedule, module, prepared, target, seed)
+    return FittedNetwork(shape, module.eval(), location, scale, best)
+
+
+def _train(
+    shape: NetworkShape, schedule: Schedule, module: nn.Sequential, prepared: Array, target: torch.Tensor, seed: int
+) -> int:
+    """Train in place; the number of passes of the best epoch, whose weights are put back."""
+    device = next(module.parameters()).device
+    order = seeds.generator(seed, "network", "held").permutation(len(target))
+    validation_rows = np.sort(order[: max(2, round(schedule.held * len(order))) if schedule.held else 0])
+    rows = np.sort(order[len(validation_rows) :])
+    if len(rows) < 2:
+        raise InputError(f"Network.held: {schedule.held:g} of {len(order)} records leaves fewer than 2 to learn")
+    optimizer = torch.optim.Adam(module.parameters(), lr=float(schedule.lr), weight_decay=float(schedule.weight_decay))
+    lowest, best, best_state = np.inf, 0, copy.deepcopy(module.state_dict())
+    batch_seed = seeds.derive_seed(seed, "network", "batches")
+    for epoch in range(1, schedule.epochs + 1):
+        module.train()
+        for batch in networks.epoch_batches(rows, batch_seed, epoch, schedule.batch_size):
+            optimizer.zero_grad(set_to_none=True)
+            _loss(shape, _forward(module, prepared[batch], device), target[batch].to(device)).backward()
+            nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+        if not networks.all_finite(module.parameters()):
+            break
+        loss = (
+            _validation_loss(shape, module, prepared[validation_rows], target[validation_rows])
+            if len(validation_rows)
+            else -float(epoch)
+        )  # the last is best
+        if loss < lowest:
+            lowest, best, best_state = loss, epoch, copy.deepcopy(module.state_dict())
+        elif epoch - best >= schedule.patience:
+            break
+    module.load_state_dict(best_state)
+    return best
+
+
+def _validation_loss(shape: NetworkShape, module: nn.Sequential, prepared: Array, target: torch.Tensor) -> float:
+    device = next(module.parameters()).device
+    return float(_loss(shape, torch.from_numpy(_predict(module, prepared, device)), target))
+
+
+def _build_head(shape: NetworkShape) -> nn.Module:
+    return nn.LazyLinear(2) if shape.head == "gaussian" else MonotoneHead(len(shape.levels))
+
+
+class MonotoneHead(nn.Module):
+    """Quantiles that cannot cross: the lowest one, and positive steps up from it."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.linear = nn.LazyLinear(count)
+
+    def forward(self, embedding: torch.Tensor) -> torch.Tensor:
+        """``[n, h]`` to increasing ``[n, levels]``."""
+        lowest, steps = self.linear(embedding).split([1, self.linear.out_features - 1], dim=1)
+        return torch.cat([lowest, lowest + functional.softplus(steps).cumsum(1)], dim=1)
+
+
+def _loss(shape: NetworkShape, out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Negative log-likelihood in nats (less a constant), or the mean pinball loss over the levels."""
+    if shape.head == "gaussian":
+        mean, log_variance = out[:, 0], out[:, 1].clamp(-_LOG_VARIANCE, _LOG_VARIANCE)
+        return 0.5 * (log_variance + (target - mean).square() * torch.exp(-log_variance)).mean()
+    levels = out.new_tensor(shape.levels)
+    gap = target[:, None] - out
+    return torch.maximum(levels * gap, (levels - 1) * gap).mean()
+
+
+def _forward(module: nn.Module, prepared: Array, device: torch.device) -> torch.Tensor:
+    try:
+        outputs: torch.Tensor = module(torch.from_numpy(prepared).to(device))
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"Network.body: it cannot take records of shape {prepared.shape[1:]}: {reason}") from error
+    return outputs
+
+
+def _predict(module: nn.Module, prepared: Array, device: torch.device) -> Floats:
+    module.eval()
+    with torch.inference_mode():
+        parts = [_forward(module, part, device).cpu().numpy() for part in _split_batches(prepared)]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _split_batches(prepared: Array) -> Iterator[Array]:
+    return (
+        np.ascontiguousarray(prepared[i : i + _PREDICTION_BATCH]) for i in range(0, len(prepared), _PREDICTION_BATCH)
+    )
+
+
+def _normal_quantiles(levels: tuple[float, ...]) -> Floats:
+    return np.asarray(special.ndtri(levels), dtype=np.float64)
+
+
+def mlp(width: int, hidden: Sequence[int]) -> nn.Module:
+    """Linear layers with ReLU on inputs normalised by running statistics."""
+    return nn.Sequential(nn.BatchNorm1d(width), *_dense((width, *hidden)))
+
+
+def small_cnn(channels: int, width: int) -> nn.Module:
+    """Four convolutions, three of stride 2, then the mean over the image."""
+    widths = (channels, width, 2 * width, 4 * width, 8 * width)
+    parts: list[nn.Module] = []
+    for index, (a, b) in enumerate(pairwise(widths)):
+        stride = 1 if index == 0 else 2
+        parts += [nn.Conv2d(a, b, 3, stride=stride, padding=1), nn.GroupNorm(1, b), nn.ReLU()]
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def text_bag(rows: int, dimension: int, hidden: Sequence[int]) -> nn.Module:
+    """The mean of word embeddings, then linear layers; row 0 is no word."""
+    return nn.Sequential(nn.EmbeddingBag(rows, dimension, padding_idx=0), *_dense((dimension, *hidden)))
+
+
+def _dense(widths: Sequence[int]) -> list[nn.Module]:
+    return [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
+
+
+def backbone(name: str, size: int, channels: int, weights: str | None) -> nn.Module:
+    """An architecture of the transformers library, with random or stored weights.
+
+    Raises:
+        divulge.MissingExtraError: transformers is not installed.
+        divulge.InputError: weights that are not there or do not fit.
+    """
+    configs: dict[str, Any] = {
+        "convnext-tiny": lambda: transformers.ConvNextConfig(num_channels=channels, image_size=size),
+        "resnet-18": lambda: transformers.ResNetConfig(
+            num_channels=channels, layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512]
+        ),
+        "resnet-50": lambda: transformers.ResNetConfig(num_channels=channels),
+        "vit-tiny": lambda: transformers.ViTConfig(
+            num_channels=channels,
+            image_size=size,
+            hidden_size=192,
+            num_attention_heads=3,
+            intermediate_size=768,
+            patch_size=_patch(size),
+        ),
+        "vit-base": lambda: transformers.ViTConfig(num_channels=channels, image_size=size, patch_size=_patch(size)),
+    }
+    model_classes = {
+        "convnext": transformers.ConvNextModel,
+        "resnet": transformers.ResNetModel,
+        "vit": transformers.ViTModel,
+    }
+    model_class: Any = model_classes[name.split("-")[0]]
+    if weights is None:
+        return Pooled(model_class(configs[name]()), size)
+    try:
+        return Pooled(model_class.from_pretrained(weights, local_files_only=True, use_safetensors=True), size)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"Backbone.weights: {weights!r} holds no weights of {name} ({error})") from None
+
+
+def _patch(size: int) -> int:
+    """Pixels of a patch: 16 as published, 4 for images too small to hold many of these."""
+    return 16 if size >= 128 else 4
+
+
+class Pooled(nn.Module):
+    """A transformers model as a function of images: resized, and averaged to one embedding."""
+
+    def __init__(self, model: nn.Module, size: int) -> None:
+        super().__init__()
+        self.model, self.size = model, size
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """``[n, c, h, w]`` to ``[n, h]``."""
+        if images.shape[-2:] != (self.size, self.size):
+            images = functional.interpolate(images, (self.size, self.size), mode="bilinear", align_corners=False)
+        answer = self.model(pixel_values=images)
+        # A vision transformer's pooler is one more layer on its first token; the token itself is the embedding.
+        pooled = answer.last_hidden_state[:, 0] if answer.last_hidden_state.ndim == 3 else answer.pooler_output
+        return pooled.flatten(1)
+
+
+def classifier(body: nn.Module, classes: int) -> nn.Module:
+    """A body with a linear layer that finds its own width at the first call."""
+    return nn.Sequential(body, nn.LazyLinear(classes))

@@ -1,0 +1,207 @@
+"""scikit-learn models in skops files: built from types that are trusted, and looked at before they are asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.ensemble._bagging import BaseBagging
+from sklearn.ensemble._forest import BaseForest
+from sklearn.ensemble._gb import BaseGradientBoosting
+from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+from sklearn.tree import BaseDecisionTree
+from skops import io as skops_io
+
+from divulge import errors, store
+from divulge.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from divulge.types import Array
+
+
+# What scikit-learn's classifiers are made of beside the estimators and arrays that skops trusts itself: plain Python
+# objects, functions without side effects, and the trees, whose content `forests` looks at.
+TRUSTED = (
+    "functools.partial",
+    "numpy.dtype",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.feature_selection._univariate_selection.chi2",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels.CompoundKernel",
+    "sklearn.gaussian_process.kernels.ConstantKernel",
+    "sklearn.gaussian_process.kernels.DotProduct",
+    "sklearn.gaussian_process.kernels.Exponentiation",
+    "sklearn.gaussian_process.kernels.Hyperparameter",
+    "sklearn.gaussian_process.kernels.Matern",
+    "sklearn.gaussian_process.kernels.Product",
+    "sklearn.gaussian_process.kernels.RBF",
+    "sklearn.gaussian_process.kernels.RationalQuadratic",
+    "sklearn.gaussian_process.kernels.Sum",
+    "sklearn.gaussian_process.kernels.WhiteKernel",
+    "sklearn.impute._iterative.IterativeImputer",
+    "sklearn.impute._iterative._ImputerTriplet",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.multiclass._ConstantPredictor",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
+    "sklearn.utils.validation.check_array",
+)
+
+
+def read_skops(path: Path, trust: Sequence[str] = ()) -> Any:
+    """The estimator in a skops file.
+
+    Args:
+        path: the file.
+        trust: full names of further types it may be built from.
+
+    Raises:
+        divulge.InputError: a damaged file, types that are not trusted (all are named), trees that cannot be followed.
+        divulge.MissingExtraError: skops is not installed.
+    """
+    name = f"target.model: {path}"
+    store.check_archive_size(path, name)
+    try:
+        untrusted_types = sorted(set(skops_io.get_untrusted_types(file=path)) - {*TRUSTED, *trust})
+        model = None if untrusted_types else skops_io.load(path, trusted=[*TRUSTED, *trust])
+    except errors.MissingExtraError:
+        raise
+    except Exception as error:  # of skops, NumPy or scikit-learn on what they were given
+        raise InputError(f"{name}: not a readable skops file ({error})") from None
+    if untrusted_types:
+        raise InputError(
+            f"{name} asks for types that are not trusted: {', '.join(untrusted_types)}. Building them may run code, or "
+            "crash; if you made the file, or know what they do, name them: "
+            f"trust=[{', '.join(map(repr, untrusted_types))}], in a plan or as --trust"
+        )
+    check_trees(model, name)
+    return model
+
+
+_LEAF = -1
+
+
+def check_trees(model: Any, name: str) -> None:
+    """Raise where a tree anywhere inside ``model`` could not be followed.
+
+    Args:
+        model: an estimator as it was read from a file.
+        name: of the file, for the error.
+
+    Raises:
+        divulge.InputError: an index out of range, a cycle, a tree for more features than its model takes.
+
+    Examples:
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> check_trees(DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1]), "model.skops")
+    """
+    for part in _components(model):
+        try:
+            _check_estimator(part)
+        except Exception as error:  # attributes of another type or shape than scikit-learn's own are damage too
+            raise InputError(
+                f"{name}: the {type(part).__name__} in it cannot be followed safely ({error}); the file is damaged "
+                "or malicious"
+            ) from None
+
+
+def _components(model: Any) -> Iterator[Any]:
+    """Everything that ``model`` is made of, itself first."""
+    visited: set[int] = set()
+    pending = [model]
+    while pending:
+        part = pending.pop()
+        if id(part) in visited or isinstance(part, str | bytes | int | float | type):
+            continue
+        visited.add(id(part))
+        yield part
+        pending += _children(part)
+
+
+def _children(part: Any) -> list[Any]:
+    parts: list[Any] = list(vars(part).values()) if hasattr(part, "__dict__") else []
+    if isinstance(part, dict):
+        parts += [*part.keys(), *part.values()]
+    elif isinstance(part, list | tuple | set | frozenset):
+        parts += part
+    elif isinstance(part, np.ndarray) and part.dtype == object:
+        parts += np.asarray(part).ravel().tolist()
+    return parts
+
+
+def _check_estimator(part: Any) -> None:
+    """Look at what a fitted estimator follows; one that was never fitted follows nothing."""
+    if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
+        _check_tree(part, part.n_features_in_)
+    elif isinstance(part, BaseForest) and hasattr(part, "estimators_"):
+        for tree in part.estimators_:
+            _check_tree(tree, part.n_features_in_)
+    elif isinstance(part, BaseBagging) and hasattr(part, "estimators_"):
+        for tree, columns in zip(part.estimators_, part.estimators_features_, strict=True):
+            if isinstance(tree, BaseDecisionTree):
+                _check_tree(tree, len(columns))
+    elif isinstance(part, BaseGradientBoosting) and hasattr(part, "estimators_"):
+        _check_boosting(part)
+    elif isinstance(part, BaseHistGradientBoosting) and hasattr(part, "_predictors"):
+        _check_histogram(part)
+
+
+def _check_tree(estimator: Any, features: int) -> None:
+    tree = estimator.tree_
+    _require(min(tree.node_count, tree.n_outputs, tree.max_n_classes) >= 1, "a tree without nodes")
+    _require(tree.n_features == features, f"a tree for {tree.n_features} features in a model for {features}")
+    nodes = tree.__getstate__()["nodes"]
+    inner = nodes["left_child"] != _LEAF
+    _check_nodes(inner, nodes["left_child"], nodes["right_child"], nodes["feature"], features)
+
+
+def _check_boosting(model: Any) -> None:
+    features = model.n_features_in_
+    for tree in model.estimators_.ravel():
+        _check_tree(tree, features)
+        _require(tree.tree_.n_outputs * tree.tree_.max_n_classes == 1, "a tree of several values")
+    initial = model._raw_predict_init(np.zeros((1, features), np.float32))
+    _require(initial.shape[1] == model.estimators_.shape[1], "a different number of trees per step than of classes")
+
+
+def _check_histogram(model: Any) -> None:
+    features = model.n_features_in_
+    _require(not getattr(model, "_in_fit", False), "a model in the middle of its training")
+    _require(model._preprocess_X(np.zeros((1, features)), reset=False).shape[1] == features, "columns that are lost")
+    mapped = model._bin_mapper.is_categorical_
+    _require(len(mapped) == features, "a mapper for other features")
+    for step in model._predictors:
+        for predictor in step:
+            nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
+            inner = nodes["is_leaf"] == 0
+            _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], features)
+            by_category = inner & (nodes["is_categorical"] != 0)
+            if by_category.any():
+                _require((nodes["bitset_idx"][by_category] < len(sets)).all(), "a set of categories that is not there")
+                _require(sets.shape[1] == 8, "sets of categories of another size")
+                _require(mapped[nodes["feature_idx"][by_category]].all(), "categories of a feature that has none")
+
+
+def _check_nodes(inner: Array, left: Array, right: Array, feature: Array, features: int) -> None:
+    """Children stand behind their parent, as training leaves them: so every path ends, and inside the tree."""
+    _require(len(inner) >= 1, "a tree without nodes")
+    parents = np.flatnonzero(inner)
+    for child in (left[parents].astype(np.int64), right[parents].astype(np.int64)):
+        _require(((child > parents) & (child < len(inner))).all(), "a child that does not come after its parent")
+    _require(((feature[parents] >= 0) & (feature[parents] < features)).all(), "a feature out of range")
+
+
+def _require(condition: Any, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

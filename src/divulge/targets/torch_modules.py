@@ -1,0 +1,419 @@
+"""PyTorch modules as targets: batched, in evaluation and inference mode, and left as they were found."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from divulge.errors import InputError, missing_extra
+from divulge.targets import arrays as out
+from divulge.validation import check_choice, check_integer, check_labels, format_value, require_callable
+
+try:
+    import torch
+except ImportError:
+    raise missing_extra("torch", "torch") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from divulge.types import Array, Floats, Ints, Records
+
+
+@dataclass(frozen=True, slots=True)
+class TorchTarget:
+    """A classifier ``module(x) -> [n, K]``.
+
+    Records are cast to the module's own type; integers go as int64 into a module with an embedding (they are
+    token ids there). Nothing is rescaled. The module stays on the device it was run on.
+
+    Args:
+        module: a ``torch.nn.Module`` (or a loaded TorchScript or exported module).
+        outputs: "logits" or "probabilities": what the module returns.
+        device: "auto" (CUDA, else Apple's MPS, else CPU), or a torch device.
+        batch_size: records per forward pass.
+
+    Raises:
+        divulge.InputError: parameters on several devices, outputs that are not what was declared,
+            records the module cannot take.
+
+    Examples:
+        >>> from divulge import Records
+        >>> TorchTarget(torch.nn.Identity(), device="cpu").logits(Records([[1.0, -1.0]]))
+        array([[ 1., -1.]])
+    """
+
+    module: Any
+    outputs: str = "logits"
+    device: str = "auto"
+    batch_size: int = 1024
+
+    def __post_init__(self) -> None:
+        require_callable(self.module, "module")
+        check_choice(self.outputs, "outputs", out.OUTPUT_TYPES)
+        check_integer(self.batch_size, "batch_size", least=1)
+        devices = {str(tensor.device) for tensor in _state_tensors(self.module)}
+        if len(devices) > 1:
+            raise InputError(
+                f"target: the module's parameters are on several devices ({', '.join(sorted(devices))}); "
+                "move it to one with module.to(device)"
+            )
+
+    def logits(self, records: Records) -> Floats:
+        """Logits of each record, float64 ``[n, K]``."""
+        device = resolve_device(self.device)
+        with _evaluation_mode(self.module, device), torch.inference_mode():
+            parts = [self._forward(batch.to(device)).float().cpu().numpy() for batch in self._batches(records.x)]
+        return out.as_logits(np.concatenate(parts), self.outputs, len(records))
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record."""
+        return self.logits(records).argmax(axis=1)
+
+    def loss(self, records: Records) -> Floats:
+        """Cross-entropy in nats of each record under its own label, ``[n]``."""
+        labels = _label_tensor(records)
+        logits = torch.from_numpy(self.logits(records))
+        return torch.nn.functional.cross_entropy(logits, labels, reduction="none").numpy()
+
+    def gradients(self, records: Records) -> Floats:
+        """∂ cross-entropy / ∂ x of each record, the shape of ``records.x``."""
+        labels, device = _label_tensor(records), resolve_device(self.device)
+        parts = []
+        with _evaluation_mode(self.module, device):
+            for batch, truth in zip(self._batches(records.x), labels.split(self.batch_size), strict=True):
+                x = batch.to(device).requires_grad_()
+                answer = self._forward(x.clone())  # the module may write into it, into `x` itself it must not
+                logits = (
+                    torch.log(answer.clamp_min(out.PROBABILITY_FLOOR)) if self.outputs == "probabilities" else answer
+                )
+                loss = torch.nn.functional.cross_entropy(logits, truth.to(device), reduction="sum")
+                parts.append(torch.autograd.grad(loss, x)[0].float().cpu().numpy())
+        return np.concatenate(parts).astype(np.float64)
+
+    def head(self, records: Records) -> tuple[Floats, Floats]:
+        """What the last linear layer is fed, ``[n, h]``, and that layer's weights ``[K, h]``.
+
+        Raises:
+            divulge.InputError: no linear layer is reached, or more than one vector per record arrives there.
+        """
+        _, hidden = self._opened(records)
+        return hidden, self._last().weight.detach().double().cpu().numpy()
+
+    def gradient_norms(self, records: Records) -> Floats:
+        """Logarithms of ‖∂ cross-entropy / ∂ θ‖ of each record, float64 ``[n, 2]``.
+
+        First of the last linear layer's parameters, in closed form, then of all parameters of the module, one backward
+        pass a record; frozen parameters count, too. A norm of 0 is told as e⁻⁵⁰⁰, one that overflows as e⁵⁰⁰.
+
+        Raises:
+            divulge.InputError: as `head`; no labels; outputs that are not those of the last linear layer; a module that
+                cannot be differentiated.
+
+        Examples:
+            >>> from divulge import Records
+            >>> layer = torch.nn.Linear(1, 2)
+            >>> _ = layer.weight.data.zero_(), layer.bias.data.zero_()
+            >>> np.exp(TorchTarget(layer, device="cpu").gradient_norms(Records([[0.0], [1.0]], [0, 1]))).round(3)
+            array([[0.707, 0.707],
+                   [1.   , 1.   ]])
+        """
+        labels, device, last_layer = _label_tensor(records), resolve_device(self.device), self._last()
+        answers, hidden = self._opened(records)
+        logits = hidden @ last_layer.weight.detach().double().cpu().numpy().T
+        bias = dict(last_layer.named_parameters()).get("bias")
+        if bias is not None:
+            logits = logits + bias.detach().double().cpu().numpy()
+        if logits.shape[1] == 1:
+            logits = np.hstack([np.zeros_like(logits), logits])
+        log_length, directions = logit_gradients(logits, check_labels(labels.numpy(), "y", classes=answers.shape[1]))
+        if logits.shape != answers.shape or not same_probabilities(logits, answers):
+            raise InputError("target: its outputs are not those of its last linear layer")
+        directions = directions[:, -last_layer.out_features :]
+        parts, direction_batches = [], torch.from_numpy(directions).split(self.batch_size)
+        with _evaluation_mode(self.module, device):
+            for batch, batch_directions in zip(self._batches(records.x), direction_batches, strict=True):
+                direction_batch = batch_directions.to(device, last_layer.weight.dtype)
+                parts.append(parameter_log_norms(self.module, last_layer, batch.to(device), direction_batch))
+        last_layer_norms = last_layer_log_norms(log_length, directions, hidden, bias=bias is not None)
+        return np.stack([last_layer_norms, clip_log_norms(log_length + np.concatenate(parts))], axis=1)
+
+    def weights(self) -> Mapping[str, Array]:
+        """Every parameter by name."""
+        return {name: tensor.detach().cpu().numpy() for name, tensor in self.module.named_parameters()}
+
+    def _last(self) -> torch.nn.Linear:
+        layers = [part for part in self.module.modules() if isinstance(part, torch.nn.Linear)]
+        if not layers:
+            raise InputError(f"target: {type(self.module).__name__} has no linear layer")
+        return layers[-1]
+
+    def _opened(self, records: Records) -> tuple[Floats, Floats]:
+        """Logits, and what the last linear layer is fed."""
+        hidden: list[torch.Tensor] = []
+        hook = self._last().register_forward_pre_hook(lambda _, inputs: hidden.append(inputs[0].detach().cpu()))
+        try:
+            logits = self.logits(records)
+        finally:
+            hook.remove()
+        if not hidden or hidden[0].ndim != 2 or sum(map(len, hidden)) != len(records):
+            raise InputError("target: its last linear layer is not fed one vector per record")
+        return logits, torch.cat(hidden).double().numpy()
+
+    def _forward(self, batch: torch.Tensor) -> torch.Tensor:
+        try:
+            answer = _output_tensor(self.module(batch))
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise InputError(
+                f"target: the module cannot take records of shape {tuple(batch.shape[1:])} "
+                f"and type {str(batch.dtype).removeprefix('torch.')}: {reason}"
+            ) from error
+        return answer
+
+    def _batches(self, x: Array) -> list[torch.Tensor]:
+        if x.dtype == object:
+            raise InputError("records: a network needs numbers, got text (turn it into token numbers first)")
+        tensor = torch.from_numpy(x.copy())  # a module may write into what it is given
+        dtype = next((t.dtype for t in _state_tensors(self.module) if t.is_floating_point()), torch.float32)
+        if not tensor.is_floating_point() and _has_embedding(self.module):
+            dtype = torch.int64
+        return [tensor[start : start + self.batch_size].to(dtype) for start in range(0, len(tensor), self.batch_size)]
+
+
+def resolve_device(device: Any) -> torch.device:
+    """The torch device that ``device`` names; "auto" is the best there is.
+
+    Raises:
+        divulge.InputError: a device this machine does not have.
+    """
+    if isinstance(device, str) and device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+        torch.empty(0, device=resolved)
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        raise InputError(f"device: {format_value(device)} cannot be used here ({str(error)[:200]})") from None
+    return resolved
+
+
+def _output_tensor(answer: Any) -> torch.Tensor:
+    """Logits of modules that wrap them (``.logits``, or first in a tuple)."""
+    answer = getattr(answer, "logits", answer)
+    output = answer[0] if isinstance(answer, tuple) and answer else answer
+    if not isinstance(output, torch.Tensor):
+        raise TypeError(f"it returns {type(output).__name__}, not a tensor")
+    return output
+
+
+def _has_embedding(module: Any) -> bool:
+    return hasattr(module, "modules") and any(isinstance(part, torch.nn.Embedding) for part in module.modules())
+
+
+def _state_tensors(module: Any) -> list[torch.Tensor]:
+    return [*module.parameters(), *module.buffers()] if hasattr(module, "parameters") else []
+
+
+def _label_tensor(records: Records) -> torch.Tensor:
+    if records.y is None:
+        raise InputError("records: a loss needs labels, but y is None")
+    return torch.from_numpy(records.y)
+
+
+@contextlib.contextmanager
+def _evaluation_mode(module: Any, device: torch.device) -> Generator[None]:
+    """Evaluation mode on ``place``; afterwards every part trains, or does not, as before."""
+    parts = list(module.modules()) if hasattr(module, "modules") else []
+    training_flags = [part.training for part in parts]
+    exported = type(module).__name__ == "GraphModule"  # torch.export modules refuse eval()
+    if not exported and hasattr(module, "eval"):
+        module.eval()
+    if hasattr(module, "to"):
+        module.to(device)
+    try:
+        yield
+    finally:
+        for part, was_training in zip(parts, training_flags, strict=True):
+            part.training = was_training
+
+
+# Bytes of gradients held at once; a record of a network with more parameters than fit goes by itself.
+_GRADIENT_BYTES = 1 << 26
+# Logarithms stay within these bounds: a gradient of exactly 0, or one that overflows, is still a number.
+MAX_LOG_NORM = 500.0
+# Probabilities that differ by more are not of the same logits.
+_PROBABILITY_TOLERANCE = 1e-2
+
+
+def logit_gradients(logits: Floats, labels: Ints) -> tuple[Floats, Floats]:
+    """Log ``‖p - e_y‖``, ``[n]``, and its direction ``[n, K]``.
+
+    Examples:
+        >>> length, direction = logit_gradients(np.array([[0.0, 0.0], [800.0, 0.0]]), np.array([0, 0]))
+        >>> length.round(1).tolist(), direction.round(4).tolist()
+        ([-0.3, -799.7], [[-0.7071, 0.7071], [-0.7071, 0.7071]])
+    """
+    rows = np.arange(len(logits))
+    z = logits - logits.max(axis=1, keepdims=True)
+    parts = z - np.log(np.exp(z).sum(axis=1, keepdims=True))  # log p
+    parts[rows, labels] = -np.inf
+    parts[rows, labels] = np.logaddexp.reduce(parts, axis=1)  # log(1 - p_y), from the others
+    length = np.logaddexp.reduce(2.0 * parts, axis=1) / 2.0
+    with np.errstate(invalid="ignore"):
+        direction = np.exp(parts - length[:, None])
+    direction[~np.isfinite(length)] = 0.0
+    direction[rows, labels] *= -1.0
+    return length, direction
+
+
+def same_probabilities(logits: Floats, answers: Floats) -> bool:
+    """Whether two tables of logits mean the same probabilities, up to the rounding of single precision."""
+    p, q = (np.exp(z - z.max(axis=1, keepdims=True)) for z in (logits, answers))
+    return bool(
+        np.abs(p / p.sum(axis=1, keepdims=True) - q / q.sum(axis=1, keepdims=True)).max() < _PROBABILITY_TOLERANCE
+    )
+
+
+def last_layer_log_norms(length: Floats, v: Floats, fed: Floats, *, bias: bool) -> Floats:
+    """Log of the gradient's norm in the last linear layer alone, ``[n]``: ``‖g‖ · √(‖h‖² + 1)``, the 1 for a bias.
+
+    Args:
+        length: log ``‖g‖``, ``[n]``, with two classes where the layer has one output.
+        v: the direction of g in the layer's outputs, ``[n, K]``; shorter than 1 where the layer has one output.
+        fed: what the layer is fed, h, ``[n, h]``.
+        bias: whether it has one.
+
+    Examples:
+        >>> last_layer_log_norms(np.array([0.0]), np.array([[0.6, -0.8]]), np.array([[2.0, 2.0]]), bias=True).round(4)
+        array([1.0986])
+    """
+    with np.errstate(divide="ignore"):
+        return clip_log_norms(length + np.log((v**2).sum(axis=1) * ((fed**2).sum(axis=1) + float(bias))) / 2.0)
+
+
+def parameter_log_norms(module: nn.Module, last_layer: nn.Linear, x: torch.Tensor, v: torch.Tensor) -> Floats:
+    """Log ``‖Jᵀv‖`` of each record, ``[n]``, over all parameters; by `vmap` where it can, else one record at a time.
+
+    Args:
+        module: the network, in evaluation mode on the records' device.
+        last_layer: its last linear layer, whose outputs are the logits.
+        x: records, ``[n, ...]``.
+        v: directions in the logits, ``[n, K]``.
+
+    Raises:
+        divulge.InputError: a network that cannot be differentiated.
+    """
+    weights = {name: p.detach() for name, p in module.named_parameters() if p.is_floating_point()}
+    outputs: list[torch.Tensor] = []
+
+    def directional_output_of_copy(
+        parameters: dict[str, torch.Tensor], record: torch.Tensor, direction: torch.Tensor
+    ) -> torch.Tensor:
+        functional_call(module, parameters, (record[None],))
+        return (outputs.pop()[0] * direction).sum()
+
+    def directional_output(record: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
+        module(record[None])
+        return (outputs.pop()[0] * direction).sum()
+
+    size = max(1, _GRADIENT_BYTES // (4 * sum(p.numel() for p in weights.values())))
+    hook = last_layer.register_forward_hook(lambda _, __, output: outputs.append(output))
+    try:
+        gradient = vmap(grad(directional_output_of_copy), in_dims=(None, 0, 0))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="There is a performance drop")  # true and harmless
+            squares = [
+                _squared_norms(gradient(weights, *part)) for part in zip(x.split(size), v.split(size), strict=True)
+            ]
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, TypeError, AttributeError):
+        squares = _squared_norms_one_by_one(module, directional_output, x, v)  # whatever vmap cannot do ends here
+    finally:
+        hook.remove()
+    if not (values := torch.cat(squares)).any():
+        raise InputError("target: the module cannot be differentiated in its weights: every gradient is 0")
+    with np.errstate(divide="ignore"):
+        return clip_log_norms(np.log(values.double().cpu().numpy()) / 2.0)
+
+
+def clip_log_norms(values: Floats) -> Floats:
+    """Within `BOUND`; what is not a number, as the largest: nothing memorised has such a gradient."""
+    return np.clip(
+        np.nan_to_num(values, nan=MAX_LOG_NORM, posinf=MAX_LOG_NORM, neginf=-MAX_LOG_NORM), -MAX_LOG_NORM, MAX_LOG_NORM
+    )
+
+
+def _squared_norms(gradients: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.stack([gradient.float().flatten(1).square().sum(1) for gradient in gradients.values()]).sum(0)
+
+
+def _squared_norms_one_by_one(
+    module: nn.Module,
+    directional_output: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    x: torch.Tensor,
+    v: torch.Tensor,
+) -> list[torch.Tensor]:
+    parameters = [p for p in module.parameters() if p.is_floating_point()]
+    frozen = [p for p in parameters if not p.requires_grad]
+    squares = []
+    try:
+        for p in frozen:
+            p.requires_grad_(True)
+        for record, direction in zip(x, v, strict=True):
+            gradients = torch.autograd.grad(
+                directional_output(record, direction), parameters, allow_unused=True, materialize_grads=True
+            )
+            squares.append(torch.stack([gradient.float().square().sum() for gradient in gradients]).sum().reshape(1))
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, TypeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"target: the module cannot be differentiated in its weights: {reason}") from error
+    finally:
+        for p in frozen:
+            p.requires_grad_(False)
+    return squares
+
+
+def reject_quantised_weights(stored_types: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Raise where weights are stored as integers and a module computes with floats.
+
+    Such weights are quantised, and mean nothing without the scales that belong to them. A library that only casts them
+    gives a model that runs, and says something else than the one that was trained.
+
+    Args:
+        stored_types: by name, the type of each tensor of a file, as safetensors or torch writes it.
+        parameters: parameters and buffers of the module, by name; a name in the file may lack a prefix, or have
+            one more.
+
+    Raises:
+        ValueError: there are some; the first is named.
+    """
+    for name, stored_dtype in stored_types.items():
+        dtype = stored_dtype.removeprefix("torch.")
+        if dtype.lower().startswith(("f", "bf", "c")):
+            continue
+        parameter = parameters.get(
+            name, next((value for key, value in parameters.items() if _is_same_parameter(key, name)), None)
+        )
+        if parameter is not None and parameter.is_floating_point():
+            raise ValueError(
+                f"{name} is stored as {dtype} where the model has {str(parameter.dtype).removeprefix('torch.')}: "
+                "quantised weights mean nothing without their scales; save them dequantised"
+            )
+
+
+def _is_same_parameter(name: str, other_name: str) -> bool:
+    return name.endswith(f".{other_name}") or other_name.endswith(f".{name}")

@@ -1,0 +1,584 @@
+"""Arrays: what users hand in becomes NumPy, or an error that says what is wrong with it."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divulge.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+# Entries looked at in one go: a memory-mapped array is never read whole.
+_BLOCK = 1 << 24
+_EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
+
+
+def to_numpy(value: Any, name: str) -> NDArray[Any]:
+    """``value`` as a NumPy array of whatever type: lists, torch tensors (from any device), pandas and polars columns.
+
+    Raises:
+        divulge.InputError: masked entries, a sparse matrix, rows of different lengths, no array at all.
+    """
+    if hasattr(value, "detach"):
+        return _from_torch(value, name)
+    if isinstance(value, np.ma.MaskedArray):
+        if hidden := int(np.ma.count_masked(value)):
+            raise InputError(f"{name}: {hidden} of {value.size} values are masked; fill them or leave them out")
+        value = value.data
+    if hasattr(value, "toarray"):
+        raise InputError(f"{name}: a sparse {type(value).__name__} cannot be used; pass its .toarray()")
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # of the user's __array__, or NumPy's on what it cannot read
+        why = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
+        raise InputError(f"{name}: {why} ({format_exception(error)})") from None
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _from_torch(value: Any, name: str) -> NDArray[Any]:
+    try:
+        held = value.detach().cpu().resolve_conj().resolve_neg()
+        return (held.float() if str(held.dtype) == "torch.bfloat16" else held).numpy()
+    except Exception as error:  # sparse, quantised and nested tensors, and those without content
+        raise InputError(
+            f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read as "
+            f"an array ({format_exception(error)})"
+        ) from None
+
+
+def check_array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
+    """``value`` as an array of numbers, which float64 can tell apart.
+
+    Raises:
+        divulge.InputError: not numeric, whole numbers beyond ±2^53, NaN or infinity where ``finite``.
+    """
+    values = to_numpy(value, name)
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{name}: numbers are needed, got {_odd(values)}")
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        _refuse_huge(values, name)
+    if values.dtype.kind == "f":
+        values = _narrowed(values, name)
+        if finite:
+            _refuse_nonfinite(values, name)
+    return values
+
+
+def _odd(array: NDArray[Any]) -> str:
+    """What stands where numbers should: the first entry that is none, or the type of all."""
+    if array.dtype == object:
+        for entry in array.ravel():
+            if isinstance(entry, bool | int | float) and not -(2**64) < entry < 2**64:
+                return f"{format_value(entry)}, which does not fit into 64 bits"
+            if not isinstance(entry, bool | int | float | np.number):
+                return f"{format_value(entry)} ({type(entry).__name__})"
+    return f"dtype {array.dtype}"
+
+
+def _narrowed(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Floats of at most 64 bits; wider ones that overflow are refused."""
+    if array.dtype.itemsize <= 8:
+        return array
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float64)
+    if lost := int((np.isinf(narrow) & np.isfinite(array)).sum()):
+        raise InputError(f"{name}: {lost} values of {array.dtype} are too large for float64")
+    return narrow
+
+
+def _blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    rows = array.reshape(1) if array.ndim == 0 else array
+    step = max(1, _BLOCK // max(1, rows[:1].size))
+    return ((start, rows[start : start + step]) for start in range(0, len(rows), step))
+
+
+def _refuse_huge(array: NDArray[Any], name: str) -> None:
+    for _, rows in _blocks(array):
+        if rows.size and (rows.max() > _EXACT or (rows.dtype.kind == "i" and rows.min() < -_EXACT)):
+            worst = rows.max() if rows.max() > _EXACT else rows.min()
+            raise InputError(
+                f"{name}: whole numbers beyond ±2^53 cannot all be told apart as float64, got {worst}; subtract what "
+                "they have in common, or pass them as ids"
+            )
+
+
+def _refuse_nonfinite(array: NDArray[Any], name: str) -> None:
+    count, first = 0, None
+    for start, rows in _blocks(array):
+        bad = ~np.isfinite(rows)
+        if bad.any():
+            count += int(bad.sum())
+            if first is None:
+                at = np.argwhere(bad)[0]
+                first = [start + int(at[0]), *(int(i) for i in at[1:])], rows[tuple(at)]
+    if first is not None:
+        raise InputError(f"{name}: {count} values are NaN or infinite (first at {first[0]}: {first[1]})")
+
+
+def check_nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """``found`` if it has at least one entry along its first axis."""
+    if array.ndim == 0 or len(array) == 0:
+        raise InputError(f"{name}: at least 1 entry is needed, got {0 if array.ndim else 'a single number'}")
+    return array
+
+
+def check_records(value: Any, name: str) -> NDArray[Any]:
+    """Records ``[n, ...]``: numbers without NaN or infinity, or strings."""
+    if isinstance(value, list | tuple) and any(isinstance(item, str) for item in value):
+        value = _listed(value)
+    values = to_numpy(value, name)
+    # Mostly texts: then the odd ones out are named, and no text is shown.
+    if values.dtype == object and _mostly_texts(values):
+        return _texts(values, name)
+    if values.dtype.kind in "UT":
+        return _texts(values.astype(object), name)
+    return check_nonempty(check_array(values, name), name)
+
+
+def _mostly_texts(values: NDArray[Any]) -> bool:
+    """Whether there are more texts than numbers or the like; what is missing (None, NaN) is neither."""
+    given = [item for item in values.ravel() if item is not None and not (isinstance(item, float) and np.isnan(item))]
+    return 2 * sum(isinstance(item, str) for item in given) > len(given)
+
+
+def _listed(texts: Sequence[str]) -> NDArray[Any]:
+    """The texts as they are: NumPy's own strings would all be as long as the longest, and lose NUL at the end."""
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
+
+
+def _texts(array: NDArray[Any], name: str) -> NDArray[Any]:
+    if array.ndim != 1:
+        raise InputError(f"{name}: one text per record is needed, got shape {array.shape}")
+    for row, item in enumerate(array):  # messages show no text
+        if not isinstance(item, str):
+            raise InputError(f"{name}: texts are needed, got {format_value(item)} in row {row}")
+        try:
+            item.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{name}: half of a surrogate pair, which is no character, in row {row}") from None
+    return check_nonempty(array, name)
+
+
+def check_vector(value: object, name: str, *, length: int | None = None, finite: bool = True) -> NDArray[np.float64]:
+    """``value`` as float64 ``[length]``.
+
+    Examples:
+        >>> check_vector([1, 2], "scores")
+        array([1., 2.])
+    """
+    values = check_nonempty(check_array(value, name, finite=finite), name)
+    if values.ndim != 1:
+        raise InputError(f"{name}: one dimension is needed, got shape {values.shape}")
+    if length is not None and len(values) != length:
+        raise InputError(f"{name}: {length} values are needed, got {len(values)}")
+    return values.astype(np.float64, copy=False)
+
+
+def check_matrix(
+    value: object, name: str, *, columns: int | None = None, finite: bool = True
+) -> NDArray[np.floating[Any]]:
+    """``value`` as floats ``[rows, columns]``; float32 and memory-mapped arrays are kept as they are."""
+    values = check_nonempty(check_array(value, name, finite=finite), name)
+    if values.ndim != 2:
+        raise InputError(f"{name}: two dimensions are needed, got shape {values.shape}")
+    if columns is not None and values.shape[1] != columns:
+        raise InputError(f"{name}: {columns} columns are needed, got {values.shape[1]}")
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(np.float64)
+    # Sums depend on the order in memory: the columns of a data frame must give the same number as the rows of a list.
+    return values if values.flags.c_contiguous else np.ascontiguousarray(values)
+
+
+def check_labels(
+    value: object, name: str, *, length: int | None = None, classes: int | None = None
+) -> NDArray[np.int64]:
+    """Integer class labels ``[length]`` from 0 to ``classes - 1``.
+
+    Raises:
+        InputError: a float type, a negative label, a label ≥ ``classes``, a wrong length.
+    """
+    values = check_nonempty(check_array(value, name), name)
+    if values.dtype.kind not in "iu":
+        raise InputError(f"{name}: whole-number labels are needed, got dtype {values.dtype}")
+    if values.ndim != 1:
+        raise InputError(f"{name}: one dimension is needed, got shape {values.shape}")
+    if length is not None and len(values) != length:
+        raise InputError(f"{name}: {length} labels are needed (one per record), got {len(values)}")
+    if values.min() < 0:
+        raise InputError(f"{name}: labels must be ≥ 0, got {values.min()}")
+    if classes is not None and values.max() >= classes:
+        raise InputError(f"{name}: labels must be below {classes} (the number of classes), got {values.max()}")
+    return values.astype(np.int64, copy=False)
+
+
+def check_class_labels(
+    value: object, name: str, *, length: int, names: Sequence[str] | None = None
+) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
+    """Class labels ``[length]`` as whole numbers ≥ 0, and the names of the classes where they have some.
+
+    Args:
+        value: whole numbers (floats too), booleans or texts.
+        name: of the argument, for errors.
+        length: number of labels.
+        names: all classes in their order, where ``value`` holds names; sorted when None.
+
+    Raises:
+        InputError: labels that are missing, of several kinds, fractions, no name among ``names``, a wrong length.
+
+    Examples:
+        >>> check_class_labels(["no", "yes", "no"], "y", length=3)
+        (array([0, 1, 0]), ('no', 'yes'))
+        >>> check_class_labels([-1, 1], "y", length=2)
+        (array([0, 1]), ('-1', '1'))
+        >>> check_class_labels([2, 0], "y", length=2)
+        (array([2, 0]), None)
+    """
+    values = check_nonempty(to_numpy(value, name), name)
+    if values.dtype.kind in "iu" and (names is None and (values.size == 0 or values.min() >= 0)):
+        return check_labels(values, name, length=length), None
+    if values.shape != (length,):
+        raise InputError(f"{name}: {length} labels are needed (one per record), got shape {values.shape}")
+    given = values.tolist()
+    missing = [row for row, one in enumerate(given) if one is None or one != one or type(one).__name__ == "NAType"]
+    if missing:
+        raise InputError(f"{name}: {len(missing)} records have no class (first: row {missing[0]}); leave them out")
+    if all(
+        isinstance(one, float) and one.is_integer() and abs(one) < 2**53 for one in given
+    ):  # pandas makes floats of 0 and 1 in passing
+        return check_class_labels(values.astype(np.int64), name, length=length, names=names)
+    kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else type(one) for one in given}
+    if len(kinds) > 1 or not kinds <= {str, bool, int}:
+        raise InputError(
+            f"{name}: whole-number labels are needed, or names of classes, got "
+            f"{' and '.join(sorted(kind.__name__ for kind in kinds))}"
+        )
+    if names is None and kinds == {int} and min(given) >= 0:  # whole numbers in an array of objects
+        return check_labels(np.array(given), name, length=length), None
+    order = [str(one) for one in sorted(set(given))] if names is None else [str(one) for one in names]
+    if len(set(order)) < len(order):
+        raise InputError(f"class_names: each may be named once, got {format_value(order)}")
+    place = {one: at for at, one in enumerate(order)}
+    for one in sorted({str(one) for one in given}):
+        check_choice(one, f"class_names: a class in {name}", order)
+    return np.array([place[str(one)] for one in given], dtype=np.int64), tuple(order)
+
+
+def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
+    """Unique identifiers ``[length]``."""
+    values = to_numpy(value, name)
+    if values.shape != (length,):
+        raise InputError(f"{name}: {length} identifiers are needed, got shape {values.shape}")
+    absent = [row for row, one in enumerate(values.tolist()) if one is None or one != one]
+    if absent:
+        raise InputError(f"{name}: {len(absent)} records have no identifier (first: row {absent[0]})")
+    try:
+        unique, counts = np.unique(values, return_counts=True)
+    except TypeError as error:
+        raise InputError(
+            f"{name}: identifiers of one kind are needed, all strings or all whole numbers ({error})"
+        ) from None
+    if len(unique) != length:
+        raise InputError(
+            f"{name}: identifiers must be unique, {unique[counts > 1].tolist()[0]!r} occurs more than once"
+        )
+    return values
+
+
+def check_names(value: object, name: str, *, length: int | None = None) -> NDArray[Any]:
+    """Texts, or whole numbers, ``[length]``, which may repeat: of groups or strata.
+
+    Examples:
+        >>> check_names(np.array(["a", "b", "a"], dtype=object), "groups").tolist()
+        ['a', 'b', 'a']
+    """
+    values = check_nonempty(to_numpy(value, name), name)
+    if values.dtype == object:  # columns of data frames
+        for row, item in enumerate(values.ravel()):
+            if not isinstance(item, str):
+                raise InputError(f"{name}: texts, or whole numbers, are needed, got {format_value(item)} in row {row}")
+        values = values.astype(str)
+    if values.dtype.kind not in "iuUT" or values.ndim != 1 or length not in (None, len(values)):
+        many = "each document" if length is None else f"each of {length} documents"
+        raise InputError(
+            f"{name}: texts, or whole numbers, are needed, one for {many}, got {values.dtype} of shape {values.shape}"
+        )
+    return values.astype(str) if values.dtype.kind == "T" else values
+
+
+def check_mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.bool_]:
+    """A bool array of ``shape`` (None: any length), broadcast where that is possible."""
+    values = to_numpy(value, name)
+    if values.dtype != np.bool_:
+        raise InputError(f"{name}: bool values are needed, got dtype {values.dtype}")
+    if values.ndim == len(shape) and all(want in (None, have) for want, have in zip(shape, values.shape, strict=True)):
+        return values
+    try:
+        return np.broadcast_to(values, tuple(1 if want is None else want for want in shape))
+    except ValueError:
+        raise InputError(f"{name}: shape {shape} is needed, got {values.shape}") from None
+
+
+_LONGEST_NAME = 255  # bytes of a file name
+_LONGEST_REASON = 300  # characters of another library's message
+_LONGEST = 80  # characters of a value in a message
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in memory: another one each time
+_NUMPYS = re.compile(r"\bnp\.\w+\(([^()]*)\)")  # numbers inside lists
+
+
+def format_value(value: Any) -> str:
+    """``value`` as messages show it: NumPy's numbers as plain ones, arrays by shape, nothing long.
+
+    Examples:
+        >>> format_value(np.float64(0.5)), format_value("fdr"), format_value(np.zeros((2, 3)))
+        ('0.5', "'fdr'", 'an array of shape (2, 3)')
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype"):
+        return f"an array of shape {tuple(value.shape)}"
+    try:
+        said = _NUMPYS.sub(r"\1", _ADDRESS.sub("", repr(value)))
+    except Exception:  # the repr is the user's
+        said = f"an object of type {type(value).__name__}"
+    return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
+
+
+def format_exception(error: BaseException) -> str:
+    """What another library's error says, as messages show it: one line without addresses in memory.
+
+    Examples:
+        >>> format_exception(ValueError("no node <Name object at 0x7fbc>" + chr(10) + "more"))
+        'no node <Name object>'
+    """
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    said = _ADDRESS.sub("", said)
+    return said if len(said) <= _LONGEST_REASON else said[: _LONGEST_REASON - 1] + "…"
+
+
+def check_number(
+    value: float, name: str, *, above: float = -np.inf, below: float = np.inf, closed: bool = False
+) -> float:
+    """``value`` if it lies in ``(above, below)``, or in ``[above, below]`` when ``closed``.
+
+    Examples:
+        >>> check_number(0.5, "fpr", above=0, below=1)
+        0.5
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name}: a number is needed, got {format_value(value)}")
+    try:
+        given = float(value)
+    except OverflowError:
+        raise InputError(f"{name}: {format_value(value)} is larger than any float64") from None
+    if not (above <= given <= below if closed else above < given < below):
+        left, right = ("[", "]") if closed else ("(", ")")
+        raise InputError(f"{name}: must lie in {left}{above:g}, {below:g}{right}, got {format_value(value)}")
+    return given
+
+
+def check_integer(value: int, name: str, *, least: int, most: int | None = None) -> int:
+    """``value`` if it is a whole number from ``least`` to ``most``.
+
+    Examples:
+        >>> check_integer(np.int64(3), "count", least=1)
+        3
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputError(f"{name}: a whole number is needed, got {format_value(value)}")
+    if value < least:
+        raise InputError(f"{name}: must be at least {least}, got {format_value(value)}")
+    if most is not None and value > most:
+        raise InputError(f"{name}: must be at most {most}, got {format_value(value)}")
+    return int(value)
+
+
+def check_choice(value: object, name: str, options: Iterable[str]) -> str:
+    """``value`` if it is one of ``options``; otherwise an error that suggests the nearest.
+
+    Examples:
+        >>> check_choice("lirra", "recipe", ("lira", "rmia"))
+        Traceback (most recent call last):
+        divulge.errors.InputError: recipe: 'lirra' is unknown; did you mean 'lira'? (known: lira, rmia)
+    """
+    known = tuple(options)
+    if isinstance(value, str) and value in known:
+        return value
+    near = difflib.get_close_matches(str(value)[:_LONGEST], known, n=1, cutoff=0.5) if isinstance(value, str) else []
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{name}: {format_value(value)} is unknown{hint} (known: {', '.join(known)})")
+
+
+def check_string(value: str, name: str) -> str:
+    """``value`` if it is a string with something in it."""
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name}: a text is needed, got {format_value(value)}")
+    return value
+
+
+def check_path(value: Any, name: str) -> Path:
+    """``value`` as a path that a file can have.
+
+    Examples:
+        >>> check_path("run", "out")
+        PosixPath('run')
+    """
+    try:
+        given = Path(value)
+        if "\0" not in str(given) and all(len(os.fsencode(part)) <= _LONGEST_NAME for part in given.parts):
+            return given
+    except (TypeError, ValueError):  # half of a surrogate pair is no file name
+        pass
+    raise InputError(f"{name}: the name of a file or folder is needed, got {format_value(value)}")
+
+
+def check_bool(value: bool, name: str) -> bool:
+    """``value`` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}: True or False is needed, got {format_value(value)}")
+    return bool(value)
+
+
+def check_instance(value: Any, name: str, kind: type, called: str = "") -> Any:
+    """``value`` if it is a ``kind``; errors call that ``called``."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name}: {called or f'divulge.{kind.__name__}'} is needed, got {format_value(value)}")
+    return value
+
+
+def require_callable(value: Any, name: str, *methods: str) -> Any:
+    """``value`` if it has these methods; without any, if it can be called.
+
+    Examples:
+        >>> require_callable(None, "regressor", "fit")
+        Traceback (most recent call last):
+        divulge.errors.InputError: regressor: an object with fit(…) is needed, got None
+    """
+    if not methods and not callable(value):
+        raise InputError(f"{name}: a function is needed, got {format_value(value)}")
+    if methods and (isinstance(value, type) or not all(callable(getattr(value, part, None)) for part in methods)):
+        called = " and ".join(f"{part}(…)" for part in methods)
+        raise InputError(f"{name}: an object with {called} is needed, got {format_value(value)}")
+    return value
+
+
+def as_list(value: Any, name: str) -> list[Any]:
+    """The entries of a list, tuple or vector; a single number where a list is wanted is a slip with a remedy."""
+    if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
+        raise InputError(f"{name}: a list is needed, such as [{format_value(value)}], got {format_value(value)}")
+    try:
+        return list(value)
+    except Exception:  # of the user's own sequence
+        raise InputError(f"{name}: {format_value(value)} cannot be read as a list") from None
+
+
+def check_strings(value: Any, name: str) -> tuple[str, ...]:
+    """The entries of a list of strings; a single string where a list is wanted is a slip."""
+    given = as_list(value, name)
+    for entry in given:
+        if not isinstance(entry, str):
+            raise InputError(f"{name}: texts are needed, got {format_value(entry)}")
+    return tuple(given)
+
+
+def check_rates(value: Any, name: str, *, increasing: bool = False) -> tuple[float, ...]:
+    """At least one rate, each between 0 and 1; where ``increasing``, at least two, each above the one before.
+
+    Examples:
+        >>> check_rates([0.1, 0.01], "fpr")
+        (0.1, 0.01)
+    """
+    given = tuple(check_number(level, name, above=0, below=1) for level in as_list(value, name))
+    if not given:
+        raise InputError(f"{name}: at least 1 level is needed, got none")
+    if increasing and (len(given) < 2 or any(a >= b for a, b in itertools.pairwise(given))):
+        raise InputError(f"{name}: at least two, increasing, are needed, got {format_value(given)}")
+    return given
+
+
+_SHARE = 0.9  # of what is free: the rest of the process needs some too
+_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+_LIMITS = (  # of control groups, version 2 and version 1
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def check_memory(needed: float, name: str, remedy: str) -> None:
+    """Raise where ``needed`` bytes are more than this machine can still give.
+
+    Args:
+        needed: bytes that will be held at once.
+        name: of the argument they come from.
+        remedy: what would need less.
+
+    Raises:
+        divulge.InputError: they will not fit; both sizes are named.
+
+    Examples:
+        >>> check_memory(2**80, "count", "fewer models need less")
+        Traceback (most recent call last):
+        divulge.errors.InputError: count: about 1.1e+15 GiB of memory are needed, ... are free; fewer models need less
+    """
+    free = available_memory()
+    if free is not None and needed > _SHARE * free:
+        raise InputError(
+            f"{name}: about {format_bytes(needed)} of memory are needed, {format_bytes(free)} are free; {remedy}"
+        )
+
+
+def format_bytes(size: float) -> str:
+    """A number of bytes in words.
+
+    Examples:
+        >>> format_bytes(3 * 2**30), format_bytes(5 * 2**20)
+        ('3 GiB', '5 MiB')
+    """
+    unit, name = (2**30, "GiB") if size >= 2**30 else (2**20, "MiB")
+    return f"{size / unit:.2g} {name}"
+
+
+def available_memory() -> int | None:
+    """Bytes that can still be allocated: what the machine has free, or what is left of the container's share.
+
+    None where the system does not say.
+    """
+    sizes = [size for size in (_machine(), _container()) if size is not None]
+    return min(sizes, default=None)
+
+
+def _machine() -> int | None:
+    try:
+        for line in _MEMINFO.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # macOS tells only what there is
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _container() -> int | None:
+    """What is left below the limit of a container; the cache of files counts as free, as it is given up first."""
+    for limit, used, cached in _LIMITS:
+        try:
+            left = int((_CGROUP / limit).read_text()) - int((_CGROUP / used).read_text())
+            facts = dict(
+                line.split() for line in (_CGROUP / Path(used).parent / "memory.stat").read_text().splitlines()
+            )
+            return max(left + int(facts.get(cached, 0)), 0)
+        except (OSError, ValueError):  # "max": no limit
+            continue
+    return None

@@ -1,0 +1,246 @@
+"""Run directories that somebody prepared: every command ends in one line about the file, and never waits for it."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+
+import pytest
+
+import divulge as dv
+from divulge import run_directory, store
+from divulge.references.pool import DamagedError, Pool
+from divulge.run_directory import RunDirectory
+from run_directories import LEAKS, TRAPS, WRITERS, drop_from_mark, forge, forge_verdict, write_audit
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="FIFOs and devices are POSIX")
+
+COMMANDS = {
+    "audit": [
+        ("report", "RUN"),
+        ("report", "RUN", "--format", "json"),
+        ("gate", "RUN", "--max", "auc:0.9"),
+        ("compare", "RUN", "RUN"),
+        ("decide", "RUN", "--fpr", "0.1"),
+    ],
+    "identification": [("report", "RUN"), ("decide", "RUN", "--fdr", "0.1"), ("decide", "RUN", "--top", "3")],
+    "extraction": [("report", "RUN"), ("report", "RUN", "--format", "json"), ("report", "RUN", "--format", "csv")],
+    "canary-audit": [("report", "RUN"), ("report", "RUN", "--format", "json")],
+}
+NEEDED = ("summary.json", "scores.parquet", "selection.parquet", "counts.npz", "scores.npz", "documents.parquet")
+FREE = ("plan.toml", "report.html")  # nothing is computed from them
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for kind, write in WRITERS.items():
+        write(folder / kind)
+        (folder / kind / "report.html").write_text("short")
+    return folder
+
+
+@contextlib.contextmanager
+def no_waiting():
+    """An open that waits for ever ends in an error of the test."""
+
+    def give_up(*_):
+        raise AssertionError("the command waits for a file")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def ask(divulge, command, run):
+    with no_waiting():
+        code, _, err = divulge(*[run if word == "RUN" else word for word in command])
+    assert code in (0, 1, 2, 3), (command, err)
+    assert len(err.splitlines()) <= 1 or "warning" in err, err
+    return code, err
+
+
+def spring(runs, tmp_path, divulge, kind, trap, commands):
+    """Put ``trap`` in the place of each file in turn, with its digest in the mark and without."""
+    for name in sorted(path.name for path in (runs / kind).iterdir() if path.name != run_directory.LOCK_NAME):
+        for trusted in (True, False):
+            run = tmp_path / f"{name}-{trusted}"
+            shutil.copytree(runs / kind, run)
+            (run / name).rename(run / f"{name}.was")
+            trap(run / name)
+            if not trusted and name != run_directory.MANIFEST_NAME:
+                drop_from_mark(run, name)
+            told = [(command, *ask(divulge, command, run)) for command in commands]
+            assert not any("root:" in err for _, _, err in told)
+            if name not in FREE and (trusted or name in (run_directory.MANIFEST_NAME, *NEEDED)):
+                unread = name == "summary.json" and not trusted  # of which a table of records needs nothing
+                assert all(
+                    code == 2 and name in err for command, code, err in told if not (unread and "csv" in command)
+                )
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+@pytest.mark.parametrize("kind", WRITERS)
+def test_nothing_is_waited_for_or_read_from_elsewhere(runs, tmp_path, divulge, kind, trap):
+    spring(runs, tmp_path, divulge, kind, trap, COMMANDS[kind][-1:])
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_no_command_waits_for_a_fifo(runs, tmp_path, divulge, kind):
+    spring(runs, tmp_path, divulge, kind, TRAPS[0], COMMANDS[kind])
+
+
+def test_a_link_within_the_directory_is_followed(runs, tmp_path, divulge):
+    run = tmp_path / "run"
+    shutil.copytree(runs / "audit", run)
+    (run / "scores.parquet").rename(run / "elsewhere.parquet")
+    (run / "scores.parquet").symlink_to("elsewhere.parquet")
+    (tmp_path / "latest").symlink_to("run")
+    assert divulge("gate", tmp_path / "latest", "--max", "auc:0.9")[0] != 2
+
+
+def test_a_folder_that_is_a_link_leads_nowhere(tmp_path):
+    dossier = RunDirectory(tmp_path / "run")
+    with dossier.writing("audit", "k") as draft:
+        draft.write_json("inner/value", {"a": 1})
+    (tmp_path / "run" / "inner").rename(tmp_path / "moved")
+    (tmp_path / "run" / "inner").symlink_to(tmp_path / "moved")
+    with pytest.raises(dv.InputError, match="leaves"):
+        dossier.open("audit")
+    with pytest.raises(dv.InputError, match="leaves"):
+        dossier.read_json("inner/value")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
+def test_a_lock_that_is_no_file_is_neither_opened_nor_emptied(runs, tmp_path, divulge, kind):
+    run, victim = tmp_path / "run", tmp_path / "victim"
+    shutil.copytree(runs / "audit", run)
+    victim.write_text("precious")
+    (run / run_directory.LOCK_NAME).unlink()
+    if kind == "fifo":
+        os.mkfifo(run / run_directory.LOCK_NAME)
+    elif kind == "link":
+        (run / run_directory.LOCK_NAME).symlink_to(victim)
+    else:
+        (run / run_directory.LOCK_NAME).mkdir()
+    code, err = ask(divulge, ("report", "RUN"), run)
+    assert (code, victim.read_text()) == (2, "precious")
+    assert ".lock" in err
+
+
+def test_moving_published_files_never_removes_one_outside(runs, tmp_path, divulge):
+    """A mark that says files are still to be moved also says which files of an older run are to go."""
+    run, victim = tmp_path / "run", tmp_path / "victim"
+    shutil.copytree(runs / "audit", run)
+    victim.write_text("precious")
+    staged = run / (".staged-" + "0" * 32)
+    staged.mkdir()
+    (staged / ".superseded.json").write_text(json.dumps({"../victim": untrusted_digest(victim)}))
+    content = json.loads((run / run_directory.MANIFEST_NAME).read_text()) | {"staged": staged.name}
+    (run / run_directory.MANIFEST_NAME).write_text(json.dumps(content))
+    code, err = ask(divulge, ("gate", "RUN", "--max", "auc:0.9"), run)
+    assert victim.read_text() == "precious"
+    assert code == 2
+    assert "superseded" in err
+
+
+def untrusted_digest(path):
+    from divulge import store
+
+    return store.hash_file(path)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_forged_summary_changes_no_verdict(runs, tmp_path, divulge, kind):
+    run = tmp_path / "run"
+    shutil.copytree(runs / kind, run)
+    forge_verdict(run, kind)
+    code, _, err = divulge("report", run, "--format", "md")
+    assert code == 0, err
+    page = (run / "model_card.md").read_text()
+    assert LEAKS[kind].lower() in page.lower()
+    assert "No leak found" not in page
+    if kind != "audit":  # whose other statistics are all computed from scores already
+        honest = tmp_path / "honest"
+        shutil.copytree(runs / kind, honest)
+        told = []
+        for folder in (run, honest):
+            assert divulge("report", folder, "--format", "json")[0] == 0
+            told.append(json.loads((folder / "attack_results.json").read_text())["results"])
+        assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_is_computed_again_is_what_the_run_wrote(runs, tmp_path, divulge, kind):
+    assert divulge("report", runs / kind, "--format", "json", "--to", tmp_path / "told.json")[0] == 0
+    told = json.loads((tmp_path / "told.json").read_text())["results"]
+    assert told == json.loads((runs / kind / "summary.json").read_text())
+
+
+def test_a_selection_that_its_counts_do_not_lead_to_is_refused(runs, tmp_path, divulge):
+    run = tmp_path / "run"
+    shutil.copytree(runs / "identification", run)
+    forge(run, "summary.json", lambda summary: summary["settings"].update(fdr=0.5))
+    code, _, err = divulge("report", run)
+    assert code == 2
+    assert "another selection" in err
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_no_pool_waits_for_a_file(tmp_path, trap):
+    import numpy as np
+
+    for suffix in ("json", "safetensors"):
+        pool = Pool(tmp_path / suffix)
+        pool.put("abc", {"w": np.ones(3)}, {})
+        path = pool.path / f"abc.{suffix}"
+        path.rename(pool.path / f"abc.{suffix}.was")
+        trap(path)
+        (pool.path / f"abc.{suffix}.was").unlink()
+        with no_waiting():
+            with pytest.raises(DamagedError):
+                pool.get("abc")
+            assert all(entry.state != "good" for entry in pool.entries(verify=True))
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path):
+    (tmp_path / "large").write_bytes(b"x" * 101)
+    with pytest.raises(dv.InputError, match="more than such a file may have"):
+        store.read_untrusted(tmp_path / "large", limit=100)
+    assert store.read_untrusted(tmp_path / "large", limit=101) == b"x" * 101
+
+
+def test_what_is_put_there_between_the_look_and_the_open_is_seen(tmp_path, monkeypatch):
+    """The file is looked at again once it is open, and opening does not wait."""
+    path = tmp_path / "file"
+    path.write_text("good")
+    honest = os.open
+
+    def swap(place, *arguments, **options):
+        path.unlink()
+        os.mkfifo(path)
+        monkeypatch.setattr(os, "open", honest)
+        return honest(place, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", swap)
+    with no_waiting(), pytest.raises(dv.InputError, match="got a FIFO"):
+        store.open_untrusted(path)
+
+
+def test_a_run_that_is_replaced_for_ever_ends_in_an_error(tmp_path):
+    write_audit(tmp_path / "run")
+    dossier, count = RunDirectory(tmp_path / "run"), 0
+
+    def replaced():
+        nonlocal count
+        count += 1
+        forge(tmp_path / "run", "summary.json", lambda summary: summary.update(divulge=str(count)))
+
+    with pytest.raises(dv.InputError, match="other runs are being published"):
+        dossier.read("audit", replaced)
+    assert count == 3
