@@ -93,6 +93,7 @@ MAX_RESTARTS = 3
 """Times the workers are restarted without a single model finished in between, before giving up."""
 
 
+# Several processes on one machine: every finished model is a file, so a killed worker costs only what it was at.
 def run_processes(
     task: Task, jobs: Sequence[Job], watch: Watch, *, inner: LocalEngine, workers: int
 ) -> Iterator[JobResult]:

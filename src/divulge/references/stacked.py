@@ -1,6 +1,6 @@
 """Many networks at once: stacked weights, one batched step for all of them.
 
-Two kinds of stack share one loop: `mlp.MlpStack` writes the backward pass of linear models and MLPs out by hand,
+Two kinds of stack share one loop: `MlpStack` writes the backward pass of linear models and MLPs out by hand,
 `Vmapped` takes any network that `torch.func.vmap` can take.
 """
 
@@ -283,6 +283,9 @@ def _leaf_modules(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
     return [leaf for child, part in module.named_children() for leaf in _leaf_modules(part, f"{prefix}{child}")]
 
 
+# Autograd spends about half of a small network's step on bookkeeping. `MlpStack` writes the backward pass of linear
+# models and MLPs out: a step is batched matrix products and little else, and under SGD the product that makes a
+# weight's gradient adds straight into the momentum buffer.
 class MlpStack:
     """``M`` networks of one shape: weights ``[M, in, out]``, as the products read them fastest, biases ``[M, out]``."""
 

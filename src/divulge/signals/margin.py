@@ -191,6 +191,11 @@ NO_GUARANTEE = Guarantee(
 )
 
 
+# KKT multipliers of deep homogeneous networks are an empirical score, with no proof behind it. Gradient descent on a
+# deep homogeneous network also drifts towards KKT points of its margin problem (Lyu & Li 2020), and Haim et al. 2022
+# and Golbari et al. 2025 find members by it. What is proven for one hidden layer is not proven here: no bound on fresh
+# outputs, no exact oracle, and kinks within the network are taken as torch takes them. Use the score with a decision
+# that is calibrated on known non-members.
 def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
     """The λ ≥ 0 with which the gradients of a pool best rebuild the weights of a torch network, ``[n]``.
 

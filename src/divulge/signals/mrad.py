@@ -296,6 +296,8 @@ _NEAREST = 2
 _CHUNK = 1024
 
 
+# Detectors say how far a completed record lies from what its class looks like: the deviations that MRAD thresholds.
+# ``fit(auxiliary, seed)`` gives an object with ``deviation(target, x, labels) -> [n]``; larger means further away.
 class Detector(Protocol):
     """Tells how far a record lies from its class."""
 

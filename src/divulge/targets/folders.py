@@ -249,6 +249,10 @@ _SAFE_INITIALISATIONS = (True, False, None, "gaussian", "orthogonal", "eva")  # 
 _WORKAROUND = "put it on its base in your own code (peft's merge_and_unload), save the model, and load that folder"
 
 
+# peft itself opens no file here. Its configurations can import modules (``megatron_core``), open files
+# (``corda_config``), match names by expressions that never end, and change the base as they are put on it. So of a
+# configuration only what describes a plain LoRA is read, key by key; which modules are adapted is told by the weights,
+# which come from safetensors; anything else is refused.
 @dataclass(frozen=True, slots=True, eq=False)
 class Adapter:
     """What a folder says of an adapter.

@@ -256,6 +256,10 @@ MAX_LOG_NORM = 500.0
 _PROBABILITY_TOLERANCE = 1e-2
 
 
+# The norm of the gradient of a record's loss in the weights, record by record: with the gradient in the logits,
+# g = p - e_y, and its direction v = g / ‖g‖, the gradient in the parameters is Jᵀg = ‖g‖ · Jᵀv. ‖g‖ is computed from
+# the logits in double precision and in logarithms, so that a record which the network is sure of does not drown in the
+# rounding of 1 - p_y; the network gives Jᵀv alone.
 def logit_gradients(logits: Floats, labels: Ints) -> tuple[Floats, Floats]:
     """Log ``‖p - e_y‖``, ``[n]``, and its direction ``[n, K]``.
 
