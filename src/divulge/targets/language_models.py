@@ -320,7 +320,7 @@ def encode_texts(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
     return [tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]) for text in texts]
 
 
-# Documents are turned into tokens once and cut between two of them, so no token of a suffix depends on where the cut is.
+# Documents are turned into tokens once and cut between two of them: no token of a suffix depends on where the cut is.
 def score_continuations(
     target: CausalLM,
     prefixes: Sequence[Sequence[int]],

@@ -92,9 +92,9 @@ def read_skops(path: Path, trust: Sequence[str] = ()) -> Any:
 _LEAF = -1
 
 
-# scikit-learn's compiled code follows the indices of a tree without checking them (see its pull request 34558): an index
-# out of range reads, and in gradient boosting writes, memory that is not the model's; a cycle never ends. Trees that
-# came in a file are therefore checked before the model is asked.
+# scikit-learn's compiled code follows the indices of a tree without checking them (see its pull request 34558): an
+# index out of range reads, and in gradient boosting writes, memory that is not the model's; a cycle never ends. Trees
+# that came in a file are therefore checked before the model is asked.
 def check_trees(model: Any, name: str) -> None:
     """Raise where a tree anywhere inside ``model`` could not be followed.
 
