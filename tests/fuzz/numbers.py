@@ -289,7 +289,7 @@ EVALUATION = {
         long=("permutations",),
     ),
     "evaluation.blind.duplicates": call(x_members=X[:30], x_nonmembers=X[20:]),
-    "evaluation.telling": call(
+    "evaluation.text_differences": call(
         texts=["a king"] * 9,
         others=["a tweet"] * 9,
         names=("old", "new"),
@@ -312,12 +312,15 @@ EVALUATION = {
         canaries=100, guesses=40, wrong=3, delta=1e-5, confidence=0.95, family="gaussian", bound="tight", sides="both"
     ),
     "evaluation.intervals.proportion": call(successes=5, trials=10, confidence=0.95),
-    "evaluation.least_nonmembers": call(fpr=0.01),
+    "evaluation.min_nonmembers": call(fpr=0.01),
     "evaluation.measure": call(**SMALL, statistic="tpr@fpr=0.1"),
     "evaluation.most_exposed": call(**SMALL, ids=np.arange(60), k=3, free=("ids",)),
     "evaluation.nonmembers_to_tell": call(fpr=0.01, confidence=0.95),
     "evaluation.paired_difference": call(
         scores_a=SCORES, scores_b=SCORES[::-1], members=MEMBERS, statistic="auc", confidence=0.95
+    ),
+    "evaluation.intervals.rate_difference": call(
+        successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95
     ),
     "evaluation.rate_difference": call(successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95),
     "evaluation.rates": call(selected=SCORES > 0, members=MEMBERS, confidence=0.95),

@@ -254,7 +254,7 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     classifier two-sample test; Lopez-Paz & Oquab 2017; as a warning on membership benchmarks: Das et
     al., "Blind baselines beat membership inference attacks", 2024). A text that occurs on both sides or
     twice on one stays on one side of the split. Beyond 20,000 texts per side, a random sample is used. Where they can
-    be told apart, ``says`` names the surest signs (`divulge.evaluation.telling`).
+    be told apart, ``says`` names the surest signs (`divulge.evaluation.text_differences`).
 
     Args:
         cal_texts: texts of the known non-members.
