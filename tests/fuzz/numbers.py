@@ -322,7 +322,6 @@ EVALUATION = {
     "evaluation.intervals.rate_difference": call(
         successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95
     ),
-    "evaluation.rate_difference": call(successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95),
     "evaluation.rates": call(selected=SCORES > 0, members=MEMBERS, confidence=0.95),
     "evaluation.records_to_see": call(auc=0.6, confidence=0.95, power=0.8),
     "evaluation.roc": call(**SMALL),
