@@ -138,12 +138,12 @@ MARGIN = {
     "signals.margin.margin_abs": call(net=NET, x=POINTS, y=SIDES),
     "signals.margin.margin_band": call(net=NET, x=POINTS, y=SIDES, margin=2.0),
     "signals.margin.kkt_nnls": call(net=NET, x=POINTS, y=SIDES, says=("pool",)),
-    "signals.margin.signs": call(y=SIDES, length=3),
-    "signals.margin.densest": call(values=np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)]),
+    "signals.margin.labels_to_signs": call(y=SIDES, length=3),
+    "signals.margin.densest_value": call(values=np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)]),
     "signals.margin.MarginAbs": call(use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
     "signals.margin.MarginBand": call(margin=2.0, use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
     "signals.margin.KKTMultipliers": call(use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
-    "signals.margin.network": call(target=NET, use=repr),
+    "signals.margin.shallow_network": call(target=NET, use=repr),
 }
 
 CALLS = LABELS | MARGIN

@@ -303,14 +303,14 @@ SIGNALS = {
         "label_loss",
     )
 } | {
-    "signals.classification.decided": call(labels=Y, classes=3),
+    "signals.classification.one_hot_logits": call(labels=Y, classes=3),
     "signals.internals.measure": call(
         target=targets.TorchTarget(linear(), device="cpu"),
         records=RECORDS,
         names=("weight-gradient", "feature-angle"),
         says=("signal",),
     ),
-    "signals.internals.angle": call(fed=LOGITS, weights=np.eye(3)[:, : LOGITS.shape[1]], labels=Y),
+    "signals.internals.feature_angle": call(fed=LOGITS, weights=np.eye(3)[:, : LOGITS.shape[1]], labels=Y),
     "signals.BoundaryDistance": call(queries=30, seed=0, use=asked, long=("queries",)),
     "signals.NoiseRobustness": call(queries=3, scale=1.0, flips=0.1, seed=0, use=asked, long=("queries",)),
     "signals.versions.ImageVersions": call(flip=True, shift=0, shape=(3, 1), free=("shape",), use=versions),

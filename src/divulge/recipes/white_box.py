@@ -6,7 +6,8 @@ from functools import cache
 
 from divulge.attacks import Learned, Threshold
 from divulge.recipes.recipe import Recipe
-from divulge.signals.margin import DeepMultipliers, KKTMultipliers, MarginAbs, MarginBand
+from divulge.signals.homogeneous import DeepMultipliers
+from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
 
 
 @cache
