@@ -38,7 +38,7 @@ def records(seed, n, columns=5):
 def _versions_are_read_once():
     """They are read from files for every audit, which here would take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "collect_environment", functools.cache(pipeline.environment))
+        patch.setattr(pipeline, "collect_environment", functools.cache(pipeline.collect_environment))
         yield
 
 

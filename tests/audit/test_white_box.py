@@ -76,7 +76,7 @@ def test_a_model_whose_gradients_overflow_counts_for_every_recipe_or_for_none():
     data = dv.Records(np.full((3, 2), 1e30), [0, 1, 0])
     told = internals.measure(TorchTarget(module, device="cpu"), data, tuple(internals.SIGNALS))
     assert np.isfinite(told).all()
-    assert jobs.predictions.narrowed(np.array([1e300, -1e300]), np.dtype(np.float32)).tolist() == [
+    assert jobs.clip_to_dtype(np.array([1e300, -1e300]), np.dtype(np.float32)).tolist() == [
         float(np.finfo(np.float32).max),
         -float(np.finfo(np.float32).max),
     ]

@@ -257,13 +257,13 @@ class TestPeople:
         from divulge.references import fine_tuning
 
         lessons = []
-        whole = fine_tuning.Opened.tuned
+        whole = fine_tuning.LoadedFineTune.tuned
 
         def watched(self, documents, seed, tick):
             lessons.append([len(each) for each in documents])
             return whole(self, documents, seed, tick)
 
-        monkeypatch.setattr(fine_tuning.Opened, "tuned", watched)
+        monkeypatch.setattr(fine_tuning.LoadedFineTune, "tuned", watched)
         audited(target, persons, recipes=("reference-ratio",), references=tuning(base, count=2, epochs=1))
         assert [set(each) for each in lessons] == [{2}, {2}]  # two documents a person
         assert [len(each) for each in lessons] == [30, 30]  # of the 60 that are left of 80 persons

@@ -13,7 +13,7 @@ def load(name, **options):
     from divulge.targets import pretrained
 
     classes = transformers.AutoModelForCausalLM, transformers.AutoTokenizer
-    return pretrained.pretrained(*classes, name, "float32", options.get("device", "cpu"))
+    return pretrained.load_pretrained(*classes, name, "float32", options.get("device", "cpu"))
 
 
 def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path):
@@ -58,6 +58,6 @@ def test_the_class_that_a_configuration_names_decides_and_without_one_its_type(c
     (tmp_path / "config.json").write_text(json.dumps(config))
     if kind is None:
         with pytest.raises(InputError, match="neither a causal language model nor a sequence classifier"):
-            folders._kind(tmp_path)
+            folders._target_class(tmp_path)
     else:
-        assert folders._kind(tmp_path).__name__ == kind
+        assert folders._target_class(tmp_path).__name__ == kind

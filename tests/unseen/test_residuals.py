@@ -15,7 +15,7 @@ NAMES = ("lira", "lira-residual", "rmia-residual", "learned-residual", "auto")
 @pytest.fixture(autouse=True, scope="module")
 def _versions_are_read_once():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "collect_environment", functools.cache(pipeline.environment))
+        patch.setattr(pipeline, "collect_environment", functools.cache(pipeline.collect_environment))
         yield
 
 

@@ -85,14 +85,14 @@ def test_scores_follow_the_unit_of_the_signal_and_not_that_of_the_features(seed,
 def test_the_ridge_is_the_one_that_leaves_each_record_out_in_turn():
     from sklearn.linear_model import RidgeCV
 
-    from divulge.attacks.unexplained import _PENALTIES, _fitted
+    from divulge.attacks.unexplained import _PENALTIES, _ridge_predictions
 
     rng = np.random.default_rng(0)
     for n, d in ((60, 5), (30, 50)):
         x = rng.normal(size=(n, d))
         signal, learn = x[:, 0] + rng.normal(size=n), rng.random(n) < 0.8
         naive = RidgeCV(_PENALTIES).fit(x[learn], signal[learn]).predict(x)
-        assert np.allclose(_fitted(x, signal, learn), naive)
+        assert np.allclose(_ridge_predictions(x, signal, learn), naive)
 
 
 def test_no_record_is_predicted_by_a_regression_that_saw_it():
