@@ -111,7 +111,7 @@ def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhe
     assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in found.text
     shown, others = found.pictures
     assert (shown.value, shown.low, shown.high, shown.total) == (round(100 * rate.value), low, high, 100)
-    assert (others.value, others.of) == (5, 100)
+    assert (others.value, others.total) == (5, 100)
     page = audit.page(beside={})
     text = render(page)
     assert f"{100 * rate.value:.3g} % [{100 * rate.low:.3g}, {100 * rate.high:.3g}]" in text

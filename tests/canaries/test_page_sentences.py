@@ -117,7 +117,7 @@ def test_the_pictures_show_how_sure_one_may_be_by_the_claim_and_is_by_the_proof(
         wanted = [("Claimed: from 50 of 100 sure that a record was used to 89, at most", 89)] * (claimed is not None)
         wanted += [("Proven: from 50 of 100 sure to 77 or more, for some record", 77)] * (proven > 0)
         assert [(each.caption, each.value) for each in drawn] == wanted
-        assert {each.of for each in drawn} <= {100}
+        assert {each.total for each in drawn} <= {100}
 
 
 def test_accuracies_and_the_seed_are_among_the_facts_where_they_are_known():

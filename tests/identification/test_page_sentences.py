@@ -116,10 +116,10 @@ def test_the_picture_counts_candidates_themselves_up_to_a_hundred(run):
     count = run[1].selected
     many = page(run).pictures[0]
     assert many.caption == f"{count} of 150 candidates are selected (drawn as {round(count / 1.5)} of 100)"
-    assert (many.value, many.of) == (round(count / 1.5), 100)
+    assert (many.value, many.total) == (round(count / 1.5), 100)
     few = identification_page._dot_pictures(changed(run, selected=30, candidates=60))[0]
     assert few.caption == "30 of 60 candidates are selected"
-    assert (few.value, few.of) == (30, 60)
+    assert (few.value, few.total) == (30, 60)
 
 
 def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(run):

@@ -282,6 +282,7 @@ def _svg(dots: DotGrid) -> str:
     Each kind of dot is one path of round points, so that a thousand dots take a few kilobytes.
 
     Examples:
+        >>> from divulge.report.page import DotGrid
         >>> _svg(DotGrid("1 of 2", 1, 2)).count("<path")
         2
     """

@@ -13,13 +13,14 @@ import safetensors
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
 from divulge.store import MAX_LINES_BYTES, panic_errors, read_untrusted
-from divulge.targets.torch_modules import reject_quantised_weights
 from divulge.validation import check_choice, format_exception, format_value
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
     raise missing_extra("torch", "text") from None
+
+from divulge.targets.torch_modules import reject_quantised_weights
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
