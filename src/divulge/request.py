@@ -31,7 +31,7 @@ class AuditData:
 class AuditOptions:
     """Options of an audit, as the user passes them; see `divulge.audit`."""
 
-    recipes: Sequence[Any] = ("loss", "lira", "rmia", "quantile")
+    recipes: Sequence[Any] = ("auto", "loss")
     references: Any = None
     fpr: Sequence[float] = (0.01,)
     imputer: Any = None

@@ -16,7 +16,7 @@ from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.references import FineTune, Train
 from divulge.report import formatting
-from divulge.request import Duplicates
+from divulge.request import AuditOptions, Duplicates
 from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from divulge.columns import TableEncoder
     from divulge.recipes import Recipe
-    from divulge.request import AuditData, AuditOptions
+    from divulge.request import AuditData
     from divulge.targets import GivesLabels
     from divulge.types import Array, Bools, Ints
 
@@ -80,8 +80,22 @@ class AuditInputs:
         return concatenate_records([self.candidates, self.calibration, self.population])
 
 
-def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool = False) -> AuditInputs:
-    """Check the user's data and options; ``documents`` if the target is a language model.
+def check_inputs(
+    subject: AuditData,
+    options: AuditOptions,
+    *,
+    documents: bool = False,
+    labels_only: bool = False,
+    has_vocabulary: bool = True,
+) -> AuditInputs:
+    """Check the user's data and options.
+
+    Args:
+        subject: the data.
+        options: the options.
+        documents: whether the target is a language model.
+        labels_only: whether it is a classifier that gives labels alone.
+        has_vocabulary: whether a language model gives probabilities of the whole vocabulary.
 
     Raises:
         divulge.InputError: see `divulge.audit`.
@@ -92,7 +106,14 @@ def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool =
     levels, classes = as_list(options.fpr, "fpr"), as_list(subject.unseen_classes, "unseen_classes")
     if not levels:
         raise InputError("fpr: at least 1 level is needed, got none")
-    recipes = _resolve_recipes(options.recipes, options.references, seed, documents=documents)
+    recipes = _resolve_recipes(
+        options.recipes,
+        options.references,
+        seed,
+        documents=documents,
+        labels_only=labels_only,
+        has_vocabulary=has_vocabulary,
+    )
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
         raise InputError(
@@ -181,13 +202,37 @@ def count_classes(target: GivesLogits | GivesLabels | GivesTokens, inputs: Audit
     return width
 
 
-def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, *, documents: bool) -> tuple[Recipe, ...]:
-    recipes = as_list(recipes, "recipes")
+def _resolve_recipes(
+    requested: Sequence[Any],
+    references: object,
+    seed: int,
+    *,
+    documents: bool,
+    labels_only: bool,
+    has_vocabulary: bool,
+) -> tuple[Recipe, ...]:
+    """Resolve and check the recipes; "auto" becomes what suits the circumstances."""
+    recipes = as_list(requested, "recipes")
     if not recipes:
         raise InputError("recipes: at least 1 name is needed, got none")
+    if labels_only and tuple(recipes) == AuditOptions.recipes:
+        recipes = ["auto"]  # the loss, which stands beside it by default, cannot be had
     if references is not None and not callable(getattr(references, "fit", None)):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
-    resolved = tuple(_resolve_recipe(requested, seed, documents=documents) for requested in recipes)
+    has_references = references is not None and getattr(references, "count", None) != 0
+    auto = book.Auto().recipe_in(
+        documents=documents,
+        labels_only=labels_only,
+        has_references=has_references,
+        has_base=references is not None,
+        has_vocabulary=has_vocabulary,
+    )
+    resolved = tuple(
+        book.seeded(auto, seed)
+        if recipe in ("auto", book.Auto())
+        else _resolve_recipe(recipe, seed, documents=documents)
+        for recipe in recipes
+    )
     _check_model_type(resolved, references, documents=documents)
     names = [recipe.name for recipe in resolved]
     if repeated := {name for name in names if names.count(name) > 1}:
@@ -212,7 +257,7 @@ def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, *, d
 def _resolve_recipe(requested: object, seed: int, *, documents: bool) -> Recipe:
     """Resolve a recipe and seed it; a recipe passed as an object keeps its own seed."""
     recipe = book.resolve(requested, documents=documents)
-    return book.seeded(recipe, seed) if isinstance(requested, str) else recipe
+    return recipe if isinstance(requested, book.Recipe) else book.seeded(recipe, seed)
 
 
 def _check_model_type(recipes: Sequence[Recipe], references: object, *, documents: bool) -> None:

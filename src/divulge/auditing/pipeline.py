@@ -77,7 +77,9 @@ def audit(
         population: other data that the auditor holds, known not to be in the training set; may lack classes. A quarter
             (``calibration``) is set aside: attacks never learn from it, its scores are the null
             distribution of every decision.
-        recipes: names (`divulge list` shows them), `divulge.recipes.Recipe` objects or "module:Class".
+        recipes: names (`divulge list` shows them), settings of an attack such as ``divulge.recipes.LiRA(mode="online")``,
+            `divulge.recipes.Recipe` objects or "module:Class". By default "auto", the attacks that do best in the
+            circumstances, and "loss" to compare with.
         references: how reference models are trained (`divulge.references.Train`); needed by some recipes.
         unseen_classes: classes of which the auditor holds no records.
         fpr: false-positive rates to report.
@@ -196,7 +198,13 @@ def _prepare_audit(
     aligned = align_data(subject, adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
     has_documents = documents.is_language_model(aligned_target)
-    checked = check_inputs(subject, options, documents=has_documents)
+    checked = check_inputs(
+        subject,
+        options,
+        documents=has_documents,
+        labels_only=not isinstance(aligned_target, GivesLogits | GivesTokens),
+        has_vocabulary=not isinstance(aligned_target, Endpoint),
+    )
     checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
     if not isinstance(aligned_target, GivesLogits | GivesTokens):
         check_label_recipes(checked.recipes)
