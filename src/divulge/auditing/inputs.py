@@ -229,7 +229,7 @@ def _resolve_recipes(
     )
     resolved = tuple(
         book.seeded(auto, seed)
-        if recipe in ("auto", book.Auto())
+        if isinstance(recipe, book.Auto) or (isinstance(recipe, str) and recipe == book.Auto.name)
         else _resolve_recipe(recipe, seed, documents=documents)
         for recipe in recipes
     )

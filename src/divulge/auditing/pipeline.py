@@ -77,7 +77,7 @@ def audit(
         population: other data that the auditor holds, known not to be in the training set; may lack classes. A quarter
             (``calibration``) is set aside: attacks never learn from it, its scores are the null
             distribution of every decision.
-        recipes: names (`divulge list` shows them), settings of an attack such as ``divulge.recipes.LiRA(mode="online")``,
+        recipes: names (`divulge list` shows them), settings such as ``divulge.recipes.LiRA(mode="online")``,
             `divulge.recipes.Recipe` objects or "module:Class". By default "auto", the attacks that do best in the
             circumstances, and "loss" to compare with.
         references: how reference models are trained (`divulge.references.Train`); needed by some recipes.

@@ -110,12 +110,13 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     if not folder.is_dir():
         raise InputError(f"folder: no such directory: {folder}")
     origins = _origins(plan, folder)
+    recipes = book.configure(plan.recipes, plan.recipe or {})
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     if codes := _codes(plan.data, sets):
         sets = {key: _records(folder, plan.data, key, codes) for key in sets}
     _same_columns(sets)
     if plan.data.text is None:
-        _labelled(plan, sets, documents=False)
+        _labelled(plan, recipes, sets, documents=False)
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
@@ -142,7 +143,9 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     if isinstance(target, SklearnTarget):
         target = replace(target, frames=_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
-        _labelled(plan, sets, documents=isinstance(target, GivesTokens) and not isinstance(target, GivesLogits))
+        _labelled(
+            plan, recipes, sets, documents=isinstance(target, GivesTokens) and not isinstance(target, GivesLogits)
+        )
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     subject = AuditData(
         members=sets["members"].records,
@@ -154,7 +157,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         covariates=covariates,
     )
     options = AuditOptions(
-        recipes=tuple(plan.recipes),
+        recipes=recipes,
         references=references,
         fpr=tuple(plan.fpr),
         imputer=None if plan.known is None else _imputer(plan.imputer),
@@ -170,9 +173,11 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     return Ready(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
 
 
-def _labelled(plan: Plan, sets: dict[str, DataFile], *, documents: bool) -> None:
+def _labelled(
+    plan: Plan, recipes: Sequence[str | book.AttackSettings], sets: dict[str, DataFile], *, documents: bool
+) -> None:
     """Raise where recipes read labels and there are none; of documents under a language model, none does."""
-    if any(book.resolve(name, documents=documents).needs_labels for name in plan.recipes):
+    if any(book.resolve(recipe, documents=documents).needs_labels for recipe in recipes):
         datafiles.require_labels(sets, _layout(plan.data))
     elif not documents:
         datafiles.require_labels({key: file for key, file in sets.items() if file.unlabelled}, _layout(plan.data))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -159,7 +159,9 @@ class Plan(_Strict):
         data: the records.
         references: how reference models are trained.
         access: what the auditor does not hold.
-        recipes: attacks by name (`divulge list`), or "package.module:Class".
+        recipes: attacks by name (`divulge list`), or "package.module:Class"; where only ``[recipe.NAME]`` tables are
+            given, those.
+        recipe: settings of the attacks that ``recipes`` names, one table each: ``[recipe.lira]``, ``mode = "online"``.
         unseen_classes: classes of which the population has no records, reported apart.
         unknown_classes: what to do about records of a class that the model was not fitted on: error or drop.
         known: which values of a record the adversary knows, such as "share:0.4"; several in a list.
@@ -178,6 +180,7 @@ class Plan(_Strict):
     references: ReferencesPlan | None = None
     access: AccessPlan = AccessPlan()
     recipes: Annotated[list[str], Field(min_length=1)] = list(AuditOptions.recipes)
+    recipe: dict[str, dict[str, str | bool]] | None = None
     unseen_classes: list[Annotated[int, Field(ge=0)] | str] = []
     unknown_classes: UnknownClasses = AuditOptions.unknown_classes
     known: str | Annotated[list[str], Field(min_length=1)] | None = None
@@ -189,3 +192,11 @@ class Plan(_Strict):
     device: str = AuditOptions.device
     folder: str | None = None
     seed: Annotated[int, Field(ge=0)] = AuditOptions.seed
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_configured_recipes(cls, keys: Any) -> Any:
+        """Name the attacks that have a table, where ``recipes`` names none."""
+        if isinstance(keys, dict) and keys.get("recipe") and isinstance(keys["recipe"], dict) and "recipes" not in keys:
+            return keys | {"recipes": list(keys["recipe"])}
+        return keys

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
 from divulge.errors import InputError
+from divulge.request import AuditOptions
 from divulge.validation import check_choice, check_path, check_string
 
 Kind: TypeAlias = Literal["images", "table", "text"]
@@ -159,14 +160,10 @@ def plan(answers: Answers) -> str:
 
 
 def _head(a: Answers) -> str:
-    if a.records == "text":
-        recipes = ["loss", "min-k++", "zlib"] + (["base-ratio", "reference-ratio", "windows"] if a.references else [])
-    else:
-        recipes = ["loss", *(["lira", "rmia"] if a.references else []), "quantile"]
     return f"""# An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
 # Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
 
-recipes = {json.dumps(recipes)}  # `divulge list` shows all; each is tested, and corrected for
+recipes = {json.dumps(AuditOptions.recipes)}  # `divulge list` shows all; each is tested, and corrected for
 fpr = [0.01]  # wrongly accused among non-members, at most; 0.01 needs at least 100 of them
 seed = 0  # of every random draw: the same seed gives the same result"""
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from divulge import attacks, signals
 from divulge.completion import Mean
@@ -19,8 +30,6 @@ from divulge.signals.versions import ImageVersions
 from divulge.validation import check_bool, check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from divulge.attacks import Scores
     from divulge.recipes.recipe import References
 
@@ -99,27 +108,24 @@ class AttackSettings:
         """Return the settings, for records of one type or of any; a setting with a single choice is left out."""
         listed = (inspect.getdoc(cls) or "").partition("Args:\n")[2]
         meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", listed, re.MULTILINE))
+        annotations = get_type_hints(cls, include_extras=True)
         settings = []
-        for name, annotation in get_type_hints(cls, include_extras=True).items():
-            if get_origin(annotation) is ClassVar or name not in cls.__dataclass_fields__:  # ty: ignore[unresolved-attribute]
-                continue
-            choices = _choices(annotation, record_type)
+        for field in fields(cast("Any", cls)):
+            choices = _choices(annotations[field.name], record_type)
             if len(choices) > 1:
-                default = cls.__dataclass_fields__[name].default  # ty: ignore[unresolved-attribute]
-                settings.append(
-                    Setting(name, default, choices, re.sub(r"\s+", " ", meanings.get(name, "")).rstrip("."))
-                )
+                meaning = re.sub(r"\s+", " ", meanings.get(field.name, "")).rstrip(".")
+                settings.append(Setting(field.name, cast("str | bool", field.default), choices, meaning))
         return tuple(settings)
 
     @classmethod
     def record_types(cls) -> tuple[RecordType, ...]:
         """Return what the attack is for: classifiers, documents under language models, or both."""
-        methods: dict[RecordType, Callable] = {
-            "classifiers": cls._classifier_recipe,
-            "documents": cls._document_recipe,
-        }
-        base = {AttackSettings._classifier_recipe, AttackSettings._document_recipe}
-        return tuple(record_type for record_type, method in methods.items() if method not in base)
+        types: list[RecordType] = []
+        if cls._classifier_recipe is not AttackSettings._classifier_recipe:
+            types.append("classifiers")
+        if cls._document_recipe is not AttackSettings._document_recipe:
+            types.append("documents")
+        return tuple(types)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], key: str) -> AttackSettings:
@@ -140,6 +146,12 @@ class AttackSettings:
             check_choice(name, f"{key}: setting", settings)
             _check_setting(value, settings[name], f"{key}.{name}")
         return cls(**table)
+
+    def changes(self) -> dict[str, str | bool]:
+        """Return the settings that differ from the defaults."""
+        values = {setting.name: getattr(self, setting.name) for setting in self.settings()}
+        defaults = {setting.name: setting.default for setting in self.settings()}
+        return {name: value for name, value in values.items() if value != defaults[name]}
 
     def recipe(self, *, documents: bool = False) -> Recipe:
         """Return the recipe with these settings.
