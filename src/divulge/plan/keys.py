@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from divulge.references import LoRA
 from divulge.request import AuditOptions, Duplicates, Outputs, UnknownClasses
@@ -180,7 +180,7 @@ class Plan(_Strict):
     references: ReferencesPlan | None = None
     access: AccessPlan = AccessPlan()
     recipes: Annotated[list[str], Field(min_length=1)] = list(AuditOptions.recipes)
-    recipe: dict[str, dict[str, str | bool]] | None = None
+    recipe: dict[str, dict[str, Any]] | None = None
     unseen_classes: list[Annotated[int, Field(ge=0)] | str] = []
     unknown_classes: UnknownClasses = AuditOptions.unknown_classes
     known: str | Annotated[list[str], Field(min_length=1)] | None = None
@@ -193,10 +193,18 @@ class Plan(_Strict):
     folder: str | None = None
     seed: Annotated[int, Field(ge=0)] = AuditOptions.seed
 
+    @field_validator("recipe", mode="before")
+    @classmethod
+    def _check_recipe_tables(cls, tables: Any) -> Any:
+        if tables is None or (isinstance(tables, dict) and all(isinstance(table, dict) for table in tables.values())):
+            return tables
+        raise ValueError("tables of settings are needed, such as [recipe.lira]; the list of attacks is recipes")
+
     @model_validator(mode="before")
     @classmethod
     def _name_configured_recipes(cls, keys: Any) -> Any:
         """Name the attacks that have a table, where ``recipes`` names none."""
-        if isinstance(keys, dict) and keys.get("recipe") and isinstance(keys["recipe"], dict) and "recipes" not in keys:
-            return keys | {"recipes": list(keys["recipe"])}
+        tables = keys.get("recipe") if isinstance(keys, dict) else None
+        if tables and isinstance(tables, dict) and "recipes" not in keys:
+            return keys | {"recipes": list(tables)}
         return keys

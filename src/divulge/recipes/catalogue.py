@@ -116,6 +116,7 @@ _DOCUMENTS: dict[str, AttackSettings] = {
     "learned": Learned(),
     "learned-online": Learned(mode="online"),
     "quantile": Quantile(),
+    "auto": Auto(),
 }
 
 
@@ -274,20 +275,19 @@ def configure(names: Sequence[str], tables: Mapping[str, Mapping[str, Any]]) -> 
         'online'
     """
     by_name = {attack.name: attack for attack in ATTACKS}
-    settings = {}
+    configured = {}
     for name, table in tables.items():
         alias = aliases().get(name) or aliases(documents=True).get(name)
         if name not in by_name and alias is not None:
-            raise InputError(
-                f"recipe.{name}: {name!r} is a name for {alias!r}; its settings stand in [recipe.{alias.name}]"
-            )
+            settings = ", ".join(f"{key}={value!r}" for key, value in alias.changes().items())
+            raise InputError(f"recipe.{name}: {name!r} is {alias.name!r} with {settings}; write [recipe.{alias.name}]")
         attack = by_name[check_choice(name, "recipe", by_name)]
         if name not in names:
             raise InputError(
                 f"recipe.{name}: these are settings of {name!r}, which recipes ({', '.join(names)}) does not name"
             )
-        settings[name] = attack.from_table(table, f"recipe.{name}")
-    return tuple(settings.get(name, name) for name in names)
+        configured[name] = attack.from_table(table, f"recipe.{name}")
+    return tuple(configured.get(name, name) for name in names)
 
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:

@@ -196,10 +196,8 @@ class Loss(AttackSettings):
     """Threshold on one signal of the target, LOSS by default; without reference models (Yeom et al. 2018).
 
     Args:
-        signal: of classifiers the loss, the modified entropy, the gap between the two largest logits (needs no label),
-            or the length of the loss's gradient in all weights (torch modules); of documents the likelihood, that
-            over the compressed size, that of the least likely tokens, the same standardised, the modified entropy, or
-            the likelihood after other documents over that alone.
+        signal: the signal. "gap" is that between the two largest logits and needs no label; "weight-gradient" is the
+            length of the loss's gradient in all weights and needs a torch module.
         known: of partly known records the best completion; "best" refuses whole records.
     """
 
