@@ -179,7 +179,7 @@ def _target(a: Answers) -> str:
         lines.append('# outputs = "probabilities"  # where the model returns probabilities, not logits')
     elif a.model.endswith(".skops"):
         lines.append(
-            '# frames = "pandas"  # what it was fitted on, or "polars", where it does not show: see docs/tables.md'
+            '# frames = "pandas"  # what it was fitted on, or "polars", where it does not show: see docs/audit.md'
         )
     elif a.records == "text":
         lines.append('# base = "base/"  # of a LoRA adapter: the model that it was trained on')
