@@ -173,7 +173,8 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         covariates=covariates,
     )
     options = AuditOptions(
-        **{name: getattr(plan, name) for name in AuditSettings.model_fields} | {"recipes": recipes},
+        **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
+        recipes=recipes,
         outputs=plan.target.outputs,
         references=references,
         imputer=None if plan.known is None else _make_imputer(plan.imputer),
