@@ -195,6 +195,19 @@ class Records:
         return f"Records(n={len(self)}, {shape}, {classes})"
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AuditData:
+    """Data of an audit, as the user passes it; see `divulge.audit`."""
+
+    members: Records
+    nonmembers: Records
+    population: Records | None = None
+    unseen_classes: Sequence[int | str] = ()
+    groups: Any = None
+    known: Any = None
+    covariates: Any = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialRecords:
     """Partly known records; unknown values are overwritten and never read.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from divulge.auditing.inputs import AuditInputs
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
-    from divulge.request import AuditOptions
     from divulge.results import PartialKnowledgeSettings
+    from divulge.settings import AuditOptions
     from divulge.targets import GivesLabels, GivesLogits
 
 # Where an object lies in memory, as a repr tells it.
