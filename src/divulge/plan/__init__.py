@@ -20,7 +20,7 @@ from divulge.plan.keys import AccessPlan, DataPlan, LoRAPlan, Plan, ReferencesPl
 from divulge.references import FineTune, LoRA, Train
 from divulge.request import AuditData, AuditOptions
 from divulge.store import read_untrusted
-from divulge.targets import GivesLogits, GivesTokens, SklearnTarget
+from divulge.targets import SklearnTarget, is_language_model
 from divulge.targets import files as models
 from divulge.targets.estimators import fitted_frame_library
 from divulge.types import Records
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.completion import Imputer
-    from divulge.targets import GivesLabels
+    from divulge.targets import GivesLabels, GivesLogits, GivesTokens
     from divulge.types import Bools
 
 _MODELS, _EPOCHS = 16, 20  # of reference models that are no fine-tunes
@@ -115,7 +115,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         sets = {key: _records(folder, plan.data, key, codes) for key in sets}
     _same_columns(sets)
     if plan.data.text is None:
-        _labelled(plan, sets, documents=False)
+        _labelled(plan, sets)
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
@@ -142,7 +142,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     if isinstance(target, SklearnTarget):
         target = replace(target, frames=_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
-        _labelled(plan, sets, documents=isinstance(target, GivesTokens) and not isinstance(target, GivesLogits))
+        _labelled(plan, sets, target)
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     subject = AuditData(
         members=sets["members"].records,
@@ -170,11 +170,11 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     return Ready(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
 
 
-def _labelled(plan: Plan, sets: dict[str, DataFile], *, documents: bool) -> None:
+def _labelled(plan: Plan, sets: dict[str, DataFile], target: Any = None) -> None:
     """Raise where recipes read labels and there are none; of documents under a language model, none does."""
-    if any(book.resolve(name, documents=documents).needs_labels for name in plan.recipes):
+    if any(book.resolve_for(target, name).needs_labels for name in plan.recipes):
         datafiles.require_labels(sets, _layout(plan.data))
-    elif not documents:
+    elif not is_language_model(target):
         datafiles.require_labels({key: file for key, file in sets.items() if file.unlabelled}, _layout(plan.data))
 
 

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -321,7 +322,8 @@ class Custom:
 
     Args:
         train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
-            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``.
+            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``, or
+            one of the user's own modality, as the audited target is.
         count: number of reference models.
         version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
             it imports is not: change this when that changes.
@@ -367,9 +369,16 @@ class Custom:
         out: Path | str | None = None,
         progress: Progress | None = None,
         inside: InternalSignal | None = None,
+        measure: InternalSignal | None = None,
     ) -> Trained:
-        """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`)."""
-        work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
+        """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`).
+
+        ``measure`` is for models that are no classifiers: called with each model as a target and a set of observed
+        records, it returns what is kept of them, ``[b, w]``, in place of logits and ``signal``.
+        """
+        work = fitting.TrainingRequest(
+            records, splits, tuple(observe), signal, classes, pool, out, progress, inside, measure
+        )
         return fitting.fit_references(
             _CustomLearner(self), work, self.count, seed, Placement(self.engine, self.workers)
         )
@@ -407,7 +416,7 @@ class _CustomLearner:
         training_function = pool.digest_function(self.config.train), self.config.version, self.config.outputs
         stored = [
             pool.digest_function(task.signal),
-            *([] if task.inside is None else [pool.digest_function(task.inside)]),
+            *(pool.digest_function(function) for function in (task.inside, task.measure) if function is not None),
         ]
         return store.hash_values(pool.ARITHMETIC_VERSION, training_function, task.data, rows, seed, observed, *stored)[
             :32
@@ -420,6 +429,9 @@ class _CustomLearner:
             with errors.user_code_errors("train"):
                 target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
+            if task.measure is not None:
+                model = targets.wrap_target(target)
+                return output_only_model(partial(task.measure, model), model)
             target_model = adapt_trained_model(target, task.classes, self.config.outputs)
             return output_only_model(checked_predictor(target_model, task.classes), target_model)
 

@@ -132,6 +132,7 @@ class Task:
     signal: Signal | None
     pool: Path | None
     inside: InternalSignal | None = None
+    measure: InternalSignal | None = None
 
     def about(self, job: Job) -> dict[str, Any]:
         """What the pool records beside a model."""
@@ -173,7 +174,7 @@ Signal: TypeAlias = Callable[[Floats, Ints | None], Floats]
 """Outputs ``[b, K]`` and labels ``[b]`` to what is kept of them: ``[b]`` or ``[b, q]``."""
 
 InternalSignal: TypeAlias = Callable[[Any, Records], Floats]
-"""A model as a target, and records, to what is kept of its inside: ``[b, w]``."""
+"""A model as a target, and records, to what is kept of it: ``[b, w]``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
