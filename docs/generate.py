@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import types
 import typing
 from pathlib import Path
@@ -13,10 +12,21 @@ import typer
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from divulge import settings
 from divulge.cli.app import app
-from divulge.plan.keys import Plan
+from divulge.settings import Plan
 
 HERE = Path(__file__).parent / "reference"
+GENERATED_BELOW = "<!-- Below this line docs/generate.py writes what the code says. -->"
+_PLAN_OPENING = """\
+Look up a key of a plan: its values, its default and its meaning. A plan is a TOML file that describes an audit;
+`divulge init` writes one to start from, `divulge check` says what is wrong with it, and `divulge audit` runs it.
+
+```sh
+divulge init
+divulge check plan.toml
+divulge audit plan.toml --out runs/first
+```"""
 
 
 def pages() -> dict[Path, str]:
@@ -25,16 +35,15 @@ def pages() -> dict[Path, str]:
 
 
 def _plan_page() -> str:
-    lines = ["# Every key of a plan", "", "A plan is a TOML file; `divulge init` writes one to start from.", ""]
+    lines = ["# Every key of a plan", "", _PLAN_OPENING, ""]
     for name, model in _tables_of_keys("", Plan):
         if name:
             lines += [f"## `[{name}]`", "", inspect.getdoc(model).split("\n", 1)[0], ""]
         lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
-        descriptions = _descriptions(model)
-        for key, field in model.model_fields.items():
-            if not _nested_model(field.annotation):
+        for key, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required()):
+            if not _nested_models(field.annotation):
                 default = "needed" if field.is_required() else _format_default(field.default)
-                lines.append(f"| `{key}` | {_allowed_values(field)} | {default} | {descriptions[key]} |")
+                lines.append(f"| `{key}` | {_allowed_values(field)} | {default} | {_table_cell(field.description)} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -42,31 +51,22 @@ def _plan_page() -> str:
 def _tables_of_keys(name: str, model: type[BaseModel]) -> list[tuple[str, type[BaseModel]]]:
     tables = [(name, model)]
     for key, field in model.model_fields.items():
-        if inner := _nested_model(field.annotation):
+        for inner in _nested_models(field.annotation):
             tables += _tables_of_keys(f"{name}.{key}".lstrip("."), inner)
     return tables
 
 
-def _nested_model(annotation: Any) -> type[BaseModel] | None:
-    options = typing.get_args(annotation) or (annotation,)
-    return next((o for o in options if inspect.isclass(o) and issubclass(o, BaseModel)), None)
-
-
-def _descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each field, from the docstring of ``model``."""
-    listed = inspect.getdoc(model).split("Args:\n", 1)[1]
-    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", listed, re.M)
-    return {name: _table_cell(re.sub(r"\s+", " ", text)) for name, text in entries}
+def _nested_models(annotation: Any) -> list[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in typing.get_args(annotation) for model in _nested_models(part)]
 
 
 def _allowed_values(field: Any) -> str:
     """Describe the type and the bounds of ``field``."""
-    bounds = " and ".join(
-        f"{sign} {getattr(limit, attribute):g}"
-        for limit in field.metadata
-        for attribute, sign in (("gt", "above"), ("ge", "at least"), ("lt", "below"))
-        if getattr(limit, attribute, None) is not None
-    )
+    limits = settings.bounds(field)
+    signs = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+    bounds = " and ".join(f"{sign} {limits[name]:g}" for name, sign in signs.items() if name in limits)
     return f"{_type_description(field.annotation)}{f', {bounds}' if bounds else ''}"
 
 
@@ -78,7 +78,7 @@ def _type_description(annotation: Any) -> str:
         return ", ".join(f'`"{value}"`' for value in arguments)
     if origin in (types.UnionType, typing.Union):
         return " or ".join(_type_description(each) for each in arguments if each is not type(None))
-    if origin is list:
+    if origin in (list, tuple):
         return f"list of {_type_description(arguments[0])}"
     return {str: "text", int: "whole number", float: "number", bool: "true or false"}[annotation]
 
@@ -86,11 +86,13 @@ def _type_description(annotation: Any) -> str:
 def _format_default(value: Any) -> str:
     if value is None or value is PydanticUndefined:
         return "–"
+    value = list(value) if isinstance(value, tuple) else value
     return f"`{value}`".replace("'", '"').replace("True", "true").replace("False", "false")
 
 
 def _commands_page() -> str:
-    lines = ["# Every command", "", "`divulge COMMAND -h` shows the same in a terminal.", ""]
+    written_by_hand = (HERE / "commands.md").read_text(encoding="utf-8").split(GENERATED_BELOW)[0]
+    lines = [written_by_hand + GENERATED_BELOW, ""]
     for path, command in _subcommands("divulge", typer.main.get_command(app)):
         lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]

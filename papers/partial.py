@@ -20,7 +20,7 @@ import torch
 
 import divulge as dv
 from divulge import completion, signals, store
-from divulge.attacks import Learned, LiRA, LogRatio
+from divulge.attacks import BASE, Learned, LiRA
 from divulge.evaluation import auc, tpr_at_fpr
 from divulge.evidence import signals_from_logits
 from divulge.targets import TorchTarget
@@ -82,9 +82,9 @@ def ratios(mine, outputs, population, rows) -> dict:
     return {
         "LOSS, cg": mine[0][0],
         "LiRA, cg": LiRA().score(averaged),
-        "RMIA ratio, cg": np.mean([LogRatio().score(evidence(at, 0)) for at in drawn], axis=0),
-        "RMIA ratio, cg, 1 query": LogRatio().score(evidence(0, 0)),
-        "marginal ratio, cg": LogRatio().score(marginal),
+        "RMIA ratio, cg": np.mean([BASE(scale=1.0).score(evidence(at, 0)) for at in drawn], axis=0),
+        "RMIA ratio, cg, 1 query": BASE(scale=1.0).score(evidence(0, 0)),
+        "marginal ratio, cg": BASE(scale=1.0).score(marginal),
         "learned, cg, 1 query": Learned().score(lessons),
     }
 
@@ -172,9 +172,7 @@ def online(cell: Cell, places, _) -> dict:
     return {
         place: {
             "LiRA, online": LiRA(mode="online").score(dv.Evidence(logit, outputs[:, :, 1], inside)),
-            "RMIA ratio, online": LogRatio(over="all").score(
-                dv.Evidence(loss, np.minimum(outputs[:, :, 0], 0), inside)
-            ),
+            "RMIA ratio, online": BASE("online").score(dv.Evidence(loss, np.minimum(outputs[:, :, 0], 0), inside)),
             "learned, online": Learned("online").score(dv.Evidence(logit, outputs[:, :, 1], inside)),
         }
     }

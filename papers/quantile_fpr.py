@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 from divulge.attacks import QuantileRegression, Threshold
-from divulge.attacks.regressors import Boosted, Marginal, PerClass, Pinball
+from divulge.attacks.regressors import Boosted, Marginal, PerClass
 from divulge.types import Evidence
 
 FPR = 0.01
@@ -73,7 +73,7 @@ def main() -> None:
     print(f"{'':12}{'AUC':>7}{'TPR at 1 %':>12}{'raw FPR, %':>24}{'conformal FPR, %':>24}{'seconds':>9}")
     auc, tpr = np.mean([power(Threshold().score(table)) for table in tables], axis=0)
     print(f"{'(threshold)':12}{auc:7.3f}{tpr:12.4f}")
-    for regressor in (Marginal(), PerClass(), Boosted(), Pinball()):
+    for regressor in (Marginal(), PerClass(), Boosted()):
         raw, conformal, powers = [], [], []
         start = time.perf_counter()
         for seed, table in enumerate(tables):

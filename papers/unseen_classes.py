@@ -30,8 +30,7 @@ import unseen_models as models
 from data_sets import DATA_SETS
 from divulge import Evidence, InputError, evaluation, regressors
 from divulge.attacks import RMIA, LiRA, QuantileRegression, Transductive
-from divulge.attacks.boosting import Booster
-from divulge.attacks.regressors import Boosted, PerClass
+from divulge.attacks.regressors import Boosted, Booster, PerClass
 from divulge.auditing.selector import mean
 from divulge.decisions import fpr, weighted
 from divulge.evaluation import transfer

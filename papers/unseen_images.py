@@ -28,8 +28,7 @@ import unseen_models as models
 from data_sets import cifar10_images, folder
 from divulge import Evidence, networks, regressors
 from divulge.attacks import QuantileRegression, Transductive
-from divulge.attacks.boosting import Booster
-from divulge.attacks.regressors import Boosted
+from divulge.attacks.regressors import Boosted, Booster
 from divulge.auditing.selector import mean
 from divulge.evaluation import linearity
 from divulge.regressors import bodies

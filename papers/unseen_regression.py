@@ -11,8 +11,7 @@ from scipy.stats import rankdata
 import unseen_models as models
 from divulge import Evidence, evaluation
 from divulge.attacks import QuantileRegression
-from divulge.attacks.boosting import Booster
-from divulge.attacks.regressors import Boosted
+from divulge.attacks.regressors import Boosted, Booster
 from divulge.signals import classification as signals
 from unseen_classes import Found, auc, features, over_seeds, tpr
 

@@ -27,8 +27,7 @@ import unseen_models as models
 from data_sets import DataSet, newsgroups
 from divulge import Evidence, networks, references, regressors, seeds
 from divulge.attacks import RMIA, LiRA, QuantileRegression, Transductive
-from divulge.attacks.boosting import Booster
-from divulge.attacks.regressors import Boosted
+from divulge.attacks.regressors import Boosted, Booster
 from divulge.auditing.selector import mean
 from divulge.regressors import bodies
 from divulge.signals import classification as signals

@@ -93,9 +93,9 @@ def test_a_label_column_by_another_name_is_asked_for(tmp_path):
         ("seed = true", "seed: "),
         ('seed = "1"', "seed: "),
         ("seed = -1", "seed: "),
-        ("fpr = [0.0]", r"fpr\.0: "),
-        ("fpr = [nan]", r"fpr\.0: "),
-        ('fpr = ["0.1"]', r"fpr\.0: "),
+        ("fpr = [0.0]", r"fpr: "),
+        ("fpr = [nan]", r"fpr: "),
+        ('fpr = ["0.1"]', r"fpr: "),
         ("fpr = 0.1", "fpr: "),
         ("recipes = []", "recipes: "),
         ("calibration = inf", "calibration: "),
@@ -277,7 +277,7 @@ def test_a_plan_names_the_column_of_texts(tmp_path):
     [
         ("count = 4", "make_model is needed, or base for a language model"),
         ('base = "b"\nmake_model = "a:b"', "one of them"),
-        ('make_model = "a:b"\ncount = 1', "references.count must be at least 2"),
+        ('make_model = "a:b"\ncount = 1', "references.count: must be at least 2"),
         ('make_model = "a:b"\n[references.lora]\nrank = 2', "lora goes with base"),
         ('base = "b"\n[references.lora]\nranks = 2', r"references\.lora\.ranks.*did you mean 'rank'"),
         ('base = "b"\n[references.lora]\nrank = 0', r"references\.lora\.rank: "),
@@ -296,13 +296,13 @@ def test_a_base_is_fine_tuned_as_the_plan_says(tmp_path):
     path.write_text(
         f'{path.read_text()}\n[references]\nbase = "base"\ncount = 3\nlr = 1e-3\n[references.lora]\nrank = 2\n'
     )
-    made = plan._references(plan.read(path).references, "cpu", tmp_path)
+    made = plan._make_references(plan.read(path).references, "cpu", tmp_path)
     assert (made.base, made.count, made.epochs, made.lr) == (str(tmp_path / "base"), 3, 3, 1e-3)
     assert (made.lora.rank, made.lora.alpha) == (2, 16.0)
     for base, message in (("absent", r"references\.base: no such folder"), ("a" * 999, r"references\.base: the name")):
         path.write_text(path.read_text().replace('base = "base"', f'base = "{base}"').replace('"absent"', f'"{base}"'))
         with pytest.raises(dv.InputError, match=message):
-            plan._references(plan.read(path).references, "cpu", tmp_path)
+            plan._make_references(plan.read(path).references, "cpu", tmp_path)
 
 
 @pytest.mark.parametrize("sign", [";", "\t", "|"])
@@ -519,10 +519,10 @@ def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_
 
 
 def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice():
-    plan._once(["a", "b"], "data.columns")
+    plan._check_distinct(["a", "b"], "data.columns")
     for names in (["a", "b", "a"], ["a", "a", "a"]):
         with pytest.raises(dv.InputError, match=r"data\.columns: each may be named once, got 'a' more than once"):
-            plan._once(names, "data.columns")
+            plan._check_distinct(names, "data.columns")
 
 
 def test_tables_keep_names_types_and_missing_values(tmp_path):

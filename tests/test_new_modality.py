@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -202,3 +204,11 @@ def test_a_signal_of_ones_own_for_classifiers_has_references_too():
     )
     assert run["own"].auc.low > 0.9
     assert dataclasses.replace(margin, name="other").name == "other"
+
+
+def test_the_code_in_contributing_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[1] / "CONTRIBUTING.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    exec(compile("\n".join(blocks), str(page), "exec"), {"__name__": "contributing"})
+    assert "Closest predictions" in (tmp_path / "report.html").read_text()

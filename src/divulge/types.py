@@ -239,6 +239,19 @@ def _holds_real_values(y: object) -> bool:
     return values.dtype.kind == "f" and bool(np.isfinite(values).all()) and bool((values % 1 != 0).any())
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AuditData:
+    """Data of an audit, as the user passes it; see `divulge.audit`."""
+
+    members: Records
+    nonmembers: Records
+    population: Records | None = None
+    unseen_classes: Sequence[int | str] = ()
+    groups: Any = None
+    known: Any = None
+    covariates: Any = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialRecords:
     """Partly known records; unknown values are overwritten and never read.

@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics
 
 import divulge as dv
-from divulge.attacks import BASE, RMIA, Auto, Learned, LiRA, Residual, Threshold, auto, games
+from divulge.attacks import BASE, RMIA, Auto, Learned, LiRA, Residual, Threshold, auto
 
 N, Z = 400, 1200
 
@@ -73,7 +73,7 @@ def test_the_scores_are_those_of_the_attack_it_names(models):
 def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
     evidence, _ = case(12, features=True)
     ran = Auto(joined=())
-    rounds = list(games.played(evidence, 4000, 16, 0))
+    rounds = list(auto.play_games(evidence, 4000, 16, 0))
     outcomes = [auto._game_merits(ran.options, *game) for game in rounds]
     sums = {o.name: np.mean([sum(outcome[o.name]) for outcome in outcomes]) for o in ran.options}
     for margin in (0.0, 0.01, 0.05, 0.3):
@@ -113,7 +113,7 @@ def test_the_candidates_do_not_enter_the_choice():
 
 def test_merits_are_auc_and_tpr_by_their_definitions():
     evidence, _ = case(4)
-    for game, member in games.played(evidence, 4000, 16, 0):
+    for game, member in auto.play_games(evidence, 4000, 16, 0):
         for option in options("lira", "loss"):
             attack = LiRA() if option.name == "lira" else Threshold()
             scores = attack.score(game)
@@ -125,10 +125,10 @@ def test_merits_are_auc_and_tpr_by_their_definitions():
 
 def test_a_residual_is_tried_on_the_scores_that_its_attack_had():
     evidence, _ = case(3, 3, features=True)
-    game, member = next(games.played(evidence, 4000, 16, 0))
+    game, member = next(auto.play_games(evidence, 4000, 16, 0))
     together = auto._game_merits(auto.OPTIONS, game, member)
     for option in auto.OPTIONS:
-        alone = games.merit(option.attack.run(auto._in_unit(game, option.unit)).scores, member)
+        alone = auto.game_merit(option.attack.run(auto._in_unit(game, option.unit)).scores, member)
         assert together[option.name] == alone
 
 
@@ -136,7 +136,7 @@ def test_a_residual_is_tried_on_the_scores_that_its_attack_had():
 def test_a_game_tells_members_by_their_signals_alone(models):
     """Equally many OUT models for all candidates, none of which is the target's own or was trained on them."""
     evidence, _ = case(5, models)
-    rounds = list(games.played(evidence, 4000, 16, 0))
+    rounds = list(auto.play_games(evidence, 4000, 16, 0))
     assert len(rounds) == models
     for game, member in rounds:
         counts = (~game.trained_on).sum(axis=0)
@@ -156,7 +156,7 @@ def test_a_game_tells_members_by_their_signals_alone(models):
 def test_attacks_win_nothing_in_games_without_a_leak(models):
     """An AUC of 300 against 300 is beyond .5 ± .12 with probability 4e-7; there are 7 games of 5 attacks."""
     evidence, _ = case(6, models, lift=0.0)
-    for game, member in games.played(evidence, 4000, 16, 0):
+    for game, member in auto.play_games(evidence, 4000, 16, 0):
         for option in auto._PLAIN_OPTIONS:
             if option.attack.least_references <= models:
                 assert abs(auto._game_merits([option], game, member)[option.name][0] - 0.5) < 0.12, option.name
@@ -252,8 +252,8 @@ def test_the_seed_reaches_the_options_and_large_populations_are_drawn_from():
     learned = [o.attack for o in (*sown.options, *sown.joined) if isinstance(o.attack, Learned)]
     assert [attack.seed for attack in learned] == [7, 7]
     evidence, _ = case(9)
-    assert len(next(games.played(evidence, 600, 16, 0))[1]) <= 300
-    assert len(list(games.played(evidence, 4000, 3, 0))) == 3
+    assert len(next(auto.play_games(evidence, 600, 16, 0))[1]) <= 300
+    assert len(list(auto.play_games(evidence, 4000, 3, 0))) == 3
     assert repr(Auto(options("lira", "loss"))) == (
         "Auto(options=(lira, loss), joined=(learned-few, learned-few-residual), margin=0.05, most=4000, games=16, "
         "seed=0)"
@@ -287,4 +287,4 @@ def test_the_merit_is_the_auc_and_the_tpr_below_the_false_positives_that_are_doc
     inside, outside = scores[member], scores[~member]
     allowed = 5 if others < 250 else 0.02 * others  # fewer than these
     rates = [(inside >= cut).mean() for cut in scores if (outside >= cut).sum() < int(allowed)]
-    assert games.merit(scores, member) == (pytest.approx(auc(scores, member)), max(rates))
+    assert auto.game_merit(scores, member) == (pytest.approx(auc(scores, member)), max(rates))

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import divulge as dv
-from divulge.attacks import Learned, LiRA, LogRatio, Threshold
+from divulge.attacks import BASE, Learned, LiRA, Threshold
 from divulge.attacks.reference_moments import equal_counts
 from divulge.evaluation import auc
 
@@ -146,7 +146,7 @@ def test_online_is_a_regression_on_the_candidates():
 def test_it_knows_more_than_the_loss_and_the_ratio():
     given, members = simulated(1)
     log = lambda s: -np.logaddexp(0, -s)  # noqa: E731
-    ratio = LogRatio().score(dv.Evidence(log(given.target), log(given.references)))
+    ratio = BASE(scale=1.0).score(dv.Evidence(log(given.target), log(given.references)))
     plain, ratio, learned = (auc(s, members).value for s in (Threshold().score(given), ratio, Learned().score(given)))
     assert plain < ratio < learned
 

@@ -7,7 +7,7 @@ import pytest
 
 import divulge as dv
 from divulge import attacks
-from divulge.attacks import RMIA, Combined, Learned, LiRA, LogRatio, Need, QuantileRegression, Scored, Threshold
+from divulge.attacks import BASE, RMIA, Combined, Learned, LiRA, Need, QuantileRegression, Scored, Threshold
 from divulge.recipes import Recipe, everything, recipes, resolve, seeded
 
 
@@ -99,7 +99,7 @@ class Unknown(Wordy):
         (Unknown(), "none", "attack: needs: 'referenes out' is unknown; did you mean 'references out'"),
         (LiRA(), "none", r"LiRA\(mode='offline'.*reads reference models, but references='none'"),
         (RMIA(offline_a=None), "out", "reads models trained on candidates, but references='out'"),
-        (LogRatio("all"), "out", "reads models trained on candidates, but references='out'"),
+        (BASE("online"), "out", "reads models trained on candidates, but references='out'"),
         (Threshold(), "online", "references: 'online' is unknown"),
     ],
 )

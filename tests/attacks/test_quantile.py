@@ -8,8 +8,7 @@ from scipy import stats
 
 import divulge as dv
 from divulge.attacks import QuantileRegression, regressors
-from divulge.attacks.boosting import Booster, crossfit
-from divulge.attacks.regressors import Boosted, Marginal, PerClass, Pinball
+from divulge.attacks.regressors import Boosted, Booster, Marginal, PerClass, crossfit
 
 
 def skewed(rng, n):
@@ -63,39 +62,10 @@ def test_out_of_fold_predictions_are_made_by_trees_that_never_saw_the_record():
         assert (other[~own] != unseen[~own]).any()
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_pinball_levels_are_monotone_and_quantiles_never_cross(seed, ties):
-    rng = np.random.default_rng(seed)
-    signal = rng.integers(0, 3, 100).astype(float) if ties else rng.normal(size=100)
-    fitted = regressors.fit(Pinball(), np.empty((100, 0)), signal, None, seed=0)
-    none = np.empty((301, 0))
-    assert (np.diff(fitted.quantiles(none), axis=1) >= 0).all()
-    level = fitted.normal_scores(np.linspace(-9, 9, 301), none)
-    assert np.isfinite(level).all()
-    assert (np.diff(level) > 0).all()
-
-
-def test_pinball_gives_the_conditional_level():
-    rng = np.random.default_rng(2)
-    x, y, s = skewed(rng, 4000)
-    fitted = regressors.fit(Pinball(booster=Booster(rounds=80, rate=0.1, least_in_leaf=50)), x, s, y, seed=0)
-    assert isinstance(fitted, regressors.Quantiles)
-    assert (np.diff(fitted.quantiles(x[:500], y[:500]), axis=1) >= 0).all()
-    fresh_x, fresh_y, fresh = skewed(rng, 4000)
-    level = stats.norm.cdf(fitted.normal_scores(fresh, fresh_x, fresh_y))
-    for nominal in (0.25, 0.5, 0.9):
-        assert (level <= nominal).mean() == pytest.approx(nominal, abs=0.05)
-    location, scale = regressors.predict(fitted, fresh_x, fresh_y)
-    assert (scale > 0).all()
-    assert np.corrcoef(location, 2.0 * fresh_y + fresh_x[:, 0])[0, 1] > 0.9
-
-
 REGRESSORS = (
     Marginal(),
     PerClass(),
     Boosted(Booster(rounds=30, rate=0.1)),
-    Pinball(booster=Booster(rounds=30, rate=0.1)),
 )
 
 
@@ -268,7 +238,6 @@ def test_bad_evidence_is_refused(parts, message):
         (lambda: QuantileRegression(seed=-1), "QuantileRegression.seed"),
         (lambda: QuantileRegression().nominal_threshold(0.0), "fpr: must lie"),
         (lambda: Boosted(folds=2), "Boosted.folds: must be at least 3"),
-        (lambda: Pinball(levels=(0.9, 0.5)), "increasing"),
         (lambda: Booster(rate=0.0, rounds=0), "Booster.rounds"),
     ],
 )

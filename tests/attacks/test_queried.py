@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import divulge as dv
 from attacks.test_references import CASES
 from divulge.attacks import RMIA, Averaged, LiRA, MajorityRMIA, Residual
-from divulge.attacks.queried import outvoted
+from divulge.attacks.rmia import outvoted
 
 
 def versions(seed, v=3, n=7, z=5, m=4, *, ties=False):
@@ -78,7 +78,7 @@ def test_votes_are_counted_right_among_ties(seed, v):
 def test_blocks_do_not_matter(monkeypatch):
     made = versions(0, 3, n=50, z=20)
     whole = MajorityRMIA().score(joined(made))
-    monkeypatch.setattr("divulge.attacks.queried._BLOCK", 64)
+    monkeypatch.setattr("divulge.attacks.rmia._BLOCK", 64)
     np.testing.assert_array_equal(MajorityRMIA().score(joined(made)), whole)
 
 

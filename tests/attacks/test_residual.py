@@ -7,7 +7,7 @@ from sklearn import linear_model
 
 import divulge as dv
 from divulge import seeds
-from divulge.attacks import Calibrated, LiRA, Residual, Threshold, Transductive, unexplained
+from divulge.attacks import Calibrated, LiRA, Residual, Threshold, Transductive, residual
 
 N = 2000
 
@@ -127,11 +127,11 @@ def test_a_constant_score_stays_constant():
 def test_wide_features_are_reduced_to_their_leading_directions():
     rng = np.random.default_rng(11)
     wide = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 60))
-    kept = unexplained.leading(wide, 2)
+    kept = residual.leading(wide, 2)
     assert kept.shape == (300, 2)
     centred = wide - wide.mean(0)
     np.testing.assert_allclose(kept @ kept.T, centred @ centred.T, atol=1e-8)
-    assert unexplained.leading(wide, 60) is not kept
+    assert residual.leading(wide, 60) is not kept
 
 
 @pytest.mark.parametrize(

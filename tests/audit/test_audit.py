@@ -185,7 +185,7 @@ def test_records_without_labels_leave_the_label_agnostic_recipes(case):
         ({"fpr": (0.001,)}, "0.001 needs at least 999 non-members, got 200"),
         ({"fpr": (2.0,)}, "fpr: must lie in"),
         ({"fpr": 0.01}, r"fpr: a list is needed, such as \[0.01\], got 0.01"),
-        ({"fpr": ()}, "fpr: at least 1 level is needed"),
+        ({"fpr": ()}, "fpr: at least 1"),
         ({"fpr": ("0.01",)}, "fpr: a number is needed, got '0.01'"),
         ({"seed": -1}, "seed: must be at least 0, got -1"),
         ({"unseen_classes": 3}, "unseen_classes: a list is needed"),

@@ -200,8 +200,8 @@ def test_report_is_rendered_again(finished, tmp_path):
     ("changes", "message"),
     [
         ({"head": 'recipe = ["loss"]\n'}, "unknown key recipe: 'recipe' is unknown; did you mean 'recipes'?"),
-        ({"head": "fpr = [1.5]\n"}, "fpr.0: input should be less than 1, got 1.5"),
-        ({"head": "seed = -1\n"}, "seed: input should be greater than or equal to 0, got -1"),
+        ({"head": "fpr = [1.5]\n"}, "fpr: must lie in (0, 1), got 1.5"),
+        ({"head": "seed = -1\n"}, "seed: must be at least 0, got -1"),
         ({"head": 'recipes = ["lirra"]\n'}, "did you mean 'lira'"),
         ({"data": '[data]\nmembers = "members.npz"\n'}, "data.nonmembers is missing"),
         ({"target": '[target]\nmodel = "model.pkl"\n'}, "no such file"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge import auditing, request
+from divulge import auditing, settings, types
 from divulge.attacks import Threshold
 from divulge.recipes import Recipe, label_recipes
 from divulge.signals import BoundaryDistance
@@ -206,8 +206,8 @@ def test_the_forecast_counts_what_signals_ask_by_themselves():
 
     told = []
     for names in (["correct"], ["correct", "noise"], ["correct", Recipe("mine", Counted(), Threshold())]):
-        options = request.AuditOptions(recipes=names, fpr=(0.05,))
-        told.append(auditing.forecast(Slow(), request.AuditData(**SETS), options).scoring)
+        options = settings.AuditOptions.check(recipes=names, fpr=(0.05,))
+        told.append(auditing.forecast(Slow(), types.AuditData(**SETS), options).scoring)
     assert told[0] >= 0.24
     assert told[1] >= 51 * 0.24
     assert told[2] is None  # a signal that does not say how often it asks

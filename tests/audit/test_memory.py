@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError, validation
-from divulge.attacks.needs import Need
+from divulge.attacks import Need
 from divulge.auditing import forecasts
 from divulge.evidence import Layout
 

@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 
 from divulge import plan as plans
-from divulge.plan import template
 
 COMMAND = [sys.executable, "-m", "divulge"]
 MODEL = """
@@ -45,7 +44,7 @@ def test_every_plan_that_init_writes_is_valid(tmp_path, divulge, records, refere
     [
         (("--records", "sounds"), "--records: 'sounds' is unknown"),
         (("--references", "1"), "--references: 0 or at least 2 are needed, got 1"),
-        (("--references", "-3"), "--references: a whole number from 0 is needed, got '-3'"),
+        (("--references", "-3"), "--references: must be at least 0, got -3"),
         (("--model", ""), "--model"),
     ],
 )
@@ -60,7 +59,7 @@ def test_names_that_need_quotes_come_back_as_they_were(tmp_path):
     odd = 'a "b" \\ c\x7f\x1b\né'
     given = {"model": odd, "members": odd, "nonmembers": odd, "population": odd, "label": odd}
     for records in ("images", "table", "text"):
-        read = tomllib.loads(template.plan(template.Answers.collect(given | {"records": records}, None)))
+        read = tomllib.loads(plans.format_starting_plan(plans.complete_answers(given | {"records": records}, None)))
         assert read["target"]["model"] == read["data"]["members"] == odd
         assert odd in (read["data"].get("label"), read["data"].get("text"))
 

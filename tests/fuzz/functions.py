@@ -20,7 +20,6 @@ RECEIVED = {
     "attacks.Scored",
     "attacks.regressors.FittedBoosted",
     "attacks.regressors.FittedClasses",
-    "attacks.regressors.FittedQuantiles",
     "canaries.Canaries",
     "canaries.CanaryAudit",
     "canaries.Proof",

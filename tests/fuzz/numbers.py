@@ -115,7 +115,6 @@ ATTACKS = {
     "attacks.Combined": call(attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), use=scored),
     "attacks.Learned": call(mode="online", most=2000, seed=0, few=False, beside=False, use=scored),
     "attacks.LiRA": call(mode="offline", variance="global", use=scored),
-    "attacks.LogRatio": call(over="out", use=lambda made: scored(made, LOSSES)),
     "attacks.QuantileRegression": call(
         regressor=dv.attacks.regressors.Marginal(), conformal=True, calibration=0.5, output="z", seed=0, use=scored
     ),
@@ -136,12 +135,6 @@ ATTACKS = {
         booster=dv.attacks.regressors.Booster(rounds=5),
         folds=3,
         least=30,
-        use=lambda made: made.fit(X, SCORES, Y, 0).predict(X, Y),
-    ),
-    "attacks.regressors.Pinball": call(
-        levels=(0.2, 0.5),
-        booster=dv.attacks.regressors.Booster(rounds=5),
-        least=50,
         use=lambda made: made.fit(X, SCORES, Y, 0).predict(X, Y),
     ),
     "attacks.seeded": call(attack=dv.attacks.Learned(), seed=1, use=repr),

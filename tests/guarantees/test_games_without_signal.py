@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import divulge as dv
-from divulge.attacks import BASE, RMIA, BaVarIA, Calibrated, LiRA, QuantileRegression, Residual, Threshold, games, lira
+from divulge.attacks import BASE, RMIA, BaVarIA, Calibrated, LiRA, QuantileRegression, Residual, Threshold, auto, lira
 from divulge.attacks.auto import OPTIONS, Auto, Option, _in_unit
 from divulge.attacks.learned import Learned
 
@@ -142,10 +142,10 @@ def test_games_on_the_population_favour_no_option(design, m):
     areas = {option.name: [] for option in options}
     for seed in range(max(3, 24 // m)):
         rng = np.random.default_rng((33, m, seed))
-        for game, member in games.played(evidence(rng, m, 40, 1200, design), 4000, 16, seed):
+        for game, member in auto.play_games(evidence(rng, m, 40, 1200, design), 4000, 16, seed):
             for option in options:
                 scores = option.attack.run(_in_unit(game, option.unit)).scores
-                areas[option.name].append(games.merit(scores, member)[0])
+                areas[option.name].append(auto.game_merit(scores, member)[0])
     for values in areas.values():
         assert len(values) >= 15
         fair(values, 0.5, precision=0.01)

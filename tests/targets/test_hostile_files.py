@@ -354,7 +354,7 @@ def test_tables_and_arrays_are_never_unpickled(tmp_path, mark, ending):
         refused(mark, "file", lambda path=path: store.read_array(path))
         refused(mark, "file", lambda path=path: store.read_json(path))
         data = plan.DataPlan(members=path.name, nonmembers="-", population="-")
-        refused(mark, r"data\.members", lambda data=data: plan._records(tmp_path, data, "members"))
+        refused(mark, r"data\.members", lambda data=data: plan._read_records(tmp_path, data, "members"))
         if ending in ("parquet", "csv", "jsonl"):
             columns = score_tables.Columns((score_tables.Score("loss"),))
             out = tmp_path / "out.parquet"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from divulge import Evidence, InputError
 from divulge.attacks import Combined, QuantileRegression, Threshold, Transductive, regressors
-from divulge.attacks.boosting import Booster
+from divulge.attacks.regressors import Booster
 from divulge.auditing.selector import leave_one_class_out, mean
 from divulge.evaluation import auc
 
@@ -85,7 +85,7 @@ def test_scores_follow_the_unit_of_the_signal_and_not_that_of_the_features(seed,
 def test_the_ridge_is_the_one_that_leaves_each_record_out_in_turn():
     from sklearn.linear_model import RidgeCV
 
-    from divulge.attacks.unexplained import _PENALTIES, _ridge_predictions
+    from divulge.attacks.residual import _PENALTIES, _ridge_predictions
 
     rng = np.random.default_rng(0)
     for n, d in ((60, 5), (30, 50)):
@@ -177,7 +177,7 @@ def test_scores_are_residuals_of_ridge_regressions_over_five_folds_and_slopes_of
     from sklearn.linear_model import RidgeCV
 
     from divulge import seeds
-    from divulge.attacks.unexplained import _PENALTIES
+    from divulge.attacks.residual import _PENALTIES
 
     x, y, _, signal = classes(3, n=150)
     y[y == 3] = np.where(np.arange((y == 3).sum()) < 15, 3, 2)  # too few for slopes of their own

@@ -8,24 +8,15 @@ notes on the scores, and ``needs`` says what of the evidence is read.
 from __future__ import annotations
 
 from divulge.attacks import auto, lira, regressors, rmia
-from divulge.attacks.auto import Auto
-from divulge.attacks.base import BASE
+from divulge.attacks.auto import Auto, Combined
 from divulge.attacks.bavaria import BaVarIA
-from divulge.attacks.calibrated import Calibrated
-from divulge.attacks.combined import Combined
 from divulge.attacks.learned import Learned
-from divulge.attacks.lira import LiRA
+from divulge.attacks.lira import Averaged, LiRA, SequenceLiRA
 from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, seeded
 from divulge.attacks.quantile import QuantileRegression
-from divulge.attacks.queried import Averaged, MajorityRMIA
-from divulge.attacks.ratio import LogRatio
-from divulge.attacks.residual import Residual
-from divulge.attacks.rmia import RMIA
-from divulge.attacks.sequence import SequenceLiRA
-from divulge.attacks.substitute import Substitute
-from divulge.attacks.threshold import Threshold
-from divulge.attacks.traces import at_risk
-from divulge.attacks.transductive import Transductive
+from divulge.attacks.residual import Residual, Transductive
+from divulge.attacks.rmia import BASE, RMIA, MajorityRMIA
+from divulge.attacks.threshold import Calibrated, Substitute, Threshold, at_risk
 from divulge.attacks.windows import WBC
 
 __all__ = [
@@ -40,7 +31,6 @@ __all__ = [
     "Combined",
     "Learned",
     "LiRA",
-    "LogRatio",
     "MajorityRMIA",
     "Need",
     "QuantileRegression",

@@ -1,4 +1,4 @@
-"""Which attacks to average: every reference model plays the target once, and its members are known."""
+"""Averages of several attacks: of those that are named, or of those that do best where the truth is known."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import numpy as np
 from scipy import special, stats
 
-from divulge.attacks import games, needs
-from divulge.attacks.base import BASE
+from divulge import seeds
+from divulge.attacks import protocol
 from divulge.attacks.bavaria import BaVarIA
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import LiRA
-from divulge.attacks.protocol import Attack, Need, Scored, adapt, seeded
-from divulge.attacks.residual import Residual
-from divulge.attacks.rmia import RMIA
+from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, seeded
+from divulge.attacks.reference_moments import equal_counts
+from divulge.attacks.residual import LEAST, Residual
+from divulge.attacks.rmia import BASE, RMIA
 from divulge.attacks.threshold import Threshold
-from divulge.attacks.unexplained import LEAST
 from divulge.errors import InputError
+from divulge.statistics.duplicates import keep_together
+from divulge.types import Evidence
 from divulge.validation import (
     as_list,
     check_choice,
@@ -30,9 +32,9 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from divulge.types import Bools, Evidence, Floats
+    from divulge.types import Bools, Floats, Ints
 
 Unit: TypeAlias = Literal["scaled logit", "log-probability", "probability"]
 
@@ -97,6 +99,10 @@ JOINED = (
 _JOINED_WEIGHT = 1 / 3
 # A note names so many attacks; all of them are in `Scored.chosen`.
 _MAX_NAMED = 4
+# Fewer members or non-members than this, and a game says nothing.
+_MIN_SIDE = 50
+# A game is judged below this share of false positives, beside the whole curve; and below no fewer of them than this.
+_STRICT_FPR, _MIN_FALSE_POSITIVES = 0.02, 5
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -195,8 +201,10 @@ class Auto:
         Raises:
             divulge.InputError: as `score`.
         """
-        needs.part(evidence.references, "Auto", "references", "scaled logits of the candidates under reference models")
-        needs.part(evidence.population, "Auto", "population", "the target's scaled logits of known non-members")
+        protocol.part(
+            evidence.references, "Auto", "references", "scaled logits of the candidates under reference models"
+        )
+        protocol.part(evidence.population, "Auto", "population", "the target's scaled logits of known non-members")
         if evidence.features is not None and evidence.features.dtype == object:
             raise InputError("Auto: evidence.features must be numbers, got texts")
         options = [option for option in self.options if _is_applicable(option, evidence)] or [self.options[0]]
@@ -205,7 +213,7 @@ class Auto:
         ):
             scored = unseen_option.attack.run(_in_unit(evidence, unseen_option.unit))
             return replace(scored, notes=(_UNSEEN_NOTE, *scored.notes), chosen=unseen_option.name)
-        game_list = list(games.played(evidence, self.most, self.games, self.seed)) if len(options) > 1 else []
+        game_list = list(play_games(evidence, self.most, self.games, self.seed)) if len(options) > 1 else []
         outcomes = [_game_merits(options, *game) for game in game_list]
         merits = {o.name: np.mean([outcome[o.name] for outcome in outcomes], axis=0) for o in options if game_list}
         chosen = _nearly_best(options, merits, self.margin) if game_list else options[:1]
@@ -263,7 +271,7 @@ class _CachedRuns:
 def _game_merits(options: Sequence[Option], game: Evidence, member: Bools) -> dict[str, tuple[float, float]]:
     """Return the merit of every option in a game."""
     ran = _CachedRuns(game)
-    return {option.name: games.merit(ran.scored(option.attack, option.unit).scores, member) for option in options}
+    return {option.name: game_merit(ran.scored(option.attack, option.unit).scores, member) for option in options}
 
 
 def _nearly_best(options: Sequence[Option], merits: Mapping[str, Floats], margin: float) -> list[Option]:
@@ -328,3 +336,134 @@ def _listed(names: Sequence[str]) -> str:
     """Return the first of the names, and how many there are beyond them."""
     n_more = len(names) - _MAX_NAMED
     return " + ".join(names[:_MAX_NAMED]) + f" and {n_more} more" * (n_more > 0)
+
+
+def play_games(evidence: Evidence, max_records: int, count: int, seed: int) -> Iterator[tuple[Evidence, Bools]]:
+    """The first ``count`` reference models as targets: the evidence of each, and which candidates are its members.
+
+    None where it is not known what they were trained on, or where a game would have too few members or non-members.
+
+    Args:
+        evidence: scaled logits of the population under target and references, with features and labels if there are.
+        max_records: greatest number of population records in a game.
+        count: greatest number of games.
+        seed: of the records drawn.
+    """
+    signals, inside = evidence.population_references, evidence.population_trained_on
+    if signals is None or inside is None or evidence.population is None:
+        return
+    for model in range(min(len(signals), count)):
+        rng = seeds.generator(seed, "auto", model)
+        rows = rng.permutation(inside.shape[1])[:max_records]
+        is_candidate = np.arange(len(rows)) % 2 == 0
+        if evidence.population_features is not None and evidence.population_features.dtype != object:
+            is_candidate = keep_together(is_candidate, evidence.population_features[rows])
+        candidate_rows, population_rows = np.sort(rows[is_candidate]), np.sort(rows[~is_candidate])
+        population_rows = population_rows[~inside[model, population_rows]]
+        out = np.vstack([np.delete(~inside, model, axis=0), np.ones(inside.shape[1], bool)])
+        out_models, has_enough_models = equal_counts(out[:, candidate_rows], inside[model, candidate_rows], rng)
+        candidate_rows, out_models = candidate_rows[has_enough_models], out_models[:, has_enough_models]
+        member = inside[model, candidate_rows]
+        if min(member.sum(), (~member).sum(), len(population_rows)) < _MIN_SIDE:
+            continue
+        other_signals = np.vstack([np.delete(signals, model, axis=0), evidence.population])
+        yield (
+            _game_evidence(evidence, signals[model], other_signals, out, (candidate_rows, population_rows), out_models),
+            member,
+        )
+
+
+def _game_evidence(
+    evidence: Evidence,
+    target_signals: Floats,
+    other_signals: Floats,
+    out: Bools,
+    rows: tuple[Ints, Ints],
+    out_models: Bools,
+) -> Evidence:
+    candidate_rows, population_rows = rows
+    features, labels = evidence.population_features, evidence.population_labels
+    return Evidence(
+        target_signals[candidate_rows],
+        other_signals[:, candidate_rows],
+        ~out_models,
+        target_signals[population_rows],
+        other_signals[:, population_rows],
+        features=None if features is None else features[candidate_rows],
+        population_features=None if features is None else features[population_rows],
+        labels=None if labels is None else labels[candidate_rows],
+        population_labels=None if labels is None else labels[population_rows],
+        population_trained_on=~out[:, population_rows],
+    )
+
+
+def game_merit(scores: Floats, member: Bools) -> tuple[float, float]:
+    """AUC, where ties count half, and TPR at less than a small share of false positives, where they do not count."""
+    ranks = stats.rankdata(scores)
+    member_ranks, nonmember_ranks = ranks[member], np.sort(ranks[~member])
+    auc = (
+        (stats.rankdata(ranks)[member].sum() - len(member_ranks) * (len(member_ranks) + 1) / 2)
+        / len(member_ranks)
+        / len(nonmember_ranks)
+    )
+    limit = nonmember_ranks[-max(_MIN_FALSE_POSITIVES, int(_STRICT_FPR * len(nonmember_ranks)))]
+    return float(auc), float((member_ranks > limit).mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """The mean rank of each candidate under several attacks on one signal.
+
+    Ranks among the candidates need no common unit and no calibration of either attack; they are the p-values of
+    each attack against the candidates themselves, merged by their mean (Vovk & Wang 2020, doi:10.1093/biomet/asaa027,
+    bound twice the mean of p-values under any dependence). The result is a score, not a p-value: a decision on it
+    is calibrated like any other.
+
+    Args:
+        attacks: at least two.
+
+    Examples:
+        >>> from divulge import Evidence
+        >>> from divulge.attacks import Calibrated, Threshold
+        >>> evidence = Evidence([3.0, 2.0, 1.0], references=[[3.0, 0.0, 1.0]])
+        >>> Combined((Threshold(), Calibrated())).score(evidence).round(3)
+        array([0.75 , 0.833, 0.417])
+    """
+
+    attacks: tuple[Scores, ...]
+
+    def __post_init__(self) -> None:
+        attacks = tuple(as_list(self.attacks, "Combined.attacks"))
+        if len(attacks) < 2:
+            raise InputError(f"Combined.attacks: at least 2 are needed, got {len(attacks)}")
+        for attack in attacks:
+            require_callable(attack, "Combined.attacks", "score")
+        object.__setattr__(self, "attacks", attacks)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What any of the attacks needs."""
+        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
+
+    @property
+    def least_references(self) -> int:
+        """As many as the attack that needs most."""
+        return max(adapt(attack).least_references for attack in self.attacks)
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Mean of the ranks, in (0, 1], ``[n]``; ties share their mean rank.
+
+        Raises:
+            divulge.InputError: as the attacks do.
+        """
+        return self.run(evidence).scores
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, with what every attack has to say."""
+        parts = [adapt(attack).run(evidence) for attack in self.attacks]
+        ranks = [stats.rankdata(scored.scores) for scored in parts]
+        return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in parts for note in scored.notes))
+
+    def seeded(self, seed: int) -> Combined:
+        """The same of attacks with this seed, where they draw."""
+        return Combined(tuple(seeded(attack, seed) for attack in self.attacks))

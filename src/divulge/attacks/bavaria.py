@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from scipy import special
 
-from divulge.attacks import needs
+from divulge.attacks import protocol
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, means, moments
 from divulge.validation import check_choice
@@ -66,7 +66,7 @@ class BaVarIA:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, of the kind that ``mode`` says; offline also the population."""
-        return needs.references_for_mode(self.mode, Need.POPULATION)
+        return protocol.references_for_mode(self.mode, Need.POPULATION)
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-likelihood ratio (online) or normal deviate (offline), ``[n]``.
@@ -76,12 +76,12 @@ class BaVarIA:
                 record.
         """
         description = "signals of the candidates under reference models"
-        references = needs.part(evidence.references, "BaVarIA", "references", description)
-        needs.out_models(evidence.trained_on, "BaVarIA")
+        references = protocol.part(evidence.references, "BaVarIA", "references", description)
+        protocol.out_models(evidence.trained_on, "BaVarIA")
         out = moments(references, evidence.trained_on, complement=True)
         if self.mode == "offline":
             return _Predictive.from_moments(out, _prior(_population_moments(evidence) or out)).deviate(evidence.target)
-        trained_on = needs.in_models(evidence.trained_on, "BaVarIA")
+        trained_on = protocol.in_models(evidence.trained_on, "BaVarIA")
         into = moments(references, trained_on)
         mean_in, mean_out = means(into, out)
         inside = _Predictive.from_moments(_with_means(into, mean_in), _prior(into))

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn import linear_model, pipeline, preprocessing
 
 from divulge import seeds
-from divulge.attacks import needs
+from divulge.attacks import protocol
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, equal_counts, moments
 from divulge.errors import InputError
@@ -82,7 +82,7 @@ class Learned:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, and offline the population that they were trained on."""
-        mode_needs = needs.references_for_mode(self.mode, Need.POPULATION)
+        mode_needs = protocol.references_for_mode(self.mode, Need.POPULATION)
         return mode_needs | {Need.QUERIES} if self.beside else mode_needs
 
     def score(self, evidence: Evidence) -> Floats:
@@ -93,7 +93,7 @@ class Learned:
                 record (of the population, offline) and none known not to be, or all trained on every candidate.
         """
         references = _references(evidence)
-        needs.out_models(evidence.trained_on, "Learned")
+        protocol.out_models(evidence.trained_on, "Learned")
         signals, trained_on = self._lessons(evidence, references)
         if len(signals) < self.least_references or trained_on.all() or not trained_on.any():
             raise InputError(
@@ -137,17 +137,17 @@ class Learned:
         else:
             signals, trained_on = evidence.population_references, evidence.population_trained_on
         prefix = "" if self.mode == "online" else "population_"
-        membership = needs.part(
+        membership = protocol.part(
             trained_on, "Learned", f"{prefix}trained_on", "what each reference model was trained on"
         )
-        training_signals = needs.part(signals, "Learned", f"{prefix}references", "scaled logits of the population")
+        training_signals = protocol.part(signals, "Learned", f"{prefix}references", "scaled logits of the population")
         rows = self._rows(training_signals)
         return training_signals[:, rows], membership[:, rows]
 
     def _beside(self, evidence: Evidence) -> Sequence[Evidence]:
         """Return the further signals."""
         description = "further signals of the same records, one Evidence each"
-        return needs.part(evidence.queries, "Learned(beside=True)", "queries", description) if self.beside else ()
+        return protocol.part(evidence.queries, "Learned(beside=True)", "queries", description) if self.beside else ()
 
     def _rows(self, training_signals: Floats) -> Ints | slice:
         """Return the records to learn from."""
@@ -186,7 +186,7 @@ class Learned:
 
     def _of_target(self, evidence: Evidence) -> Floats:
         """Return the target's signals of the records to learn from."""
-        population = needs.part(evidence.population, "Learned(few=True)", "population", "the target's scaled logits")
+        population = protocol.part(evidence.population, "Learned(few=True)", "population", "the target's scaled logits")
         assert evidence.population_references is not None
         return population[self._rows(evidence.population_references)]
 
@@ -208,7 +208,7 @@ class Learned:
 
 def _references(evidence: Evidence) -> Floats:
     description = "the signal of the candidates under reference models"
-    return needs.part(evidence.references, "Learned", "references", description)
+    return protocol.part(evidence.references, "Learned", "references", description)
 
 
 def _further_out_means(signals: Floats, target: Floats, model: int, full: Bools, out_models: Bools) -> ColumnMoments:

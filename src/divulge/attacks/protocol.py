@@ -1,18 +1,20 @@
-"""What an attack is: what it reads of the evidence, and what it gives back."""
+"""The contract of an attack: the evidence it reads, the scores it returns, and checks that both share."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from divulge.errors import InputError
 from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
-    from divulge.types import Evidence, Floats
+    from divulge.types import Bools, Evidence, Floats
+
+T = TypeVar("T")
 
 
 class Need(StrEnum):
@@ -102,7 +104,7 @@ class Attack(Scores, Protocol):
 
 
 def adapt(attack: Scores) -> Attack:
-    """``attack`` as it is, or what it lacks filled in.
+    """Return ``attack`` as it is, or with what it lacks filled in.
 
     Of `Attack`, a third party's must have ``score`` alone. Where it does not say what it needs, it is given all that
     its recipe has: reference models and features if the recipe names them, and always population and labels. Without
@@ -126,7 +128,7 @@ def adapt(attack: Scores) -> Attack:
 
 
 def seeded(attack: Any, seed: int) -> Any:
-    """``attack`` with this seed where it draws, whether it is a whole `Attack` or less."""
+    """Return ``attack`` with this seed if it makes random draws; anything with ``score`` is taken."""
     check_integer(seed, "seed", least=0)
     require_callable(attack, "attack", "score")
     if isinstance(attack, Attack):
@@ -162,3 +164,83 @@ class _Adapted:
 
     def seeded(self, seed: int) -> _Adapted:
         return _Adapted(seeded(self.attack, seed))
+
+
+def references_for_mode(mode: Literal["offline", "online"], *beside: Need) -> frozenset[Need]:
+    """Return the need for reference models of the kind that ``mode`` says; offline also what is named beside it.
+
+    Examples:
+        >>> sorted(references_for_mode("offline", Need.POPULATION))
+        [<Need.POPULATION: 'population'>, <Need.REFERENCES_OUT: 'references out'>]
+        >>> set(references_for_mode("online", Need.POPULATION))
+        {<Need.REFERENCES_IN_AND_OUT: 'references in and out'>}
+    """
+    return frozenset({Need.REFERENCES_IN_AND_OUT} if mode == "online" else {Need.REFERENCES_OUT, *beside})
+
+
+def part(value: T | None, attack: str, name: str, description: str) -> T:
+    """Return ``value``, the part ``name`` of the evidence, if it is there.
+
+    Raises:
+        divulge.InputError: it is missing.
+
+    Examples:
+        >>> part(None, "LiRA", "references", "candidates under reference models")
+        Traceback (most recent call last):
+        divulge.errors.InputError: LiRA: evidence.references is needed (candidates under reference models)
+    """
+    if value is None:
+        raise InputError(f"{attack}: evidence.{name} is needed ({description})")
+    return value
+
+
+def out_models(trained_on: Bools | None, attack: str) -> None:
+    """Check that at least one candidate was left out of at least one reference model.
+
+    Raises:
+        divulge.InputError: every reference model was trained on every candidate.
+    """
+    if trained_on is not None and trained_on.all():
+        raise InputError(
+            f"{attack}: evidence.trained_on says that every reference model was trained on every candidate; "
+            "at least one model that was not is needed"
+        )
+
+
+def in_models(trained_on: Bools | None, attack: str) -> Bools:
+    """Return ``trained_on``; at least one reference model must have been trained on at least one candidate.
+
+    Raises:
+        divulge.InputError: it is missing, or says otherwise.
+    """
+    membership = part(trained_on, f"{attack}(mode='online')", "trained_on", "which models saw which candidate")
+    if not membership.any():
+        raise InputError(
+            f"{attack}(mode='online'): evidence.trained_on says that no reference model was trained on any "
+            "candidate; use mode='offline'"
+        )
+    return membership
+
+
+def log_probabilities(target: Floats, references: Floats, attack: str, signal: str = "negative-loss") -> None:
+    """Check that all signals are logarithms of probabilities, as those called ``signal`` are.
+
+    Raises:
+        divulge.InputError: a positive value.
+    """
+    for values, name in ((target, "target"), (references, "references")):
+        if values.max() > 0:
+            raise InputError(
+                f"{attack}: evidence.{name} must hold log-probabilities, at most 0, got {values.max():g}; "
+                f"use the {signal!r} signal"
+            )
+
+
+def record_versions(evidence: Evidence, attack: str) -> Sequence[Evidence]:
+    """Return the evidence of every version of the records: as they are, then ``queries``.
+
+    Raises:
+        divulge.InputError: no further versions.
+    """
+    further_versions = part(evidence.queries, attack, "queries", "the same evidence of further versions of the records")
+    return (evidence, *further_versions)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from divulge import seeds
-from divulge.attacks import needs, regressors
+from divulge.attacks import protocol, regressors
 from divulge.attacks.protocol import Need, Scored
 from divulge.errors import InputError
 from divulge.validation import check_bool, check_choice, check_integer, check_number, require_callable
@@ -146,8 +146,6 @@ def _z_scores(regressor: regressors.Regressor, train: _Part, parts: tuple[_Part,
 
 
 def _z_score(fitted: regressors.Fitted, part: _Part) -> Floats:
-    if isinstance(fitted, regressors.Quantiles):
-        return fitted.normal_scores(part.signal, part.features, part.labels)
     location, scale = regressors.predict(fitted, part.features, part.labels)
     return (part.signal - location) / np.where(scale > 0, scale, np.nan)
 
@@ -155,11 +153,11 @@ def _z_score(fitted: regressors.Fitted, part: _Part) -> Floats:
 def _parts(evidence: Evidence) -> tuple[_Part, _Part]:
     """Candidates and population, checked to go together."""
     name = "QuantileRegression"
-    population = needs.part(evidence.population, name, "population", "the target's signal on known non-members")
+    population = protocol.part(evidence.population, name, "population", "the target's signal on known non-members")
     features, population_features = evidence.features, evidence.population_features
     if features is not None or population_features is not None:
-        features = needs.part(features, name, "features", "population_features is given")
-        population_features = needs.part(population_features, name, "population_features", "features is given")
+        features = protocol.part(features, name, "features", "population_features is given")
+        population_features = protocol.part(population_features, name, "population_features", "features is given")
         if features.shape[1:] != population_features.shape[1:]:
             raise InputError(
                 f"{name}: evidence.features has shape {features.shape[1:]} per record, "
@@ -169,8 +167,8 @@ def _parts(evidence: Evidence) -> tuple[_Part, _Part]:
         features, population_features = np.empty((len(evidence), 0)), np.empty((len(population), 0))
     labels, other_labels = evidence.labels, evidence.population_labels
     if labels is not None or other_labels is not None:
-        labels = needs.part(labels, name, "labels", "population_labels is given")
-        other_labels = needs.part(other_labels, name, "population_labels", "labels is given")
+        labels = protocol.part(labels, name, "labels", "population_labels is given")
+        other_labels = protocol.part(other_labels, name, "population_labels", "labels is given")
     return _Part(evidence.target, features, labels), _Part(population, population_features, other_labels)
 
 

@@ -214,3 +214,42 @@ def equal_counts(out: Bools, member: Bools, rng: np.random.Generator) -> tuple[B
     number = max(1, min(int(np.quantile(side, 0.1, method="lower")) if len(side) else 1 for side in sides))
     order = np.where(out, rng.random(out.shape), 2.0).argsort(axis=0).argsort(axis=0)
     return out & (order < number), count >= number
+
+
+def log_mean(values: Floats, left_out: Bools | None) -> Floats:
+    """Log of the mean of the exponentials of each column; of all columns for one without a value.
+
+    Blocks of columns stay in the cache, and a memory-mapped matrix is never loaded whole.
+
+    Args:
+        values: ``[m, n]``.
+        left_out: bool ``[m, n]``, True where a value does not count; every value counts when None.
+    """
+    top, sums, count = (np.empty(values.shape[1]) for _ in range(3))
+    for block in blocks(values):
+        is_used = None if left_out is None or not left_out[:, block].any() else ~left_out[:, block]
+        top[block], sums[block], count[block] = _sums(values[:, block], is_used)
+    has_values = count > 0
+    if has_values.all():
+        return top + np.log(sums / count)
+    highest = top[has_values].max()
+    overall = highest + np.log((sums[has_values] * np.exp(top[has_values] - highest)).sum() / count.sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(has_values, top + np.log(sums / count), overall)
+
+
+def _sums(values: Floats, is_used: Bools | None) -> tuple[Floats, Floats, Floats | int]:
+    """Return the largest value of each column, the sum of the exponentials below it, and how many values there are.
+
+    Exponentials in single precision are five times faster; the logarithm of their sum errs by 1e-7 at most.
+    """
+    if is_used is None:
+        top, count = values.max(axis=0).astype(np.float64), len(values)
+        below = np.subtract(values, top, dtype=np.float64).astype(np.float32)
+        return top, np.add.reduce(np.exp(below, out=below), axis=0, dtype=np.float64), count
+    count = is_used.sum(axis=0)
+    top = np.where(count, np.where(is_used, values, -np.inf).max(axis=0), 0.0)
+    below = np.minimum(values - top, 0.0, dtype=np.float64).astype(np.float32)  # what is left out may lie above
+    np.exp(below, out=below)
+    below *= is_used
+    return top, np.add.reduce(below, axis=0, dtype=np.float64), count

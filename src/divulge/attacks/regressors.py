@@ -1,4 +1,4 @@
-"""Conditional distributions of a signal: location and scale (or quantiles) given features and class.
+"""Conditional distributions of a signal: location and scale given features and class.
 
 A regressor is a configuration; ``fit`` returns a new fitted object and leaves the regressor as it was.
 Shapes: ``z`` records to fit on, ``n`` to predict, ``d`` features.
@@ -9,19 +9,18 @@ from __future__ import annotations
 import copy
 import inspect
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import lightgbm
 import numpy as np
-from scipy import special
 
 from divulge import seeds
-from divulge.attacks.boosting import Booster, crossfit
 from divulge.errors import InputError
 from divulge.statistics.duplicates import keep_together
-from divulge.validation import check_instance, check_integer, check_rates, check_vector
+from divulge.validation import check_instance, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Bools, Floats, Ints
 
 
 class Fitted(Protocol):
@@ -43,15 +42,6 @@ class Regressor(Protocol):
 
     def fit(self, features: Array, signal: Floats) -> Any:
         """Return the fitted object, or None where it is the regressor itself."""
-        ...
-
-
-@runtime_checkable
-class Quantiles(Protocol):
-    """A fitted object that knows more than location and scale."""
-
-    def normal_scores(self, signal: Floats, features: Array, labels: Ints | None = None) -> Floats:
-        """``Φ⁻¹`` of the conditional quantile level of each signal, ``[n]``."""
         ...
 
 
@@ -151,6 +141,60 @@ class FittedClasses:
 
 
 @dataclass(frozen=True, slots=True)
+class Booster:
+    """How trees grow (LightGBM).
+
+    Args:
+        rounds: most trees.
+        rate: learning rate.
+        leaves: most leaves of a tree.
+        least_in_leaf: fewest records in a leaf.
+        patience: trees without improvement on the held-out part before it stops.
+    """
+
+    rounds: int = 200
+    rate: float = 0.05
+    leaves: int = 15
+    least_in_leaf: int = 20
+    patience: int = 20
+
+    def __post_init__(self) -> None:
+        check_integer(self.rounds, "Booster.rounds", least=1)
+        check_number(self.rate, "Booster.rate", above=0, below=1, closed=True)
+        check_integer(self.leaves, "Booster.leaves", least=2)
+        check_integer(self.least_in_leaf, "Booster.least_in_leaf", least=1)
+        check_integer(self.patience, "Booster.patience", least=1)
+
+    def fit(
+        self, objective: str, table: Floats, target: Floats, train: Bools, stop: Bools, seed: int, alpha: float = 0.5
+    ) -> Any:
+        """Trees for ``target`` grown on the rows ``train`` until those in ``stop`` no longer gain.
+
+        The result is the same on every machine and for any number of cores: one thread, row order fixed.
+        """
+        settings = {
+            "objective": objective,
+            "alpha": alpha,
+            "learning_rate": self.rate,
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": self.least_in_leaf,
+            "num_threads": 1,
+            "deterministic": True,
+            "force_row_wise": True,
+            "seed": seed,
+            "verbosity": -1,
+        }
+        fitted = lightgbm.Dataset(table[train], target[train])
+        return lightgbm.train(
+            settings,
+            fitted,
+            num_boost_round=self.rounds,
+            valid_sets=[lightgbm.Dataset(table[stop], target[stop], reference=fitted)],
+            callbacks=[lightgbm.early_stopping(self.patience, verbose=False)],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Boosted:
     """Location and scale of the class, corrected by gradient boosting on the features.
 
@@ -220,102 +264,6 @@ class FittedBoosted:
         return location + scale * mean, scale * self.stretch * np.exp(0.5 * log_variance)
 
 
-@dataclass(frozen=True, slots=True)
-class Pinball:
-    """Several conditional quantiles at once, by the pinball loss (Bertran et al. 2023, arXiv:2307.03694).
-
-    The signal is standardised within its class; boosted trees fit each quantile with early stopping on a
-    fifth of the records. Quantiles fitted one by one may cross; sorting them never fits worse
-    (Chernozhukov et al. 2010, doi:10.3982/ECTA7880). Between two quantiles, and beyond the outermost, the
-    level follows a Gaussian through both, so that no level saturates and no two signals tie.
-
-    Without features, or with fewer than ``least`` records, quantiles are those of the standardised
-    population.
-
-    Args:
-        levels: quantile levels, increasing, in (0, 1); at least two.
-        booster: how the trees grow.
-        least: number of population records below which no trees are grown.
-    """
-
-    levels: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-    booster: Booster = field(default_factory=lambda: Booster(least_in_leaf=50))
-    least: int = 500
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", check_rates(self.levels, "Pinball.levels", increasing=True))
-        check_instance(self.booster, "Pinball.booster", Booster)
-        check_integer(self.least, "Pinball.least", least=50)
-
-    def fit(self, features: Array, signal: Floats, labels: Ints | None = None, seed: int = 0) -> FittedQuantiles:
-        """Return the fitted quantiles, the same for the same seed."""
-        base = PerClass().fit(features, signal, labels)
-        location, scale = base.predict(features, labels)
-        standard = (signal - location) / scale
-        table = _feature_table(features)
-        if table.shape[1] == 0 or len(signal) < self.least:
-            return FittedQuantiles(base, self.levels, tuple(np.quantile(standard, self.levels).tolist()))
-        stop = seeds.generator(seed, "pinball", "stop").permutation(len(signal)) % 5 == 0
-        stop = keep_together(stop, _with_labels(table, labels))
-        draw = seeds.derive_seed(seed, "pinball", "trees")
-        heads = tuple(
-            self.booster.fit("quantile", table, standard, ~stop, stop, draw, alpha=level) for level in self.levels
-        )
-        return FittedQuantiles(base, self.levels, heads)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FittedQuantiles:
-    """Quantiles of the standardised signal: numbers, or trees that give them."""
-
-    base: FittedClasses
-    levels: tuple[float, ...]
-    heads: tuple[Any, ...]
-
-    def quantiles(self, features: Array, labels: Ints | None = None) -> Floats:
-        """Conditional quantiles ``[n, levels]`` in the unit of the signal, never crossing."""
-        location, scale = self.base.predict(features, labels)
-        return location[:, None] + scale[:, None] * self._standard(features)
-
-    def predict(self, features: Array, labels: Ints | None = None) -> tuple[Floats, Floats]:
-        """Location and scale of the Gaussian through the two innermost and the two outermost quantiles."""
-        quantiles, normal_levels = self.quantiles(features, labels), _normal_quantiles(self.levels)
-        scale = (quantiles[:, -1] - quantiles[:, 0]) / (normal_levels[-1] - normal_levels[0])
-        scale = np.where(scale > 0, scale, self.base.predict(features, labels)[1])
-        middle = int(np.abs(normal_levels).argmin())
-        return quantiles[:, middle] - normal_levels[middle] * scale, scale
-
-    def normal_scores(self, signal: Floats, features: Array, labels: Ints | None = None) -> Floats:
-        """``Φ⁻¹`` of the conditional level of each signal: linear between the two quantiles around it, ``[n]``."""
-        location, scale = self.base.predict(features, labels)
-        standard, quantiles, normal_levels = (
-            (signal - location) / scale,
-            self._standard(features),
-            _normal_quantiles(self.levels),
-        )
-        lower_index = np.clip((quantiles <= standard[:, None]).sum(axis=1) - 1, 0, len(normal_levels) - 2)
-        rows = np.arange(len(quantiles))
-        rise = normal_levels[lower_index + 1] - normal_levels[lower_index]
-        # Equal outer quantiles would make the extrapolation a cliff: it is at least a tenth as wide as
-        # the whole distribution says.
-        overall_scale = (quantiles[:, -1] - quantiles[:, 0]) / (normal_levels[-1] - normal_levels[0])
-        width = np.maximum(
-            quantiles[rows, lower_index + 1] - quantiles[rows, lower_index],
-            0.1 * rise * np.where(overall_scale > 0, overall_scale, 1.0),
-        )
-        return normal_levels[lower_index] + (standard - quantiles[rows, lower_index]) / width * rise
-
-    def _standard(self, features: Array) -> Floats:
-        if isinstance(self.heads[0], float):
-            return np.tile(np.sort(self.heads), (len(features), 1))
-        table = _feature_table(features)
-        return np.sort(np.column_stack([head.predict(table) for head in self.heads]), axis=1)
-
-
-def _normal_quantiles(levels: tuple[float, ...]) -> Floats:
-    return np.asarray(special.ndtri(levels), dtype=np.float64)
-
-
 def _location(signal: Floats) -> float:
     """Mean; exactly the signal where it is constant."""
     return float(signal[0] + (signal - signal[0]).mean())
@@ -338,3 +286,24 @@ def _feature_table(features: Array) -> Floats:
 def _with_labels(table: Floats, labels: Ints | None) -> Array:
     """Features beside classes: rows that are equal are one record."""
     return table if labels is None else np.column_stack([table, labels])
+
+
+def crossfit(
+    booster: Booster, objective: str, table: Floats, target: Floats, folds: Ints, seed: int
+) -> tuple[tuple[Any, ...], Floats]:
+    """One model per fold, and what each predicts (before any link function) of records it has never seen.
+
+    Model k leaves out fold k, whose records it predicts, and fold k + 1, on which it stops: a fold that
+    chose the number of trees is not unseen.
+
+    Returns:
+        The models, and their out-of-fold predictions ``[z]``.
+    """
+    count = int(folds.max()) + 1
+    models, unseen = [], np.empty(len(target))
+    for k in range(count):
+        out, stop = folds == k, folds == (k + 1) % count
+        model = booster.fit(objective, table, target, ~(out | stop), stop, seed)
+        unseen[out] = model.predict(table[out], raw_score=True)
+        models.append(model)
+    return tuple(models), unseen

@@ -1,17 +1,17 @@
-"""The relative membership inference attack: a candidate against known non-members."""
+"""RMIA and BASE: the target's probability of a record relative to that under reference models."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from divulge.attacks import needs
+from divulge.attacks import protocol
 from divulge.attacks.protocol import Need, Scored
-from divulge.attacks.reference_moments import moments
+from divulge.attacks.reference_moments import log_mean, moments
 from divulge.errors import InputError
-from divulge.validation import check_choice, check_number
+from divulge.validation import check_choice, check_instance, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Evidence, Floats
@@ -21,6 +21,8 @@ _SMALLEST_PROBABILITY = 1e-100
 # Ratios that are equal on paper differ by less than this share when their sums were rounded differently.
 NEARLY = 1e-12
 _TIE = 1e-9
+# Comparisons held at once.
+_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,11 @@ class RMIA:
             divulge.InputError: as `score`.
         """
         description = "probabilities of the true class under"
-        references = needs.part(evidence.references, "RMIA", "references", f"{description} reference models")
-        population = needs.part(
+        references = protocol.part(evidence.references, "RMIA", "references", f"{description} reference models")
+        population = protocol.part(
             evidence.population, "RMIA", "population", f"{description} the target, of known non-members"
         )
-        population_references = needs.part(
+        population_references = protocol.part(
             evidence.population_references,
             "RMIA",
             "population_references",
@@ -121,7 +123,7 @@ class RMIA:
         if self.offline_a is None:
             typical = moments(references, spread=False).mean
         else:
-            needs.out_models(trained_on, "RMIA(offline_a=…)")
+            protocol.out_models(trained_on, "RMIA(offline_a=…)")
             out = moments(references, trained_on, complement=True, spread=False)
             mean = out.mean if out.count.all() else np.where(out.count > 0, out.mean, out.grand_mean)
             typical = 0.5 * ((1.0 + self.offline_a) * mean + (1.0 - self.offline_a))
@@ -175,3 +177,150 @@ def _check_probabilities(values: Floats, name: str) -> None:
             f"RMIA: evidence.{name} must hold probabilities in [0, 1], got values from {low:g} to {high:g}; "
             "use the 'confidence' signal, not logits or losses"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class BASE:
+    """``log p_target - logsumexp_r log p_r + log R``: the approximate Bayes-optimal attack.
+
+    Lassila et al. 2025 (arXiv:2505.24089). The evidence holds the "negative-loss" signal, ``log p(y)``. Online, the
+    mean runs over all reference models, of which about half were trained on the record. Offline it runs over the
+    models that were not, and the published code multiplies it by a constant, .33, in place of the IN models that are
+    missing; their softmax temperature of 2 is not applied here. Online it is `BASE` over all models.
+
+    Args:
+        mode: "offline" (OUT models only; every reference is one when ``trained_on`` is None) or "online".
+        scale: factor on the reference models' mean, offline, in [0, 1]; 0 is the LOSS attack, 1 is `BASE`.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    Examples:
+        >>> from divulge import Evidence
+        >>> BASE().score(Evidence(target=[-0.1, -2.0], references=[[-1.0, -3.0], [-1.0, -3.0]])).round(2)
+        array([ 0.23, -1.01])
+    """
+
+    least_references: ClassVar[int] = 1
+
+    mode: Literal["offline", "online"] = "offline"
+    scale: float = 0.33
+
+    def __post_init__(self) -> None:
+        check_choice(self.mode, "BASE.mode", ("offline", "online"))
+        check_number(self.scale, "BASE.scale", above=0, below=1, closed=True)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Reference models, of the kind that ``mode`` says."""
+        return protocol.references_for_mode(self.mode)
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Log-probability beyond what is expected, ``[n]``, in nats.
+
+        A record that every reference model was trained on is compared with the mean over all records.
+
+        Raises:
+            divulge.InputError: no references, a positive signal, or offline no OUT model for any record.
+        """
+        description = "log-probabilities of the true class under reference models"
+        references = protocol.part(evidence.references, "BASE", "references", description)
+        protocol.log_probabilities(evidence.target, references, "BASE")
+        if self.mode == "online":
+            return evidence.target - log_mean(references, None)
+        protocol.out_models(evidence.trained_on, "BASE")
+        return evidence.target - self.scale * log_mean(references, evidence.trained_on)
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> BASE:
+        """The same: it makes no random draws."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class MajorityRMIA:
+    """RMIA, where a candidate dominates a population record if more than half of its versions do.
+
+    Zarifzadeh et al. 2024 (arXiv:2312.03262) with several queries, as their code computes it: each version of the
+    candidate is held against the same version of the population record. The versions vote; half of them are not
+    enough. With an empty ``queries`` it is `RMIA`.
+
+    Args:
+        inner: the attack, with its constants.
+
+    Raises:
+        divulge.InputError: an inner attack that is not `RMIA`.
+
+    Examples:
+        >>> from divulge import Evidence
+        >>> same = {"references": [[0.5, 0.5]], "population": [0.3, 0.6], "population_references": [[0.5, 0.5]]}
+        >>> def asked(target):
+        ...     return Evidence(target, **same)
+        >>> from dataclasses import replace
+        >>> evidence = replace(asked([0.7, 0.4]), queries=(asked([0.8, 0.1]), asked([0.1, 0.4])))
+        >>> MajorityRMIA(RMIA(ranking="published")).score(evidence)
+        array([1. , 0.5])
+    """
+
+    inner: RMIA = field(default_factory=RMIA)
+
+    def __post_init__(self) -> None:
+        check_instance(self.inner, "MajorityRMIA.inner", RMIA, "a divulge.attacks.RMIA")
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What RMIA needs, on further versions too."""
+        return self.inner.needs | {Need.QUERIES}
+
+    @property
+    def least_references(self) -> int:
+        """As many as RMIA."""
+        return self.inner.least_references
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Dominated share of the population, ``[n]``, in [0, 1]; O(n·z) comparisons a version, in blocks.
+
+        Raises:
+            divulge.InputError: no further versions, and what `RMIA` raises.
+        """
+        pairs = [self.inner.ratios(version) for version in protocol.record_versions(evidence, "MajorityRMIA")]
+        ratios, population = (np.stack(part) for part in zip(*pairs, strict=True))
+        share = outvoted(ratios, population, self.inner.gamma)
+        return share if self.inner.ranking == "published" else untied(share, np.median(ratios, axis=0))
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> MajorityRMIA:
+        """The same: it makes no random draws."""
+        return self
+
+
+def outvoted(ratios: Floats, population: Floats, gamma: float) -> Floats:
+    """Share of population records z with ``ratio ≥ γ·z`` in more than half of the versions, for each candidate.
+
+    Args:
+        ratios: likelihood ratios of the candidates' versions, ``[v, n]``.
+        population: likelihood ratios of the same versions of the population, ``[v, z]``.
+        gamma: the factor γ > 0.
+
+    Examples:
+        >>> outvoted(np.array([[2.0], [2.0], [0.0]]), np.array([[1.0, 3.0], [1.0, 1.0], [1.0, 1.0]]), 1.0)
+        array([0.5])
+    """
+    versions, n = ratios.shape
+    # Places in the sorted population say the same as ratios, and take a quarter of the bytes.
+    thresholds = gamma * (1.0 - NEARLY) * population
+    ordered = np.sort(thresholds, axis=1)
+    beaten = np.stack([np.searchsorted(*pair, side="right") for pair in zip(ordered, ratios, strict=True)])
+    place = np.stack([np.searchsorted(*pair, side="left") for pair in zip(ordered, thresholds, strict=True)])
+    beaten, place = beaten.astype(np.int32), place.astype(np.int32)
+    share, width = np.empty(n), max(1, _BLOCK // population.shape[1])
+    for start in range(0, n, width):
+        votes = sum((place[v] < beaten[v, start : start + width, None]).astype(np.int16) for v in range(versions))
+        share[start : start + width] = (2 * votes > versions).mean(axis=1)
+    return share

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from divulge.attacks import needs
+from divulge.attacks import protocol
 from divulge.attacks.protocol import Need, Scored
 from divulge.errors import InputError
 from divulge.validation import as_list, check_integer
@@ -61,8 +61,8 @@ class WBC:
         Raises:
             divulge.InputError: no tokens, or none under reference models.
         """
-        logs = needs.part(evidence.tokens, "WBC", "tokens", "log-probabilities of each token")
-        reference_logs = needs.part(logs.references, "WBC", "tokens.references", "the same under a reference model")
+        logs = protocol.part(evidence.tokens, "WBC", "tokens", "log-probabilities of each token")
+        reference_logs = protocol.part(logs.references, "WBC", "tokens.references", "the same under a reference model")
         gain = logs.target - reference_logs.mean(axis=0, dtype=np.float64)
         return np.mean([_share_of_windows_won(gain, logs.offsets, length) for length in self.lengths], axis=0)
 

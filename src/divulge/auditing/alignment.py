@@ -12,13 +12,13 @@ from divulge import columns
 from divulge.columns import TableEncoder
 from divulge.errors import InputError
 from divulge.targets import FramedTarget
-from divulge.types import Records
+from divulge.types import AuditData, Records
 from divulge.validation import as_list, check_choice, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.request import AuditData, UnknownClasses
+    from divulge.settings import UnknownClasses
 
 _SETS = ("members", "nonmembers", "population")
 

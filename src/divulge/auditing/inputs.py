@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from divulge.auditing import comparability
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.report import formatting
-from divulge.request import Duplicates
+from divulge.settings import Duplicates
 from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.types import PartialRecords, Records
-from divulge.validation import as_list, check_choice, check_integer, check_mask, check_number, to_numpy
+from divulge.validation import as_list, check_integer, check_mask, check_number, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from divulge.auditing.modality import Modality
     from divulge.columns import TableEncoder
     from divulge.recipes import Recipe
-    from divulge.request import AuditData, AuditOptions
-    from divulge.types import Array, Bools, Ints
+    from divulge.settings import AuditOptions
+    from divulge.types import Array, AuditData, Bools, Ints
 
     Sets = Mapping[str, Records]
 
@@ -82,12 +82,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality) 
     Raises:
         divulge.InputError: see `divulge.audit`.
     """
-    check_choice(options.duplicates, "duplicates", get_args(Duplicates))
-    check_number(options.calibration, "calibration", above=0, below=1)
-    seed = check_integer(options.seed, "seed", least=0)
-    levels, classes = as_list(options.fpr, "fpr"), as_list(subject.unseen_classes, "unseen_classes")
-    if not levels:
-        raise InputError("fpr: at least 1 level is needed, got none")
+    seed, levels, classes = options.seed, options.fpr, as_list(subject.unseen_classes, "unseen_classes")
     recipes = _resolve_recipes(options.recipes, options.references, seed, modality)
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
@@ -146,9 +141,6 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality) 
 
 
 def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, modality: Modality) -> tuple[Recipe, ...]:
-    recipes = as_list(recipes, "recipes")
-    if not recipes:
-        raise InputError("recipes: at least 1 name is needed, got none")
     if references is not None and not callable(getattr(references, "fit", None)):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
     # A recipe passed as an object keeps its own seed.

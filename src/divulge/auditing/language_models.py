@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.references.fine_tuning import LoadedFineTune
-    from divulge.request import AuditData
     from divulge.targets import GivesTokens
-    from divulge.types import Bools, Floats, Ints, Records
+    from divulge.types import AuditData, Bools, Floats, Ints, Records
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
 _LIKELIHOOD_SIGNALS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED})

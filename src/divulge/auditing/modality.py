@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.evidence import Measurements
     from divulge.recipes import Recipe
-    from divulge.request import AuditData
-    from divulge.types import Floats
+    from divulge.types import AuditData, Floats
 
 
 _N_PROBED = 64  # candidates that show what the target's outputs are

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,12 +23,12 @@ from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
 from divulge.references.progress import ignore_progress
-from divulge.request import AuditData, AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.results import Accuracy, BlindBaseline, RunMetadata, collect_environment, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
+from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.targets import adapt, declared_modality, is_language_model
-from divulge.types import Records
-from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable
+from divulge.types import AuditData, Records
+from divulge.validation import check_bool, check_path, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from divulge.results import AuditSettings, TransferSummary
     from divulge.types import Floats
 
+_DEFAULTS = AuditOptions()
+
 
 def audit(
     target: Any,
@@ -46,21 +48,21 @@ def audit(
     members: Records,
     nonmembers: Records,
     population: Records | None = AuditData.population,
-    recipes: Sequence[Any] = AuditOptions.recipes,
-    references: Any = AuditOptions.references,
+    recipes: Sequence[Any] = _DEFAULTS.recipes,
+    references: Any = _DEFAULTS.references,
     unseen_classes: Sequence[int | str] = AuditData.unseen_classes,
-    fpr: Sequence[float] = AuditOptions.fpr,
+    fpr: Sequence[float] = _DEFAULTS.fpr,
     groups: Sequence[str] | None = AuditData.groups,
     known: Any = AuditData.known,
     covariates: Any = AuditData.covariates,
-    imputer: Any = AuditOptions.imputer,
-    calibration: float = AuditOptions.calibration,
-    duplicates: Duplicates = AuditOptions.duplicates,
-    outputs: Outputs = AuditOptions.outputs,
-    unknown_classes: UnknownClasses = AuditOptions.unknown_classes,
-    device: str = AuditOptions.device,
-    texts: bool = AuditOptions.texts,
-    seed: int = AuditOptions.seed,
+    imputer: Any = _DEFAULTS.imputer,
+    calibration: float = _DEFAULTS.calibration,
+    duplicates: Duplicates = _DEFAULTS.duplicates,
+    outputs: Outputs = _DEFAULTS.outputs,
+    unknown_classes: UnknownClasses = _DEFAULTS.unknown_classes,
+    device: str = _DEFAULTS.device,
+    texts: bool = _DEFAULTS.texts,
+    seed: int = _DEFAULTS.seed,
     out: str | Path | RunDraft | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -128,13 +130,11 @@ def audit(
         True
     """
     check_bool(overwrite, "overwrite")
-    check_bool(texts, "texts")
-    check_string(device, "device")
     out_folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
     if progress is not None:
         require_callable(progress, "progress")
-    options = AuditOptions(
+    options = AuditOptions.check(
         recipes=recipes,
         references=references,
         fpr=fpr,
@@ -164,9 +164,9 @@ def audit(
         with errors.user_code_errors("expect"):
             expect(forecasts.make_forecast(prepared, on_disk=out is not None))
     if isinstance(out, RunDraft):
-        return _run_into(prepared, tuple(fpr), settings, plan, out)
+        return _run_into(prepared, options.fpr, settings, plan, out)
     if out_folder is None:
-        return _run_audit(prepared, tuple(fpr), settings, None)
+        return _run_audit(prepared, options.fpr, settings, None)
     covariate_columns = (
         []
         if prepared.inputs.covariates is None
@@ -174,7 +174,7 @@ def audit(
     )
     digest, kept_files = store.hash_values(settings, *covariate_columns), (ANSWERS_FILE,)
     with RunDirectory(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
-        return _run_into(prepared, tuple(fpr), settings, plan, draft)
+        return _run_into(prepared, options.fpr, settings, plan, draft)
 
 
 def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast:
@@ -192,7 +192,6 @@ def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
-    check_choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
     modality = find_modality(adapted_target)
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)

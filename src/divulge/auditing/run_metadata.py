@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from divulge.auditing.inputs import AuditInputs
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
-    from divulge.request import AuditOptions
     from divulge.results import PartialKnowledgeSettings
+    from divulge.settings import AuditOptions
 
 # Where an object lies in memory, as a repr tells it.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")

@@ -277,7 +277,7 @@ def check_white_box(target: Any, references: Any, recipes: Sequence[Recipe], rec
     with_references = [recipe for recipe in white_box_recipes if recipe.references != "none"]
     if with_references and isinstance(references, Train):
         measure_reference(
-            torch_modules.TorchTarget(references.untrained(), device="cpu"),
+            torch_modules.TorchTarget(references.untrained(probe), device="cpu"),
             probe,
             white_box_names(with_references),
         )

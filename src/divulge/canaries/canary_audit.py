@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Sides
     from divulge.report import Page
-    from divulge.request import Outputs
+    from divulge.settings import Outputs
     from divulge.types import Bools, Floats
 
 RUN_TYPE = "canary-audit"

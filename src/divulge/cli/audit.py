@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from divulge.identification import finished_run
     from divulge.report import formatting, html, markdown, sections
     from divulge.results import provenance
-    from divulge.tables import ColumnNames
+    from divulge.settings import ColumnNames
 else:
     validation = lazy.module("divulge.validation")
     audit_page = lazy.module("divulge.auditing.page")
@@ -134,7 +134,7 @@ def _planned(
     plan = plans.read(where)
     if fpr:
         plan = plan.model_copy(
-            update={"fpr": [validation.check_number(rate, "--fpr", above=0, below=1) for rate in fpr]}
+            update={"fpr": tuple(validation.check_number(rate, "--fpr", above=0, below=1) for rate in fpr)}
         )
     named: dict[str, Any] = {key: getattr(names, key) for key in names.model_fields_set}
     if covariates:
@@ -146,7 +146,7 @@ def _planned(
         printing.lines(sys.stderr, f"{key}: from {origin}")
     work: Any = auditing.over_shares if isinstance(ready.subject.known, tuple) else auditing.audit
     with references.Bar("reference models") as bar:
-        finished = work(ready.target, out=out, overwrite=overwrite, progress=bar, expect=_expect, **ready.keywords())
+        finished = work(ready.target, out=out, overwrite=overwrite, progress=bar, expect=_expect, **ready.arguments())
     if not isinstance(finished, list):
         return {"": finished}
     return {f"known: {words}": result for words, result in zip(ready.plan["known"], finished, strict=True)}

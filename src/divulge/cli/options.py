@@ -10,17 +10,12 @@ import re
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from divulge import lazy
 from divulge.errors import InputError
-
-if TYPE_CHECKING:
-    from divulge.tables import ColumnNames, column_names
-else:
-    column_names = lazy.module("divulge.tables.column_names")
+from divulge.settings import ColumnNames
 
 # A key of a plan wherever it stands, or what a message begins with.
 _NAMED = re.compile(r"(?<![\w./-])(?:data|target|references)\.(?P<dotted>\w+)|^(?P<first>\w+)(?=: )")
@@ -37,7 +32,7 @@ class TextColumns:
 
     def names(self) -> ColumnNames:
         """Return what the user named."""
-        return column_names.ColumnNames.from_options(**dataclasses.asdict(self))
+        return ColumnNames.from_options(**dataclasses.asdict(self))
 
 
 @dataclasses.dataclass

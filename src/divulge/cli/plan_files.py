@@ -14,12 +14,10 @@ from divulge.cli import options, printing
 if TYPE_CHECKING:
     from divulge import auditing, results
     from divulge import plan as plans
-    from divulge.plan import template
 else:
     auditing = lazy.module("divulge.auditing")
     plans = lazy.module("divulge.plan")
     results = lazy.module("divulge.results")
-    template = lazy.module("divulge.plan.template")
 
 
 def init(
@@ -36,11 +34,11 @@ def init(
     """Write a commented plan, and a stub of the code it names; asks for what no option says."""
     given = {
         "records": records, "model": model, "members": members, "nonmembers": nonmembers, "population": population,
-        "label": label, "references": None if references is None else str(references),
+        "label": label, "references": references,
     }  # fmt: skip
     asking = sys.stdin.isatty() and not json
-    answers = template.Answers.collect(given, _ask if asking else None)
-    written = template.write(folder, answers)
+    answers = plans.complete_answers(given, _ask if asking else None)
+    written = plans.write_starting_plan(folder, answers)
     if json:
         printing.as_json({"written": [str(path) for path in written]})
         return
@@ -66,7 +64,7 @@ def check(
     if named := {key: getattr(names, key) for key in names.model_fields_set}:
         read = read.model_copy(update={"data": read.data.model_copy(update=named)})
     ready = plans.resolve(read, plan.parent, trust or ())
-    forecast = auditing.forecast(ready.target, ready.first, ready.options)
+    forecast = auditing.forecast(ready.target, ready.first_subject, ready.options)
     if json:
         printing.as_json({"plan": str(plan), "recipes": read.recipes, "forecast": results.to_json_values(forecast)})
         return

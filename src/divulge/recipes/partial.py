@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from divulge.attacks import LogRatio, Threshold
+from divulge.attacks import BASE, Threshold
 from divulge.completion import Mean
 from divulge.recipes.recipe import Imputed, Recipe
 from divulge.recipes.whole import recipes
@@ -27,7 +27,7 @@ def partial_recipes() -> tuple[Recipe, ...]:
     ratio = Recipe(
         "partial-rmia",
         "negative-loss",
-        LogRatio(),
+        BASE(scale=1.0),
         "out",
         "RMIA's log ratio, averaged over completions",
         Imputed(draws, "score"),
@@ -48,7 +48,7 @@ def partial_recipes() -> tuple[Recipe, ...]:
         replace(
             ratio,
             name="partial-rmia-online",
-            attack=LogRatio(over="all"),
+            attack=BASE("online"),
             references="in and out",
             summary="RMIA's log ratio, IN models trained on completed records",
             imputed=Imputed(),

@@ -230,13 +230,14 @@ class Train(Hyperparameters):
         """One model for one epoch, in this process: what a forecast of the time is made from."""
         return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
 
-    def untrained(self) -> torch.nn.Module:
-        """A network as ``make_model`` makes it, with the weights of seed 0 and in the precision of training.
+    def untrained(self, records: Records) -> torch.nn.Module:
+        """Return a network for such records as ``make_model`` makes it, with the weights of seed 0, before training.
 
         Raises:
             divulge.InputError: ``make_model`` returns no network with parameters.
         """
-        return network_training.build_network(self.make_model, 0).to(
+        config = network_training.initialize_lazy(self, records.x)
+        return network_training.build_network(config.make_model, 0).to(
             dtype=network_training.weights_dtype(self.precision)
         )
 
@@ -281,9 +282,9 @@ class Train(Hyperparameters):
         """
         work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
         with networks.single_thread():
-            return fitting.fit_references(
-                network_learner.NetworkLearner(self, self.device), work, self.count, seed, self._place
-            )
+            config = network_training.initialize_lazy(self, getattr(records, "x", None))
+            learner = network_learner.NetworkLearner(config, self.device)
+            return fitting.fit_references(learner, work, self.count, seed, self._place)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
@@ -295,7 +296,8 @@ class Train(Hyperparameters):
         """
         if progress is not None:
             require_callable(progress, "progress")
-        how = network_learner.NetworkLearner(self, self.device)
+        config = network_training.initialize_lazy(self, getattr(records, "x", None))
+        how = network_learner.NetworkLearner(config, self.device)
         return network_learner.train_single(how, records, seed, count_classes(records, classes), progress)
 
 

@@ -5,8 +5,8 @@ or batches of rows (`Table.batches`) come out. Identifiers are text, exactly as 
 missing value; whatever is wrong with a file is one `divulge.InputError` that names it.
 """
 
+from divulge.settings import ColumnNames
 from divulge.tables.arrays import from_arrays, to_array
-from divulge.tables.column_names import ColumnNames
 from divulge.tables.sources import ENDINGS, find_files, is_saved_dataset, is_table_file, table_errors
 from divulge.tables.table import (
     NUMBER,

@@ -1,0 +1,508 @@
+"""Plans: TOML files that describe an audit. `read` checks one, `resolve` reads the files that it names.
+
+`write_starting_plan` writes a commented plan to start from. The keys are the settings of `divulge.settings.Plan`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import narwhals as nw
+import numpy as np
+
+from divulge import access, completion, datafiles, user_code
+from divulge import recipes as book
+from divulge.columns import has_pandas
+from divulge.datafiles import DataFile, FileLayout
+from divulge.errors import InputError
+from divulge.references import FineTune, LoRA, Train
+from divulge.settings import (
+    AccessPlan,
+    AuditOptions,
+    AuditSettings,
+    DataPlan,
+    FineTunePlan,
+    FineTuneSettings,
+    InitSettings,
+    Plan,
+    TargetPlan,
+    TrainPlan,
+    TrainSettings,
+)
+from divulge.store import read_untrusted
+from divulge.targets import SklearnTarget, is_language_model
+from divulge.targets import files as models
+from divulge.targets.estimators import fitted_frame_library
+from divulge.types import AuditData, Records
+from divulge.validation import check_path
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from divulge.completion import Imputer
+    from divulge.types import Bools
+
+_DEFAULTS = AuditOptions()
+
+Ask: TypeAlias = Callable[[str, str], str]
+"""A question and its default → the answer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvedPlan:
+    """A plan whose files are read and whose names are imported.
+
+    Args:
+        target: the model under audit.
+        origins: where the code that the plan names came from: key → file, or "the environment".
+        subject: what is audited; ``known`` is a mask, several of them for `divulge.auditing.over_shares`, or None.
+        options: the options of the audit.
+        pool: folder of finished reference models, or None.
+        plan: the plan itself, to be kept with the run.
+    """
+
+    target: Any
+    origins: Mapping[str, str]
+    subject: AuditData
+    options: AuditOptions
+    pool: Path | None
+    plan: Mapping[str, Any]
+
+    @property
+    def first_subject(self) -> AuditData:
+        """What is audited first: with the first mask of several."""
+        known = self.subject.known
+        return replace(self.subject, known=known[0]) if isinstance(known, tuple) else self.subject
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything but the target as keyword arguments of `divulge.audit`."""
+        data = {field.name: getattr(self.subject, field.name) for field in fields(self.subject)}
+        return data | dict(self.options) | {"pool": self.pool, "plan": self.plan}
+
+
+def read(path: str | Path) -> Plan:
+    """Read and check the plan in a TOML file.
+
+    Raises:
+        divulge.InputError: no such file, not TOML, or keys and values that do not fit: each of them
+            is named with its bound and its value.
+    """
+    file = Path(path)
+    try:
+        content = tomllib.loads(read_untrusted(file).decode())
+    except FileNotFoundError:
+        raise InputError(f"plan: no such file: {file}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"plan: {file} is not readable TOML ({error})") from None
+    if isinstance(content.get("target"), str):
+        raise InputError(
+            f"plan: {file} records an audit started from Python; its target and data were objects, not files, so it "
+            "cannot be run again from here"
+        )
+    try:
+        return Plan.check(**content)
+    except InputError as error:
+        raise InputError(f"plan: {file}: {error}") from None
+
+
+def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan:
+    """Read the files and import the names of a plan; no model is queried yet.
+
+    Args:
+        plan: what `read` returned.
+        folder: folder of the plan; relative paths start here.
+        trust: types that a ``.skops`` target may be built from, beside those that the plan names.
+
+    Raises:
+        divulge.InputError: a file or name that cannot be used; the message names the plan's key.
+    """
+    folder = (folder / (plan.folder or ".")).resolve()
+    if not folder.is_dir():
+        raise InputError(f"folder: no such directory: {folder}")
+    origins = _import_named_code(plan, folder)
+    sets = {key: _read_records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
+    if codes := _find_code_columns(plan.data, sets):
+        sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
+    _check_same_columns(sets)
+    if plan.data.text is None:
+        _check_labels(plan, sets)
+    groups = None
+    if plan.data.group is not None:
+        groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
+    covariates = None
+    if plan.data.covariates is not None:
+        both = [sets["members"].covariates, sets["nonmembers"].covariates]
+        covariates = {name: np.concatenate([side[name] for side in both]) for name in plan.data.covariates}
+    population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
+    references = None if plan.references is None else _make_references(plan.references, plan.device, folder)
+    target = models.load(
+        plan.target.model,
+        factory=plan.target.factory,
+        outputs=plan.target.outputs,
+        device=plan.device,
+        folder=folder,
+        trust=(*plan.target.trust, *trust),
+        base=plan.target.base,
+        dtype=plan.target.dtype,
+        bos=plan.target.bos,
+        endpoint=plan.target.endpoint,
+        labels_only=True,
+        names=plan.data.classes,
+    )
+    if isinstance(target, SklearnTarget):
+        target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
+    if plan.data.text is not None:
+        _check_labels(plan, sets, target)
+    pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
+    subject = AuditData(
+        members=sets["members"].records,
+        nonmembers=sets["nonmembers"].records,
+        population=population,
+        unseen_classes=tuple(dict.fromkeys((*plan.unseen_classes, *dropped_classes))),
+        groups=groups,
+        known=_read_masks(plan, sets["members"]),
+        covariates=covariates,
+    )
+    options = AuditOptions(
+        **{name: getattr(plan, name) for name in AuditSettings.model_fields},
+        outputs=plan.target.outputs,
+        references=references,
+        imputer=None if plan.known is None else _make_imputer(plan.imputer),
+    )
+    kept = plan.model_dump(exclude_none=True) | {"folder": str(folder)}
+    return ResolvedPlan(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
+
+
+def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
+    """Import the code that the plan names, so that recipes in a file are known from now on; return where it lies."""
+    model = plan.target.model
+    is_code = plan.target.endpoint is None and ":" in model and not model.startswith("hf:")
+    is_file = is_code and check_path(folder / model, "target.model").exists()
+    names = {
+        "target.model": model if is_code and not is_file else None,
+        "target.factory": plan.target.factory,
+        "references.make_model": plan.references.make_model if isinstance(plan.references, TrainPlan) else None,
+        **{f"recipes {name}": name for name in plan.recipes if ":" in name},
+    }
+    return {key: user_code.import_object(name, key, folder).origin for key, name in names.items() if name is not None}
+
+
+def _read_records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...] = ()) -> DataFile:
+    """Read the records of one file."""
+    name = getattr(plan, key)
+    try:
+        file = datafiles.read_records(folder / name, replace(_layout(plan), codes=codes))
+    except InputError as error:
+        raise InputError(f"data.{key}: {error}") from None
+    if not file.folders:
+        return file
+    # Each set may have a cat/0.png.
+    ids = [f"{Path(name).as_posix()}/{record_id}" for record_id in np.asarray(file.records.ids)]
+    return replace(file, records=file.records.with_ids(ids))
+
+
+def _layout(plan: DataPlan) -> FileLayout:
+    settings = plan.model_dump(include={field.name for field in fields(FileLayout)})
+    for key in ("columns", "classes", "drop", "covariates"):
+        if settings[key] is not None:
+            _check_distinct(settings[key], f"data.{key}")
+            settings[key] = tuple(settings[key])
+    return FileLayout(**settings, named=frozenset(plan.model_fields_set))
+
+
+def _check_distinct(names: Sequence[str], key: str) -> None:
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"{key}: each may be named once, got {repeated[0]!r} more than once")
+
+
+def _find_code_columns(plan: DataPlan, sets: dict[str, DataFile]) -> tuple[str, ...]:
+    """Return the columns that look like numbers in one text file and hold texts in another: 007 here and A1 there."""
+    tables = [file.records.table for file in sets.values() if file.records.table is not None]
+    if any(Path(getattr(plan, key)).suffix not in (".csv", ".tsv") for key in sets):
+        return ()  # every other format stores the types of its columns
+    is_text: dict[str, set[bool]] = {}
+    for table in tables:
+        for name in table.columns:
+            if not table[name].is_null().all():
+                is_text.setdefault(name, set()).add(table[name].dtype == nw.String)
+    return tuple(name for name, answers in is_text.items() if len(answers) > 1)
+
+
+def _check_same_columns(sets: dict[str, DataFile]) -> None:
+    """Check that all files have the same columns; arrays, whose columns have no names, in the same order."""
+    first, folders = sets["members"].columns, sets["members"].folders
+    for key, file in sets.items():
+        if file.folders != folders and file.folders and folders:
+            different = sorted(set(folders) ^ set(file.folders))
+            raise InputError(
+                f"data.{key}: the folders of the classes differ from those of data.members in {', '.join(different)}; "
+                "set data.classes to all of them, in the order of the model's outputs"
+            )
+        if file.columns != first and (file.records.table is None or set(file.columns) != set(first)):
+            different = sorted(set(first) ^ set(file.columns))
+            difference = (
+                f"differ from those of data.members in {', '.join(different)}"
+                if different
+                else "are in another order than in data.members"
+            )
+            raise InputError(f"data.{key}: the columns {difference}")
+
+
+def _check_labels(plan: Plan, sets: dict[str, DataFile], target: Any = None) -> None:
+    """Check that there are labels where recipes read them; for documents of a language model, none does."""
+    if any(book.resolve_for(target, name).needs_labels for name in plan.recipes):
+        datafiles.require_labels(sets, _layout(plan.data))
+    elif not is_language_model(target):
+        datafiles.require_labels({key: file for key, file in sets.items() if file.unlabelled}, _layout(plan.data))
+
+
+def _apply_access(plan: AccessPlan, file: DataFile, seed: int) -> tuple[Records, tuple[int, ...]]:
+    """Return the part of the population that the auditor holds, and the classes that are dropped."""
+    population, groups = file.records, file.group
+    dropped_classes: tuple[int, ...] = tuple(plan.drop_classes)
+    if plan.drop_share is not None:
+        dropped_classes += access.DropShare(plan.drop_share).dropped(population, seed)
+    rules: list[access.Access] = []
+    if dropped_classes:
+        rules.append(access.DropClasses(dropped_classes))
+    if plan.drop_groups:
+        rules.append(access.DropGroups(tuple(plan.drop_groups)))
+    if plan.keep_per_class is not None:
+        rules.append(access.KeepPerClass(plan.keep_per_class))
+    try:
+        for rule in rules:
+            kept_rows = rule.mask(population, groups, seed)
+            population, groups = population[kept_rows], None if groups is None else groups[kept_rows]
+    except InputError as error:
+        raise InputError(f"access: {error}") from None
+    return population, dropped_classes
+
+
+def _make_references(plan: TrainPlan | FineTunePlan, device: str, folder: Path) -> Train | FineTune:
+    settings: dict[str, Any] = plan.model_dump(exclude={"pool", "lora"}, exclude_none=True)
+    settings = {"device": device} | settings
+    if isinstance(plan, TrainPlan):
+        settings["make_model"] = user_code.import_object(plan.make_model, "references.make_model", folder).value
+        return Train(**settings)
+    if plan.lora is not None:
+        settings["lora"] = LoRA(**plan.lora.model_dump())
+    base_folder = check_path(folder / plan.base, "references.base")
+    if not plan.base.startswith("hf:") or base_folder.exists():
+        if not base_folder.is_dir():
+            raise InputError(f"references.base: no such folder: {base_folder} (and no 'hf:NAME' either)")
+        settings["base"] = str(base_folder)
+    return FineTune(**settings)
+
+
+def _choose_frames(
+    requested: Literal["auto", "pandas", "polars"], target: SklearnTarget, records: Records
+) -> Literal["auto", "pandas", "polars"]:
+    """Return the library of the frames that a model is given; a model fitted on an array of numbers is given none."""
+    is_plain = records.encoder is None or records.encoder.is_plain
+    if requested != "auto" or (is_plain and not target.feature_names):
+        return requested
+    return fitted_frame_library(target.estimator) or ("pandas" if has_pandas() else "polars")
+
+
+def _read_masks(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:
+    """Return the mask that ``known`` describes; several for a list."""
+    if plan.known is None:
+        return None
+    columns = members.columns
+    shape = members.records.x.shape[1:] if members.records.table is None else (len(columns),)
+    descriptions = [plan.known] if isinstance(plan.known, str) else plan.known
+    masks = tuple(completion.mask(text, shape, columns=columns, seed=plan.seed) for text in descriptions)
+    return masks[0] if isinstance(plan.known, str) else masks
+
+
+def _make_imputer(name: str) -> Imputer:
+    imputers = {
+        "gaussian": completion.ConditionalGaussian,
+        "mean": completion.Mean,
+        "knn": completion.KNN,
+        "hot-deck": completion.HotDeck,
+        "autoencoder": completion.Autoencoder,
+    }
+    return imputers[name]()
+
+
+_USUAL_ANSWERS: dict[str, dict[str, str]] = {
+    "images": {
+        "model": "model.safetensors",
+        "members": "members.npz",
+        "nonmembers": "nonmembers.npz",
+        "population": "population.npz",
+        "label": "label",
+        "references": "16",
+    },
+    "table": {
+        "model": "model.skops",
+        "members": "members.csv",
+        "nonmembers": "nonmembers.csv",
+        "population": "population.csv",
+        "label": "label",
+        "references": "0",
+    },
+    "text": {
+        "model": "finetuned/",
+        "members": "members.jsonl",
+        "nonmembers": "nonmembers.jsonl",
+        "population": "population.jsonl",
+        "label": "text",
+        "references": "4",
+    },
+}
+
+
+def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
+    """Return what there is to audit: as given, or else asked, or else the usual where nobody can be asked.
+
+    Args:
+        given: settings by name; None where a setting is not given.
+        ask: asks the user; None where nobody can be asked.
+
+    Raises:
+        divulge.InputError: an unknown kind of records, an empty name, a number of models below 0.
+    """
+    answers: dict[str, Any] = {}
+    for name, field in InitSettings.model_fields.items():
+        usual = "images" if name == "records" else _USUAL_ANSWERS[answers["records"]][name]
+        options = get_args(field.annotation)
+        question = f"{field.description}"[:-1] + (f" ({', '.join(options)})" if name == "records" else "")
+        answer = given.get(name)
+        if answer is None:
+            answer = usual if ask is None else ask(question, usual)
+        if name == "references" and isinstance(answer, str) and answer.isdecimal():
+            answer = int(answer)
+        answers[name] = getattr(InitSettings.check(**{name: answer}), name)
+    if answers["references"] == 1 and answers["records"] != "text":
+        raise InputError("references: 0 or at least 2 are needed, got 1")
+    return InitSettings.check(**answers)
+
+
+_STUB = '''"""The network whose weights the plan names: fill in the one that was trained."""
+
+from torch import nn
+
+
+def make_model():
+    """The untrained network; one output for each class."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+'''
+_FACTORY = "my_model:make_model"
+
+
+def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
+    """Write ``plan.toml`` to ``folder``, and ``my_model.py`` where the plan names code; nothing is overwritten.
+
+    Files that are named relative to the current folder, and are not in ``folder``, are renamed relative to ``folder``.
+
+    Raises:
+        divulge.InputError: one of the two files exists, or cannot be written.
+    """
+    files = ("model", "members", "nonmembers", "population")
+    answers = answers.model_copy(update={name: _relative_to(folder, getattr(answers, name)) for name in files})
+    texts = {"plan.toml": format_starting_plan(answers)}
+    if answers.model.endswith(".safetensors") or (answers.references and answers.records != "text"):
+        texts["my_model.py"] = _STUB
+    paths = {check_path(folder / name, "folder"): text for name, text in texts.items()}
+    if existing := [path for path in paths if path.exists()]:
+        raise InputError(f"folder: {existing[0]} is there already; move it away, or name another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in paths.items():
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise InputError(f"folder: {folder} cannot be written ({error.strerror or error})") from None
+    return list(paths)
+
+
+def _relative_to(folder: Path, name: str) -> str:
+    try:
+        if (folder / name).exists() or not Path(name).exists():
+            return name
+    except (OSError, ValueError):  # no name that a file could have
+        return name
+    return Path(os.path.relpath(Path(name).absolute(), folder.absolute())).as_posix()
+
+
+def format_starting_plan(answers: InitSettings) -> str:
+    """Return the text of a commented plan.
+
+    Examples:
+        >>> print(format_starting_plan(complete_answers({"records": "text"}, None)).splitlines()[0])
+        # An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
+    """
+    tables = [_audit_keys(answers), _target_keys(answers), _data_keys(answers), _reference_keys(answers)]
+    return "\n\n".join(tables) + "\n"
+
+
+def _audit_keys(answers: InitSettings) -> str:
+    if answers.records == "text":
+        with_references = ["base-ratio", "reference-ratio", "windows"] if answers.references else []
+        recipes = ["loss", "min-k++", "zlib", *with_references]
+    else:
+        recipes = ["loss", *(["lira", "rmia"] if answers.references else []), "quantile"]
+    return f"""# An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
+# Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
+
+{_line(AuditSettings, "recipes", recipes)}
+{_line(AuditSettings, "fpr", list(_DEFAULTS.fpr))}
+{_line(AuditSettings, "seed", _DEFAULTS.seed)}"""
+
+
+def _target_keys(answers: InitSettings) -> str:
+    lines = ["[target]", f"model = {_to_toml(answers.model)}"]
+    if answers.model.endswith(".safetensors"):
+        lines.append(_line(TargetPlan, "factory", _FACTORY))
+    elif answers.model.endswith(".onnx") or ":" in answers.model:
+        lines.append("# " + _line(TargetPlan, "outputs", "probabilities"))
+    elif answers.model.endswith(".skops"):
+        lines.append("# " + _line(TargetPlan, "frames", "pandas"))
+    elif answers.records == "text":
+        lines.append("# " + _line(TargetPlan, "base", "base/"))
+    return "\n".join(lines)
+
+
+def _data_keys(answers: InitSettings) -> str:
+    optional: dict[str, dict[str, Any]] = {
+        "images": {"scale": 0.00392156862745098},
+        "table": {"id": "id", "columns": ["age", "hours"], "drop": ["row"], "classes": ["no", "yes"]},
+        "text": {"id": "id"},
+    }
+    return "\n".join(
+        [
+            "[data]",
+            *(_line(DataPlan, name, getattr(answers, name)) for name in ("members", "nonmembers", "population")),
+            _line(DataPlan, "text" if answers.records == "text" else "label", answers.label),
+            *("# " + _line(DataPlan, name, value) for name, value in optional[answers.records].items()),
+        ]
+    )
+
+
+def _reference_keys(answers: InitSettings) -> str:
+    if not answers.references:
+        return "# [references]  # with reference models, attacks are much stronger: see docs/references.md"
+    if answers.records == "text":
+        keys: dict[str, Any] = {"base": "base/", "count": answers.references, "epochs": FineTuneSettings().epochs}
+        heading = "[references]  # trained as the target was: the same base, epochs and learning rate"
+        return "\n".join([heading, *(_line(FineTunePlan, name, value) for name, value in keys.items())])
+    keys = {"make_model": _FACTORY, "count": answers.references, "epochs": TrainSettings().epochs}
+    heading = "[references]  # trained as the target was: the same network, epochs and optimiser"
+    return "\n".join([heading, *(_line(TrainPlan, name, value) for name, value in keys.items())])
+
+
+def _line(model: type[BaseModel], name: str, value: Any) -> str:
+    """Return a line of a plan: the key, its value, and what it means as a comment."""
+    return f"{name} = {_to_toml(value)}  # {model.model_fields[name].description}"
+
+
+def _to_toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

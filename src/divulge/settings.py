@@ -1,0 +1,587 @@
+"""Settings of every command: each default, bound and description is declared here, once.
+
+A field of these models is the default and the check of an argument in Python, a key of a plan, and an option on the
+command line (`divulge.cli.options`); the comments of `divulge init` and the reference pages quote its description. The
+module imports neither NumPy nor any other part of Divulge that does, so that the command line starts fast.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from divulge import lazy
+from divulge.errors import InputError
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from divulge import validation
+else:
+    validation = lazy.module("divulge.validation")
+
+Duplicates: TypeAlias = Literal["error", "drop", "keep"]
+Outputs: TypeAlias = Literal["logits", "probabilities"]
+UnknownClasses: TypeAlias = Literal["error", "drop"]
+
+
+def _unwrap_scalar(value: Any) -> Any:
+    """Return a NumPy scalar as Python's number; anything else as it is."""
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
+    return value.item() if is_scalar and type(value).__name__ != "ndarray" else value
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    """Return the entries of a list, tuple or vector; a single value in place of a list is refused."""
+    is_sequence = hasattr(value, "__len__") and getattr(value, "ndim", 1) == 1
+    if isinstance(value, str | bytes | dict) or not is_sequence:
+        said = validation.format_value(value)
+        raise PydanticCustomError("not_a_list", "{text}", {"text": f"a list is needed, such as [{said}], got {said}"})
+    return tuple(value)
+
+
+Integer: TypeAlias = Annotated[int, BeforeValidator(_unwrap_scalar)]
+Number: TypeAlias = Annotated[float, BeforeValidator(_unwrap_scalar)]
+Flag: TypeAlias = Annotated[bool, BeforeValidator(_unwrap_scalar)]
+Rate: TypeAlias = Annotated[Number, Field(gt=0, lt=1)]
+Share: TypeAlias = Annotated[Number, Field(ge=0, le=1)]
+Count: TypeAlias = Annotated[Integer, Field(ge=1)]
+Texts: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+
+
+class Settings(BaseModel):
+    """Base of all settings: frozen, without conversions, and without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @classmethod
+    def check(cls, **values: Any) -> Self:
+        """Return the settings with these values; all others have their defaults.
+
+        Raises:
+            divulge.InputError: values that do not fit; each is named with its bound.
+
+        Examples:
+            >>> AuditSettings.check(calibration=1.5)
+            Traceback (most recent call last):
+            divulge.errors.InputError: calibration: must lie in (0, 1), got 1.5
+        """
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise InputError("; ".join(format_errors(cls, error))) from None
+
+
+def format_errors(model: type[BaseModel], error: ValidationError) -> list[str]:
+    """Return a line for each setting that pydantic refused: its key, its bound and the value."""
+    lines: dict[str, str] = {}
+    for finding in error.errors():
+        place: Any = model
+        field: FieldInfo | None = None
+        path: list[str] = []
+        for part in finding["loc"]:
+            fields = getattr(_find_model(place, finding["loc"]), "model_fields", {})
+            if part in fields:
+                field, place = fields[part], fields[part].annotation
+                path.append(str(part))
+        key = ".".join(path)
+        if finding["type"] == "extra_forbidden":
+            name = str(finding["loc"][-1])
+            key = ".".join([*path, name])
+            lines.setdefault(key, _unknown_key(key, name, _find_model(place, finding["loc"])))
+        else:
+            lines.setdefault(key, _format_finding(key, field, finding))
+    return list(lines.values())
+
+
+def _find_model(annotation: Any, loc: tuple[Any, ...]) -> Any:
+    """Return the model inside an annotation; of several, the one whose tag is part of the place of an error."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    tags = [tag.tag for tag in getattr(annotation, "__metadata__", ()) if isinstance(tag, Tag)]
+    if tags and tags[0] not in loc:
+        return None
+    inner = (_find_model(part, loc) for part in typing.get_args(annotation))
+    return next((found for found in inner if found is not None), None)
+
+
+def _unknown_key(key: str, name: str, model: Any) -> str:
+    try:
+        validation.check_choice(name, f"unknown key {key}", model.model_fields)
+    except InputError as error:
+        return str(error)
+    return f"unknown key {key}"
+
+
+_NEEDED = {
+    "model_type": "a table is needed",
+    "int_type": "a whole number is needed",
+    "int_from_float": "a whole number is needed",
+    "float_type": "a number is needed",
+    "bool_type": "True or False is needed",
+    "string_type": "a text is needed",
+    "string_too_short": "a text is needed",
+}
+
+
+def _format_finding(key: str, field: FieldInfo | None, finding: Any) -> str:
+    kind, value, context = finding["type"], finding["input"], finding.get("ctx", {})
+    got = validation.format_value(value)
+    if kind == "missing":
+        return f"{key} is missing"
+    if kind == "literal_error":
+        try:
+            validation.check_choice(value, key, re.findall(r"'([^']*)'", context["expected"]))
+        except InputError as error:
+            return str(error)
+    if kind == "value_error":
+        message = str(context["error"])
+    elif kind == "not_a_list":
+        message = finding["msg"]
+    elif kind in ("list_type", "tuple_type"):
+        message = f"a list is needed, such as [{got}], got {got}"
+    elif kind == "too_short":
+        message = f"at least {context['min_length']} of them are needed, got {context['actual_length'] or 'none'}"
+    elif kind in _NEEDED:
+        message = f"{_NEEDED[kind]}, got {got}"
+    elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
+        message = f"{_format_bounds(field, kind, context)}, got {got}"
+    else:
+        message = f"{finding['msg'][0].lower()}{finding['msg'][1:]}, got {got}"
+    return f"{key}: {message}" if key else message
+
+
+def _format_bounds(field: FieldInfo | None, violated: str, context: dict[str, Any]) -> str:
+    limits = {} if field is None else bounds(field)
+    if violated in ("greater_than_equal", "less_than_equal") and isinstance(next(iter(context.values())), int):
+        is_whole = field is not None and _is_integer(field.annotation)
+        if is_whole:
+            return (
+                f"must be at {'least' if violated == 'greater_than_equal' else 'most'} {next(iter(context.values()))}"
+            )
+    left = f"[{limits['ge']:g}" if "ge" in limits else f"({limits.get('gt', float('-inf')):g}"
+    right = f"{limits['le']:g}]" if "le" in limits else f"{limits.get('lt', float('inf')):g})"
+    return f"must lie in {left}, {right}"
+
+
+def _is_integer(annotation: Any) -> bool:
+    return annotation is int or (annotation is not None and any(map(_is_integer, typing.get_args(annotation))))
+
+
+def bounds(field: FieldInfo) -> dict[str, float]:
+    """Return the bounds of a setting, or of the entries of a list: "gt", "ge", "lt" and "le" → the bound.
+
+    Examples:
+        >>> bounds(AuditSettings.model_fields["calibration"])
+        {'gt': 0, 'lt': 1}
+    """
+    found: dict[str, float] = {}
+
+    def collect(metadata: Any) -> None:
+        for part in metadata:
+            collect(getattr(part, "metadata", ()))
+            found.update(
+                {name: value for name in ("gt", "ge", "lt", "le") if (value := getattr(part, name, None)) is not None}
+            )
+
+    def walk(annotation: Any) -> None:
+        collect(getattr(annotation, "__metadata__", ()))
+        for part in typing.get_args(annotation):
+            walk(part)
+
+    walk(field.annotation)
+    collect(field.metadata)
+    return found
+
+
+def choices(field: FieldInfo) -> tuple[str, ...]:
+    """Return the words that a setting can be; none where it is no such setting.
+
+    Examples:
+        >>> choices(AuditSettings.model_fields["duplicates"])
+        ('error', 'drop', 'keep')
+    """
+
+    def walk(annotation: Any) -> tuple[str, ...]:
+        if typing.get_origin(annotation) is Literal:
+            return typing.get_args(annotation)
+        is_optional = typing.get_origin(annotation) in (types.UnionType, typing.Union, Annotated)
+        return tuple(word for part in typing.get_args(annotation) for word in walk(part)) if is_optional else ()
+
+    return walk(field.annotation)
+
+
+def _same_as(model: type[BaseModel], name: str) -> Any:
+    """Return a field with the default and the description of another."""
+    field = model.model_fields[name]
+    return Field(field.default, description=field.description)
+
+
+# What several commands have in common.
+
+
+class SeedSetting(Settings):
+    """Seed of a command."""
+
+    seed: Integer = Field(0, ge=0, description="Seed of every random draw: the same seed gives the same result.")
+
+
+class OutputsSetting(Settings):
+    """Kind of outputs of a target."""
+
+    outputs: Outputs = Field("logits", description="What the model returns, where it is a network or a function.")
+
+
+class LanguageModelSettings(Settings):
+    """How a language model is loaded and queried."""
+
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="Type of the weights.")
+    device: str = Field("auto", description="Where the model runs: auto, cpu, cuda, or map for several devices.")
+    bos: Literal["tokenizer", "add", "none"] = Field(
+        "tokenizer", description="Whether documents begin with a BOS token: as the tokenizer says, always, or never."
+    )
+    length: Annotated[Integer, Field(ge=2)] | None = Field(
+        None,
+        description="Tokens of a window (default: the model's context); for an endpoint, characters.",
+    )
+
+
+# An audit.
+
+
+class AuditSettings(SeedSetting):
+    """Settings of an audit: keywords of `divulge.audit` and keys at the top of a plan."""
+
+    recipes: Annotated[tuple[Any, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
+        ("loss", "lira", "rmia", "quantile"), description='Attacks by name (`divulge list`), or "package.module:Class".'
+    )
+    fpr: Annotated[tuple[Rate, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
+        (0.01,), description="False-positive rates to report; a rate of 0.01 needs at least 99 non-members."
+    )
+    calibration: Rate = Field(0.25, description="Share of the population that is set aside to calibrate decisions.")
+    duplicates: Duplicates = Field("error", description="What to do about records that occur in several sets.")
+    unknown_classes: UnknownClasses = Field(
+        "error", description="What to do about records of a class that the target was not fitted on."
+    )
+    device: Name = Field("auto", description="Where torch runs: auto, cpu, cuda or mps.")
+    texts: Flag = Field(True, description="Whether the most exposed documents may be stored and shown in the report.")
+
+
+class AuditOptions(AuditSettings, OutputsSetting):
+    """All options of `divulge.audit`: its settings, and objects that a plan names in tables of their own."""
+
+    references: Any = None
+    imputer: Any = None
+
+
+class ColumnNames(BaseModel):
+    """The columns of a table that are no values of a record, by what they mean.
+
+    Every command that reads a table takes these as options, and a plan's ``[data]`` as keys.
+
+    Examples:
+        >>> ColumnNames(id="Exhibit", text="Text").required()
+        {'id': 'Exhibit', 'text': 'Text'}
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    label: str = Field("label", description="Column of the classes, or of the real values of a regression.")
+    id: str = Field("id", description="Column of the identifiers, which are read as texts.")
+    text: str | None = Field(None, description="Column of the documents.")
+    group: str | None = Field(None, description="Column of the subgroups that are reported apart.")
+    person: str | None = Field(
+        None, description="Column of whose each document is; all documents of one person are one record."
+    )
+    drop: list[str] = Field([], description="Columns that are no part of a record.")
+
+    def required(self) -> dict[str, str]:
+        """Return the columns that the user named, by what they mean: they must be there."""
+        return {
+            key: name
+            for key in ("label", "id", "text", "group", "person")
+            if key in self.model_fields_set and (name := getattr(self, key)) is not None
+        }
+
+    def special(self) -> list[str]:
+        """Return the names of all columns that are no values of a record, whether or not a table has them."""
+        names = [self.label, self.id, self.text, self.group, self.person]
+        return list(dict.fromkeys([*(name for name in names if name), *self.drop]))
+
+    @classmethod
+    def from_options(cls, **options: Any) -> ColumnNames:
+        """Return the names from options of the command line, of which None means that the user did not say.
+
+        Raises:
+            divulge.InputError: two columns that are one.
+        """
+        named = {key: value for key, value in options.items() if value is not None and value != []}
+        if len(set(map(str, named.values()))) < len(named):
+            twice = next(name for name in named.values() if list(named.values()).count(name) > 1)
+            raise InputError(f"--{next(iter(named))}: {twice!r} is named for two things")
+        return cls(**named)
+
+
+# A plan.
+
+
+class TargetPlan(OutputsSetting):
+    """The model under audit."""
+
+    model: str = Field(
+        description="A file (.safetensors with a factory, .onnx, .skops), a Hugging Face folder or ``hf:NAME``, or "
+        '"package.module:name" of a model, a predictor or a function that returns one; with ``endpoint``, its name '
+        "there."
+    )
+    endpoint: str | None = Field(
+        None, description="Address of an OpenAI-compatible server of language models, ``http://…/v1``."
+    )
+    base: str | None = Field(
+        None, description="Of a LoRA adapter: folder or ``hf:NAME`` of the model that it was trained on."
+    )
+    dtype: Literal["float32", "bfloat16", "float16"] | None = Field(
+        None, description="Type of the weights of a Hugging Face model."
+    )
+    bos: Literal["tokenizer", "add", "none"] | None = Field(
+        None, description="Whether a language model's documents begin with a BOS token."
+    )
+    factory: str | None = Field(
+        None, description='"package.module:callable" that builds the empty network for the weights.'
+    )
+    trust: list[str] = Field([], description="Types that a .skops file may be built from, beside scikit-learn's own.")
+    frames: Literal["auto", "pandas", "polars"] = Field(
+        "auto",
+        description="Library of the data frames that a model fitted on named columns is given; auto: what its encoders "
+        "show, or pandas where it is installed.",
+    )
+
+
+class DataPlan(ColumnNames):
+    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``; ``columns`` names them), tables, or folders.
+
+    Tables are ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet`` or ``.arrow``; those of text may end in ``.gz`` or ``.zst``.
+    A folder holds tables, or is a data set saved by `datasets`, or one of images with a folder for each class. The keys
+    that name columns are those of `divulge.settings.ColumnNames`.
+    """
+
+    members: str = Field(description="Records that the model was trained on.")
+    nonmembers: str = Field(description="Records of the same kind that it was not trained on.")
+    population: str = Field(
+        description="Further records that it was not trained on: attacks learn from them, decisions are calibrated on "
+        "them."
+    )
+    covariates: Annotated[list[str], Field(min_length=1)] | None = Field(
+        None,
+        description="Columns in which members and non-members may differ beside membership, such as a date or a "
+        "source: verdict and gate judge scores adjusted for them. Those of numbers are values of a record too, unless "
+        "``columns`` leaves them out.",
+    )
+    scale: float = Field(
+        1.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Factor on every value: 0.00392156862745098 turns pixels of 0 to 255 into 0 to 1.",
+    )
+    separator: str = Field(
+        ",",
+        min_length=1,
+        max_length=1,
+        description="Between the values of a .csv; the header's own where this is not said.",
+    )
+    columns: Annotated[list[str], Field(min_length=1)] | None = Field(
+        None,
+        description="Columns of the values of a record, in the model's order; all other columns where this is not "
+        "said.",
+    )
+    classes: Annotated[list[str], Field(min_length=2)] | None = Field(
+        None, description="Names of the classes, in the order of the model's outputs, where they are not numbers."
+    )
+
+
+class AccessPlan(Settings):
+    """What the auditor does not hold: taken away from the population before anything learns from it."""
+
+    drop_classes: list[Annotated[int, Field(ge=0)]] = Field([], description="These classes.")
+    drop_share: Rate | None = Field(None, description="This share of the classes, drawn at random.")
+    keep_per_class: Count | None = Field(None, description="All but so many records of each class.")
+    drop_groups: list[str] = Field([], description="These subgroups.")
+
+
+class PlacementSettings(Settings):
+    """Where reference models are trained."""
+
+    engine: Literal["auto", "serial", "stacked", "processes", "ray"] = Field(
+        "auto",
+        description="serial (one after the other), stacked (many networks at once), processes (several on this "
+        "machine), ray (several machines), or auto (a short measured trial chooses).",
+    )
+    workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
+
+
+class TrainSettings(PlacementSettings):
+    """Settings of `divulge.references.Train`."""
+
+    count: Integer = Field(16, ge=1, le=10**6, description="Number of reference models.")
+    epochs: Count = Field(20, description="Passes over a model's records.")
+    optimizer: Literal["sgd", "adam", "adamw"] = Field("sgd", description="The optimiser; sgd has momentum.")
+    lr: Annotated[Number, Field(gt=0, lt=3e38)] | None = Field(  # what a float32 holds
+        None, description="Learning rate; by default 0.02 for sgd, 0.001 for the others."
+    )
+    momentum: Number = Field(0.9, ge=0, lt=1, description="Momentum of sgd.")
+    weight_decay: Number = Field(0.0, ge=0, le=1e30, description="As torch's optimisers define it.")
+    batch_size: Integer = Field(
+        128, ge=1, le=2**31, description="Records per step; a last batch of one record joins the one before."
+    )
+    schedule: Literal["constant", "cosine", "linear"] = Field(
+        "constant", description="Learning rate over the steps; cosine and linear end at zero."
+    )
+    stop_at_accuracy: Share | None = Field(
+        None, description="Stop a model after the first epoch whose running training accuracy reaches this."
+    )
+    precision: Literal["single", "double", "mixed"] = Field(
+        "single", description="Floating-point precision; mixed is bfloat16 autocast."
+    )
+
+
+class LoRASettings(Settings):
+    """Adapters in place of a full fine-tune, see `divulge.references.LoRA`."""
+
+    rank: Count = Field(8, description="Rank of each adapter.")
+    alpha: Number = Field(16.0, gt=0, allow_inf_nan=False, description="The adapters' scale is alpha / rank.")
+    dropout: Number = Field(0.0, ge=0, lt=1, description="Dropout on what goes into the adapters.")
+    modules: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)] | None = Field(
+        None, description="Names of the layers that get an adapter; the architecture's usual ones by default."
+    )
+
+
+class FineTuneSettings(Settings):
+    """Settings of `divulge.references.FineTune`."""
+
+    count: Integer = Field(4, ge=0, le=10**6, description="Number of reference models; 0 asks the base alone.")
+    epochs: Count = Field(3, description="Passes over a model's documents.")
+    lr: Annotated[Number, Field(gt=0)] | None = Field(
+        None, description="Highest learning rate; by default 5e-5, and 2e-4 for LoRA."
+    )
+    batch_size: Count = Field(8, description="Documents per step.")
+    schedule: Literal["linear", "cosine", "constant"] = Field(
+        "linear", description="Learning rate over the steps; linear and cosine end at zero."
+    )
+    warmup: Number = Field(0.0, ge=0, lt=1, description="Share of the steps in which the learning rate rises.")
+    weight_decay: Number = Field(0.0, ge=0, description="Weight decay of AdamW.")
+    length: Annotated[Integer, Field(ge=2)] | None = Field(
+        None, description="Longest stretch of tokens in training; the base's context by default."
+    )
+    bos: Literal["tokenizer", "add", "none"] = Field(
+        "tokenizer", description="Whether documents begin with a BOS token, for a base given as a folder."
+    )
+    engine: Literal["auto", "serial", "processes", "ray"] = Field(
+        "auto",
+        description="serial, processes (several on this machine), ray (several machines), or auto (processes, on a CPU "
+        "and where a short measured trial says that the work is worth their start).",
+    )
+    workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
+
+
+class _ReferencesPlan(Settings):
+    pool: str | None = Field(None, description="Folder of finished models; in the run directory by default.")
+    device: str | None = Field(None, description="Where models are trained; where the audit runs by default.")
+
+
+class TrainPlan(_ReferencesPlan, TrainSettings):
+    """Reference networks, see `divulge.references.Train`."""
+
+    make_model: str = Field(description='"package.module:callable" that returns a new network.')
+
+    @field_validator("count")
+    @classmethod
+    def _check_count(cls, count: int) -> int:
+        if count < _FEWEST_NETWORKS:
+            raise ValueError(f"must be at least {_FEWEST_NETWORKS}, got {count}")
+        return count
+
+
+_FEWEST_NETWORKS = 2  # that an audit can learn from
+
+
+class FineTunePlan(_ReferencesPlan, FineTuneSettings):
+    """Reference language models, see `divulge.references.FineTune`."""
+
+    base: str = Field(description="Folder or ``hf:NAME`` of the language model that the target was fine-tuned from.")
+    lora: LoRASettings | None = Field(None, description="Adapters in place of a full fine-tune.")
+
+
+def _check_references(value: Any) -> Any:
+    """Check that a table of reference models is about networks or about language models."""
+    if isinstance(value, dict):
+        if ("make_model" in value) == ("base" in value):
+            raise ValueError("make_model is needed, or base for a language model; one of them")
+        if "lora" in value and "base" not in value:
+            raise ValueError("lora goes with base")
+    return value
+
+
+def _references_tag(value: Any) -> str:
+    has_base = "base" in value if isinstance(value, dict) else isinstance(value, FineTunePlan)
+    return "language models" if has_base else "networks"
+
+
+ReferencesPlan: TypeAlias = Annotated[
+    Annotated[TrainPlan, Tag("networks")] | Annotated[FineTunePlan, Tag("language models")],
+    Discriminator(_references_tag),
+    BeforeValidator(_check_references),
+]
+
+
+class Plan(AuditSettings):
+    """A whole audit."""
+
+    target: TargetPlan = Field(description="The model under audit.")
+    data: DataPlan = Field(description="The records.")
+    references: ReferencesPlan | None = Field(None, description="How reference models are trained.")
+    access: AccessPlan = Field(AccessPlan(), description="What the auditor does not hold.")
+    recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
+    unseen_classes: list[Annotated[int, Field(ge=0)] | str] = Field(
+        [], description="Classes of which the population has no records, reported apart."
+    )
+    known: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+        None,
+        description='Which values of a record the adversary knows, such as "share:0.4"; several in a list.',
+    )
+    imputer: Literal["gaussian", "mean", "knn", "hot-deck", "autoencoder"] = Field(
+        "gaussian", description="What completes the values that the adversary does not know."
+    )
+    folder: str | None = Field(
+        None, description="Where files and modules are looked for; the plan's own folder by default."
+    )
+
+
+class InitSettings(Settings):
+    """What `divulge init` asks for; a setting that is not given is asked, or has the default of its kind of record."""
+
+    records: Literal["images", "table", "text"] = Field("images", description="What a record is.")
+    model: Name = Field(
+        "",
+        description="The model: a file (.safetensors, .onnx, .skops), a Hugging Face folder, or module:name.",
+    )
+    members: Name = Field("", description="File of records that the model was trained on.")
+    nonmembers: Name = Field("", description="File of records of the same kind that it was not trained on.")
+    population: Name = Field("", description="File of further records that it was not trained on.")
+    label: Name = Field("", description="Column of the classes (of documents: of the text).")
+    references: Integer = Field(
+        0, ge=0, description="Reference models to train; with 0 of them there are only weaker attacks."
+    )
