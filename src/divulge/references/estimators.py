@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from divulge.references.jobs import (
     InternalSignal,
     Job,
     LocalEngine,
+    OutputLearner,
     Predict,
     Signal,
     Task,
@@ -28,7 +29,6 @@ from divulge.references.jobs import (
     TrainedModel,
     count_classes,
     output_only_model,
-    stored_outputs,
 )
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
@@ -182,8 +182,60 @@ def _is_network(made: object) -> bool:
     return hasattr(made, "state_dict") and not isinstance(made, type)
 
 
+class _ReferenceTraining:
+    """Training of many models on splits of the records; a subclass says how in ``_train``."""
+
+    __slots__ = ()
+
+    def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
+        raise NotImplementedError
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        signal: Signal | None = None,
+        classes: int | None = None,
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+        inside: InternalSignal | None = None,
+        measure: InternalSignal | None = None,
+    ) -> Trained:
+        """Train the models of ``splits`` and keep their outputs on the observed records.
+
+        Args:
+            records: what the models are trained on, with labels.
+            splits: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
+            seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
+            observe: sets of records each model is queried on while it is in memory.
+            signal: reduces logits ``[b, K]`` and labels ``[b]`` to ``[b]`` or ``[b, q]``; None keeps the logits.
+            classes: size of the whole label set, classes without records included; None: the largest label plus one.
+            pool: folder of finished models; those whose key matches are not trained again.
+            out: folder for memory-mapped outputs; None keeps them in memory.
+            progress: called with what is done.
+            inside: called with each model as a target and the first set of observed records; returns ``[n, w]``, which
+                is kept beside what ``signal`` returns.
+            measure: called in place of asking for logits, for models of `Custom` that are no classifiers: with each
+                model as a target and some observed records; returns what is kept of them, ``[b, w]``.
+
+        On the CPU a process trains networks on one thread: networks of this size gain little from more, and where other
+        work runs beside them they lose much. Several cores are used by several processes.
+
+        Raises:
+            divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
+        """
+        request = fitting.TrainingRequest(
+            records, splits, tuple(observe), signal, classes, pool, out, progress, inside, measure
+        )
+        return self._train(request, seed)
+
+
 @dataclass(frozen=True, slots=True)
-class Train(Hyperparameters):
+class Train(Hyperparameters, _ReferenceTraining):
     """Train ``count`` networks with cross-entropy.
 
     Args:
@@ -245,46 +297,13 @@ class Train(Hyperparameters):
     def _place(self) -> Placement:
         return Placement(self.engine, self.workers)
 
-    def fit(
-        self,
-        records: Records,
-        splits: Splits | Bools,
-        *,
-        seed: int,
-        observe: Sequence[Records | Array] = (),
-        signal: Signal | None = None,
-        classes: int | None = None,
-        pool: Path | str | None = None,
-        out: Path | str | None = None,
-        progress: Progress | None = None,
-        inside: InternalSignal | None = None,
-    ) -> Trained:
-        """Train the models of ``splits`` and keep what they say about the observed records.
-
-        Args:
-            records: what the models are trained on, with labels.
-            splits: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
-            seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
-            observe: sets of records each model is queried on while it is in memory.
-            signal: reduces logits ``[b, K]`` and labels ``[b]`` to ``[b]`` or ``[b, q]``; None keeps the logits.
-            classes: size of the whole label set, classes without records included; None: the largest label plus one.
-            pool: folder of finished models; those whose key matches are not trained again.
-            out: folder for memory-mapped outputs; None keeps them in memory.
-            progress: called with what is done.
-            inside: called with each model as a target and the first set of observed records; returns ``[n, w]``, which
-                is kept beside what ``signal`` returns.
-
-        On the CPU a process trains on one thread: networks of this size gain little from more, and where other
-        work runs beside them they lose much. Several cores are used by several processes.
-
-        Raises:
-            divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
-        """
-        work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
+    def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
+        if request.measure is not None:
+            raise InputError("references: Train makes classifiers; models of another kind need references.Custom")
         with networks.single_thread():
-            config = network_training.initialize_lazy(self, getattr(records, "x", None))
+            config = network_training.initialize_lazy(self, getattr(request.records, "x", None))
             learner = network_learner.NetworkLearner(config, self.device)
-            return fitting.fit_references(learner, work, self.count, seed, self._place)
+            return fitting.fit_references(learner, request, self.count, seed, self._place)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
@@ -319,7 +338,7 @@ def train_one(
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class Custom(_ReferenceTraining):
     """The user's own training, of any kind of model.
 
     Args:
@@ -358,36 +377,14 @@ class Custom:
         check_choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
         Placement(self.engine, self.workers)
 
-    def fit(
-        self,
-        records: Records,
-        splits: Splits | Bools,
-        *,
-        seed: int,
-        observe: Sequence[Records | Array] = (),
-        signal: Signal | None = None,
-        classes: int | None = None,
-        pool: Path | str | None = None,
-        out: Path | str | None = None,
-        progress: Progress | None = None,
-        inside: InternalSignal | None = None,
-        measure: InternalSignal | None = None,
-    ) -> Trained:
-        """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`).
-
-        ``measure`` is for models that are no classifiers: called with each model as a target and a set of observed
-        records, it returns what is kept of them, ``[b, w]``, in place of logits and ``signal``.
-        """
-        work = fitting.TrainingRequest(
-            records, splits, tuple(observe), signal, classes, pool, out, progress, inside, measure
-        )
+    def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         return fitting.fit_references(
-            _CustomLearner(self), work, self.count, seed, Placement(self.engine, self.workers)
+            _CustomLearner(self), request, self.count, seed, Placement(self.engine, self.workers)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _CustomLearner:
+class _CustomLearner(OutputLearner):
     """Targets made by ``config.train``: how they are named, made, questioned and brought back from the pool."""
 
     config: Custom
@@ -438,16 +435,6 @@ class _CustomLearner:
             return output_only_model(checked_predictor(target_model, task.classes), target_model)
 
         return learn
-
-    def stack(
-        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
-    ) -> Iterator[tuple[Job, TrainedModel | None]]:
-        """Refused: only networks are stacked."""
-        raise InputError("engine: 'stacked' trains networks alone; use 'serial' or 'processes'")
-
-    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
-        """The outputs the pool kept."""
-        return stored_outputs(task, arrays)
 
 
 def adapt_trained_model(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
