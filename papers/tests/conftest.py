@@ -1,6 +1,6 @@
-"""Make the scripts of this folder's parent importable; in pyproject.toml they would hide packages of `tests`."""
+"""Modules of the scripts can be imported by the tests beside them."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1]))
