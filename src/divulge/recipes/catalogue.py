@@ -29,6 +29,7 @@ from divulge.recipes.settings import (
     Transductive,
     Transfer,
 )
+from divulge.targets import declared_modality, is_language_model
 from divulge.validation import check_choice, check_instance
 
 if TYPE_CHECKING:
@@ -257,6 +258,18 @@ def resolve(wanted: object, *, documents: bool = False) -> Recipe:
     settings = {attack.name: attack() for attack in ATTACKS if record_type in attack.record_types()}
     settings |= aliases(documents=documents)
     return settings[check_choice(wanted, "recipes", settings)].recipe(documents=documents)
+
+
+def resolve_for(target: Any, wanted: object) -> Recipe:
+    """Return the recipe that ``wanted`` means for a target, whose modality may have recipes of its own.
+
+    Raises:
+        divulge.InputError: as `resolve`.
+    """
+    modality = declared_modality(target)
+    if modality is not None:
+        return modality.resolve_recipe(wanted)
+    return resolve(wanted, documents=is_language_model(target))
 
 
 def configure(names: Sequence[str], tables: Mapping[str, Mapping[str, Any]]) -> tuple[str | AttackSettings, ...]:
