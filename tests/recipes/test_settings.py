@@ -108,7 +108,7 @@ def test_a_plan_names_the_attacks_that_it_configures(tmp_path, head, tables, nam
     path = tmp_path / "plan.toml"
     path.write_text(head + FILES + tables)
     found = plan.read(path)
-    assert found.recipes == names
+    assert list(found.recipes) == names
     assert [resolve(each).name for each in configure(found.recipes, found.recipe or {})][-1] == {
         "auto": "loss", "lira": "quantile", "loss": "lira-online",
     }[names[0]]  # fmt: skip
