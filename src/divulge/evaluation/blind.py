@@ -16,8 +16,7 @@ from scipy import linalg, special, stats
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.evaluation import likeness
-from divulge.evaluation.record_features import RecordFeatures, extract_features
+from divulge.evaluation.record_features import RecordFeatures, extract_features, similarity_kernel
 from divulge.statistics.duplicates import (
     canonical_order,
     digest_records,
@@ -152,7 +151,7 @@ def baseline(
     shifted_memberships = _shifted_memberships(features.linear[:, : features.plain], int(truth.sum()), copies, rng)
     membership_columns = np.hstack([memberships, shifted_memberships])
     folds = fold_groups(copies, FOLDS, rng)
-    similarity = likeness.kernel(
+    similarity = similarity_kernel(
         records[order[kernel_rows]], None if ordered_labels is None else ordered_labels[kernel_rows]
     )
     guesses = _kernel_ridge_guesses(
@@ -387,7 +386,7 @@ def _adjustment_penalties(features: RecordFeatures, n: int) -> list[tuple[float,
     unused = np.inf
     record_penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
     class_penalties = [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
-    return [*record_penalties, (1.0, 0.1, unused), *(class_penalties if features.by_class.shape[1] else [])]
+    return [*record_penalties, (1.0, 0.1, unused), *(class_penalties if features.class_features.shape[1] else [])]
 
 
 def _ridge_predictions(
@@ -402,7 +401,7 @@ def _ridge_predictions(
         penalties: of linear, radial and class features; infinite where a block is left out.
     """
     table, targets = features.all, targets.astype(np.float32)
-    sizes = features.linear.shape[1], features.radial.shape[1], features.by_class.shape[1]
+    sizes = features.linear.shape[1], features.radial.shape[1], features.class_features.shape[1]
     rows = [np.flatnonzero(folds == k) for k in range(FOLDS)]
     grams = [(table[test_rows].T @ table[test_rows]).astype(np.float64) for test_rows in rows]
     sums = [(table[test_rows].T @ targets[test_rows]).astype(np.float64) for test_rows in rows]

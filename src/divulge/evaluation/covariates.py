@@ -31,7 +31,7 @@ from sklearn import decomposition, linear_model, preprocessing
 from sklearn.feature_extraction import text as text_features
 
 from divulge import seeds
-from divulge.evaluation.likeness import MOST_CHARACTERS, YEAR
+from divulge.evaluation.record_features import MAX_CHARACTERS, YEAR
 from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_vector
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Bools, Floats, Ints
 
-LEAST_RECORDS = 10  # of a kind; fewer allow no prediction, and no verdict either
+MIN_RECORDS = 10  # of a kind; fewer allow no prediction, and no verdict either
 FALSE_ALARM = 0.01  # chance that sets which are alike are called different after balancing
 
 _WORD = r"\w+"
@@ -174,7 +174,7 @@ def adjust(
             else replace(adjustment, kept=np.isin(np.arange(len(members)), rows[adjustment.kept]))
         )
     features = _features(covariates)
-    if features.shape[1] == 0 or min(members.sum(), (~members).sum()) < LEAST_RECORDS:
+    if features.shape[1] == 0 or min(members.sum(), (~members).sum()) < MIN_RECORDS:
         return None
     folds = _stratified_folds(members, seed, "before")
     predicted = _predict_membership(features, members, folds)
@@ -182,7 +182,7 @@ def adjust(
     is_kept = np.ones(len(members), dtype=bool)
     if separation_before > _MIN_SEPARATION:
         is_kept = _balance_strata(predicted, members, seed)
-    overlap = min(members[is_kept].sum(), (~members[is_kept]).sum()) >= LEAST_RECORDS
+    overlap = min(members[is_kept].sum(), (~members[is_kept]).sum()) >= MIN_RECORDS
     if not overlap:  # of small sets that may be chance; the scores are still made relative
         is_kept[:] = True
         overlap = _p_value(features, members, folds, separation_before, seed) > FALSE_ALARM
@@ -221,7 +221,7 @@ def text_covariates(texts: Sequence[str], *, seed: int = 0) -> Covariates:
         >>> text_covariates(["in 1999", "a longer text of 2004"]).kinds
         ('length', 'year')
     """
-    short = [text[:MOST_CHARACTERS] for text in texts]
+    short = [text[:MAX_CHARACTERS] for text in texts]
     years = [[int(year) for year in YEAR.findall(text)] for text in short]
     newest = np.array([max(names, default=0) for names in years], dtype=np.float64)
     names = newest > 0
@@ -263,7 +263,7 @@ def _dates(column: Array) -> Array:
     return column if np.isnat(dates).any() else dates
 
 
-def joined(parts: Sequence[Covariates]) -> Covariates:
+def join_covariates(parts: Sequence[Covariates]) -> Covariates:
     """All columns beside one another."""
     names = tuple(name for part in parts for name in part.names)
     return Covariates(names, np.hstack([part.values for part in parts if part.names]))

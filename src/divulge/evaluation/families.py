@@ -243,7 +243,7 @@ def largest(holds: Callable[[float], bool]) -> float:
     return low
 
 
-def named(family: Families | str | None) -> Families | None:
+def resolve_family(family: Families | str | None) -> Families | None:
     """Return the family that was named or given.
 
     Raises:

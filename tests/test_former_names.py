@@ -2,7 +2,7 @@
 
 import pytest
 
-from divulge import decisions
+from divulge import decisions, evaluation
 from divulge.decisions import fdr, weighted
 
 
@@ -17,3 +17,8 @@ def test_former_modules_warn_and_name_their_successors(module, name, function):
 
 def test_unknown_modules_are_attribute_errors():
     assert not hasattr(decisions, "knockoff")
+
+
+def test_former_names_of_evaluation_warn():
+    with pytest.warns(DeprecationWarning, match=r"use divulge\.evaluation\.min_nonmembers"):
+        assert evaluation.least_nonmembers is evaluation.min_nonmembers
