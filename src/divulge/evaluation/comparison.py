@@ -40,15 +40,15 @@ DISCORDANT = "clopper-pearson on discordant members, threshold by order statisti
 def measure(
     scores: object, members: object, statistic: str, confidence: float = 0.95, *, baseline: object = None
 ) -> Estimate:
-    """Return a statistic by its name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
+    """Return a statistic by name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
 
     Args:
         scores: ``[n]``; larger means more like a member.
         members: bool ``[n]``.
         statistic: its name.
         confidence: coverage of the interval.
-        baseline: scores ``[n]`` of a classifier that never saw the model; the result is then by how much the statistic
-            of ``scores`` exceeds that of ``baseline``, see `paired_difference`. For a verdict, see `against_baseline`.
+        baseline: scores ``[n]`` of a classifier that never saw the model; the result is then the difference of the
+            statistics of ``scores`` and ``baseline``, see `paired_difference`. For a verdict, see `against_baseline`.
 
     Raises:
         divulge.InputError: an unknown name, a false-positive rate that is not a number in (0, 1); "epsilon" beside a
@@ -76,7 +76,7 @@ def measure(
 
 
 def parse_fpr(statistic: str) -> float:
-    """Return the level in "tpr@fpr=0.01".
+    """Return the false-positive rate in a name such as "tpr@fpr=0.01".
 
     Examples:
         >>> parse_fpr("tpr@fpr=0.01")
@@ -95,22 +95,21 @@ def parse_fpr(statistic: str) -> float:
 def paired_difference(
     scores_a: object, scores_b: object, members: object, statistic: str = "auc", confidence: float = 0.95
 ) -> Estimate:
-    """Return how much more run A leaks than run B, on the same records: statistic(A) - statistic(B).
+    """Return statistic(A) - statistic(B) of two runs on the same records, with an interval.
 
-    Runs on the same records are correlated, so two separate intervals that overlap prove nothing.
+    Runs on the same records are correlated, so overlap of two separate intervals proves nothing.
 
-    - "auc": the intervals of both AUCs, joined by the correlation of the two (Zou & Donner 2008): one shared
-      record in the wrong place moves both. Records that most often add the same to both say little of those
-      that do not; the ends then move out to Gaffke's bound, as for `auc`. Two runs that rank all records
-      alike differ by 0, but only up to what so few records can show.
-    - "advantage": the two intervals, each at half the error. Exact, and takes no profit from the pairing.
-    - "tpr@fpr=0.01": each run's threshold is bracketed by order statistics of its non-members; the share
-      of members found by one run and not by the other is bounded by Clopper-Pearson. Exact, and shorter
-      than two separate intervals when the runs find the same members.
+    - "auc": the intervals of both AUCs, combined by their correlation (Zou & Donner 2008). If most records contribute
+      the same to both, little is known of the others, and the ends are widened to Gaffke's bound, as for `auc`. The
+      interval of two runs that rank all records alike contains 0 and has a width that depends on the number of records.
+    - "advantage": the two intervals, each at half the error. Exact; the pairing does not shorten it.
+    - "tpr@fpr=0.01": order statistics of the non-members bracket the threshold of each run; Clopper-Pearson bounds the
+      share of members found by one run and not by the other. Exact, and shorter than two separate intervals if the runs
+      find the same members.
 
     Args:
-        scores_a: ``[n]``, before a defence, say.
-        scores_b: ``[n]``, after it; the same records in the same order.
+        scores_a: ``[n]``, for example before a defence.
+        scores_b: ``[n]``, for example after it; the same records in the same order.
         members: bool ``[n]``.
         statistic: "auc", "advantage" or "tpr@fpr=…".
         confidence: coverage of the interval.
@@ -138,10 +137,10 @@ def paired_difference(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Area:
-    """The AUC of one run, with what its comparison with another takes.
+    """The AUC of one run, with the quantities that a comparison with another run needs.
 
     Attributes:
-        placed: placements, the same records in the same order as in the other run.
+        placed: placements, of the same records in the same order as in the other run.
         low: lower end of its interval, ``[...]``.
         high: upper end, ``[...]``.
     """
@@ -164,7 +163,7 @@ def _area(values: Floats, truth: Bools, error: float) -> Area:
 
 
 def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
-    """Both ends of the interval of AUC(a) - AUC(b), ``[...]`` each; either errs with half the ``error``."""
+    """Return both ends of the interval of AUC(a) - AUC(b), ``[...]`` each; either errs with half the ``error``."""
     repeated = (a.placed - b.placed).repeated
     return _lower_difference(a, b, repeated, error), -_lower_difference(b, a, repeated, error)
 
@@ -183,24 +182,24 @@ def _lower_difference(a: Area, b: Area, repeated: Floats, error: float) -> Float
 
 def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: float, error: float) -> Estimate:
     m = len(a[0])
-    # An end can fail in four ways: either threshold, either share.
+    # Each end uses two thresholds and two shares, so it can err in four ways.
     step = error / 8
-    strict_a, asked_a, loose_a = _selections(*a, fpr, step)
-    strict_b, asked_b, loose_b = _selections(*b, fpr, step)
-    value = float(asked_a.mean() - asked_b.mean())
+    strict_a, empirical_a, loose_a = _selections(*a, fpr, step)
+    strict_b, empirical_b, loose_b = _selections(*b, fpr, step)
+    value = float(empirical_a.mean() - empirical_b.mean())
     low = _net_gain_lower_bound(strict_a, loose_b, m, step)
     high = -_net_gain_lower_bound(strict_b, loose_a, m, step)
     return Estimate(value, low, high, 1 - error, DISCORDANT)
 
 
 def _net_gain_lower_bound(winner: np.ndarray, loser: np.ndarray, m: int, step: float) -> float:
-    """Lower bound of P(winner finds it, loser does not) - P(loser finds it, winner does not)."""
+    """Return a lower bound of P(winner finds it, loser does not) - P(loser finds it, winner does not)."""
     gain = intervals.clopper_pearson_lower((winner & ~loser).sum(), m, step)
     return float(gain - intervals.clopper_pearson_upper((loser & ~winner).sum(), m, step))
 
 
 def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tuple[np.ndarray, ...]:
-    """Members surely above the true threshold, above the empirical one, and possibly above the true one."""
+    """Return masks of members surely, empirically and possibly above the true threshold."""
     n = len(outside)
     padded = np.r_[-np.inf, np.sort(outside), np.inf]
     ranks = (
@@ -214,23 +213,23 @@ def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tup
 BaselineAnswer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
 Ruling: TypeAlias = Literal["kept", "broken", "undecided"]
 
-UNSEEN = 0.25  # AUC beyond the blind score's that may go unseen and "no leak found" still be said
-_GROUP_SIZE = 10  # records that are taken for alike in their blind score
-_MAX_EXACT_GROUPS = 1000  # groups up to which the number of members among the best is counted out
+MAX_MISSED_GAIN = 0.25  # "no leak found" requires that no AUC exceeds the blind score's by more than this
+_GROUP_SIZE = 10  # records in a group of similar blind scores
+_MAX_EXACT_GROUPS = 1000  # number of groups up to which the distribution of members among the best is exact
 
 
 @dataclass(frozen=True, slots=True)
 class AttackDifference:
-    """One attack beside the blind score, on the same records.
+    """One attack compared with the blind score on the same records.
 
     Attributes:
-        attack: statistic → the attack's own: "auc", "advantage", "epsilon", "tpr@fpr=…".
-        difference: statistic → attack less blind score. There is none of ε: scores bound it from below only, and of two
-            lower bounds no difference follows.
-        reversed_difference: the same of the AUC with the attack's score the other way round.
-        p_values: statistic → p-value of the attack's score among records of like blind score.
-        leak: whether this attack shows more than the blind score: by the difference and among records of like
-            blind score, at the error that all attacks and statistics share.
+        attack: statistic → estimate for the attack: "auc", "advantage", "epsilon", "tpr@fpr=…".
+        difference: statistic → attack minus blind score. ε has none: scores bound it from below only, and two lower
+            bounds give no difference.
+        reversed_difference: difference of the AUC with the attack's score reversed.
+        p_values: statistic → p-value of the attack's score among records of similar blind score.
+        leak: whether the attack shows more than the blind score, both by the difference and among records of similar
+            blind score, with the error divided among all attacks and statistics.
     """
 
     attack: Mapping[str, Estimate]
@@ -242,22 +241,22 @@ class AttackDifference:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """What attacks say of a model beyond what a blind score says of the records.
+    """Comparison of attacks with a blind score.
 
     Attributes:
         answer: "leak found": an attack tells members from non-members better than the blind score does, and among
-            records of like blind score. "split is confounded": none does, and the blind score tells them apart, so
+            records of similar blind score. "split is confounded": none does, and the blind score tells them apart, so
             nothing that attacks found can be attributed to the model. "no leak found": neither the blind score nor
             an attack tells them apart, and no attack's AUC exceeds the blind score's by more than 0.25. Else "too
             little data to say".
-        text: the same in a sentence or two.
-        blind: statistic → the blind score's own.
-        blind_p_value: of members and non-members having the same blind scores.
-        confounded: whether the blind score tells them apart.
-        flipped: whether the blind score was turned round, as it was surely larger for non-members.
-        attacks: name → one attack.
+        text: the answer in a sentence or two.
+        blind: statistic → estimate for the blind score.
+        blind_p_value: of the hypothesis that members and non-members have the same distribution of blind scores.
+        confounded: whether the blind score tells members from non-members.
+        flipped: whether the blind score was reversed, as it was significantly larger for non-members.
+        attacks: name → comparison of one attack.
         confidence: of all differences together.
-        each: of each interval, so that they hold together.
+        each: confidence of each interval, so that they hold together.
     """
 
     answer: BaselineAnswer
@@ -271,14 +270,15 @@ class BaselineComparison:
     each: float
 
     def rule(self, statistic: str, limit: float) -> Ruling:
-        """Hold every attack's difference from the blind score to a limit: a gate.
+        """Compare every attack's difference from the blind score with a limit.
 
-        "broken" where some attack surely exceeds it; "kept" where every attack is surely within it, and the blind score
-        does not tell members from non-members by itself: where it does, an attack has no room to show what it knows.
+        The answer is "broken" if the interval of some attack lies above the limit, and "kept" if those of all attacks
+        lie within it and the blind score does not tell members from non-members. (If it does, an attack has no room to
+        exceed it.)
 
         Args:
-            statistic: "auc", "advantage" or a "tpr@fpr=…" that was asked for.
-            limit: largest difference allowed, in [0, 1].
+            statistic: "auc", "advantage" or a "tpr@fpr=…" that was compared.
+            limit: largest allowed difference, in [0, 1].
 
         Raises:
             divulge.InputError: a statistic that was not compared, a limit outside [0, 1].
@@ -314,7 +314,19 @@ def against_baseline(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> BaselineComparison:
-    """Compare attacks with the score of a classifier that never saw the model, on the same records.
+    """Compare attacks with a blind score: does the model reveal more than a classifier that never saw it?
+
+    Members and non-members of many published tables differ in date, topic or length. A classifier without the model
+    then separates them as well as an attack does, and the attack's AUC says nothing about the model (Das, Zhang &
+    Tramèr, "Blind baselines beat membership inference attacks", 2024). A leak is claimed only if two comparisons on the
+    same records show it:
+
+    - The paired difference, attack minus blind score. If the attack knows no more about membership than the blind
+      score, its ROC curve lies nowhere above that of the best classifier computed from the blind score (Neyman &
+      Pearson). That is the blind score itself if larger values are more member-like throughout.
+    - Records of similar blind score. A blind score that orders records badly (reversed, or member-like at both ends) is
+      exceeded by an attack that merely uses it better. Among records of similar blind score such an attack shows
+      nothing (van Elteren's test; for the best few, the exact distribution of members among them).
 
     Args:
         scores: of one attack ``[n]``, or name → scores ``[n]`` of several; larger means more like a member.
@@ -322,8 +334,8 @@ def against_baseline(
             fitted on the membership of these very records: take out-of-fold predictions.
         members: bool ``[n]``.
         fpr: false-positive rates at which TPRs are compared, where there are ``1/fpr - 1`` non-members.
-        confidence: of all differences together: at most the rest of sound comparisons say "leak found".
-        seed: of the random divisions that blind scores with ties are compared with.
+        confidence: of all differences together; without a leak "leak found" has probability at most 1 - ``confidence``.
+        seed: of the permutations that are used if blind scores tie.
 
     Raises:
         divulge.InputError: NaN or infinity, lengths that differ, no attack, members or non-members only.
@@ -364,7 +376,7 @@ def against_baseline(
         blind_estimates[rate].low > level for rate, level in zip(rates, dict.fromkeys(levels), strict=True)
     )
     confounded = blind_p_value <= error / 2 or blind_estimates["auc"].low > 0.5 or flipped or beats_chance_early
-    groups = _like_record_groups(blind)
+    groups = _similar_record_groups(blind)
     comparisons = {name: _compare_attack(values, blind, truth, rates, groups, each) for name, values in attacks.items()}
     blind_shown = {
         statistic: measure(blind, truth, statistic, each) for statistic in ("auc", "advantage", *rates, "epsilon")
@@ -400,25 +412,26 @@ def _compare_attack(
     return AttackDifference(attack_estimates, difference, reversed_difference, p_values, bool(is_leak))
 
 
-def _like_record_groups(blind: Floats) -> Floats:
-    """Return the group of about ten records of like blind score that each belongs to; equal ones share one."""
+def _similar_record_groups(blind: Floats) -> Floats:
+    """Return the group of each record: about ten records of similar blind score; equal scores share a group."""
     return np.floor((stats.rankdata(blind) - 0.5) / _GROUP_SIZE)
 
 
 def stratified_rank_test(scores: Floats, truth: Bools, groups: Floats) -> float:
-    """Return van Elteren's two-sided p-value: do members score otherwise than non-members of their own group?
+    """Return the two-sided p-value of van Elteren's stratified rank-sum test, in ``O(n log n)``.
 
-    In ``O(n log n)``, for groups that are given.
+    Null hypothesis: within each group, scores of members and non-members have one distribution.
 
     Args:
         scores: ``[n]``.
         truth: bool ``[n]``.
-        groups: of like records ``[n]``.
+        groups: of similar records ``[n]``.
     """
     order = np.lexsort((scores, groups))
     _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
     group_index = np.repeat(np.arange(len(size)), size)
-    # Mid-ranks within groups: those in the whole table of (group, score), less the records of earlier groups.
+    # Mid-ranks within groups are mid-ranks in the table of (group, score) minus the number of records of earlier
+    # groups.
     starts_run = np.r_[True, (np.diff(group_index) > 0) | (np.diff(scores[order]) > 0)]
     run_index = np.cumsum(starts_run) - 1
     run_starts, run_lengths = np.flatnonzero(starts_run), np.bincount(run_index)
@@ -436,10 +449,11 @@ def stratified_rank_test(scores: Floats, truth: Bools, groups: Floats) -> float:
 
 
 def stratified_top_test(scores: Floats, truth: Bools, groups: Floats, share: float) -> float:
-    """Return the p-value of so many members among the best ``share`` of all records, given their groups.
+    """Return the p-value of the number of members among the best ``share`` of all records, given their groups.
 
-    Within each group every record is as likely a member; so the number of members among the best is a sum of
-    hypergeometric counts, whose distribution is exact for up to 1,000 groups and else normal.
+    Null hypothesis: within each group every record is a member with equal probability. The number of members among the
+        best is
+    then a sum of hypergeometric counts; its distribution is exact for up to 1,000 groups and normal otherwise.
     """
     best = scores > np.sort(scores)[::-1][min(int(share * len(scores)), len(scores) - 1)]
     if not best.any():
@@ -511,15 +525,14 @@ def _conclude(
             "Too little data to say: an attack does better than guessing, but not surely better than the blind "
             f"score does (AUC of {closest} less that of the blind score: {difference})."
         )
-    if largest_gain <= UNSEEN:
+    if largest_gain <= MAX_MISSED_GAIN:
         return "no leak found", (
             "No leak found: neither the blind score nor an attack tells members from non-members, and no attack's AUC "
             f"exceeds the blind score's by more than {largest_gain:.3f}."
         )
     return "too little data to say", (
-        f"Too little data to say: an attack's AUC may exceed the blind score's by {largest_gain:.3f}; {UNSEEN:g}, "
-        "halfway "
-        "between guessing and certainty, could well be missed."
+        f"Too little data to say: an attack's AUC may exceed the blind score's by {largest_gain:.3f}; "
+        f"{MAX_MISSED_GAIN:g}, halfway between guessing and certainty, could well be missed."
     )
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 Strategy: TypeAlias = Literal["bonferroni", "split"]
 STRATEGIES: tuple[Strategy, ...] = ("bonferroni", "split")
-# The end of the `method` of a bound that rests on records surely in, or surely out: TPR / FPR, or TNR / FNR.
+# Last part of `method`: whether the bound comes from TPR / FPR or from TNR / FNR.
 FROM_SURE_MEMBERS, FROM_SURE_NONMEMBERS = "from sure members", "from sure non-members"
 
 
@@ -58,11 +58,11 @@ def epsilon_lower_bound(
     seed: int = 0,
     family: Families | str | None = None,
 ) -> Estimate:
-    """Return an ε that the target exceeds with the stated confidence; 0 when nothing can be said.
+    """Return a lower bound on ε with the stated confidence; 0 if the scores refute no ε.
 
-    - "bonferroni" tries the ranks 1, 2, 4, … of the non-members from the top and of the members from the
-      bottom, and divides the error among them. An order statistic's own rate is Beta distributed
-      whatever the data, so a threshold that *is* an order statistic needs no further correction.
+    - "bonferroni" takes as thresholds the ranks 1, 2, 4, … of the non-members from the top and of the members from the
+      bottom, and divides the error among them. The rate of an order statistic is Beta distributed for any data, so a
+      threshold that *is* an order statistic needs no further correction.
     - "split" chooses the threshold on a random half of the records and measures on the other half.
 
     Args:
@@ -73,12 +73,12 @@ def epsilon_lower_bound(
         strategy: "bonferroni" or "split".
         seed: of the random half; used by "split" only.
         family: None assumes nothing of the mechanism; "gaussian" assumes a Gaussian one and bounds its μ by
-            Φ⁻¹(TPR) - Φ⁻¹(FPR), which sees far larger ε.
+            Φ⁻¹(TPR) - Φ⁻¹(FPR), which gives far larger bounds.
 
     Returns:
         ``value`` and ``low`` are the bound, ``high`` is infinity: scores bound ε from below only. ``method`` says
-        whether a bound above 0 comes from sure members (records that score higher than nearly every non-member)
-        or from sure non-members (records that score lower than nearly every member).
+        whether a bound above 0 comes from sure members (records that score higher than nearly every non-member) or from
+        sure non-members (records that score lower than nearly every member).
 
     Raises:
         divulge.InputError: NaN or infinity, lengths that differ, members or non-members only, δ outside [0, 1),
@@ -127,18 +127,18 @@ def _check_delta(delta: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Upper bounds of FNR and FPR at each threshold that was tried, ``[t]``."""
+    """Upper bounds of FNR and FPR at each threshold, ``[t]``."""
 
     fnr: Floats
     fpr: Floats
 
     @classmethod
     def from_counts(cls, fn: Floats, m: int, fp: Floats, n: int, error: float) -> _Rates:
-        """From ``fn`` of ``m`` missed and ``fp`` of ``n`` selected; each bound takes half of the error."""
+        """Bound the rates from ``fn`` of ``m`` members missed and ``fp`` of ``n`` non-members selected."""
         return cls(intervals.clopper_pearson_upper(fn, m, error / 2), intervals.clopper_pearson_upper(fp, n, error / 2))
 
     def ratios(self, delta: float) -> tuple[Floats, Floats]:
-        """Two bounds on ε, by TPR / FPR and by TNR / FNR: the same two bounds on rates serve both."""
+        """Return two bounds on ε at each threshold, from TPR / FPR and from TNR / FNR."""
         with np.errstate(divide="ignore"):
             from_members = np.log(np.maximum(1 - self.fnr - delta, 0)) - np.log(self.fpr)
             from_nonmembers = np.log(np.maximum(1 - self.fpr - delta, 0)) - np.log(self.fnr)
@@ -160,8 +160,8 @@ def _bound_rates_at_ranks(values: Floats, truth: Bools, error: float) -> _Rates:
     inside, outside = np.sort(values[truth]), np.sort(values[~truth])
     m, n = len(inside), len(outside)
     up, down = _ranks(n), _ranks(m)
-    # Just above the r-th highest non-member, or at the r-th lowest member. An order statistic leaves r - 1
-    # of its own kind beyond it; where ties leave fewer, that number would be a choice made by the data.
+    # The thresholds lie just above the r-th highest non-member, or at the r-th lowest member. Of its own side r - 1
+    # records lie beyond an order statistic. Ties may leave fewer there, but that number would be chosen by the data.
     fp = np.r_[up - 1.0, count_above(outside, np.nextafter(inside[down - 1], -np.inf))]
     fn = np.r_[m - count_above(inside, outside[-up]), down - 1.0]
     return _Rates.from_counts(fn, m, fp, n, error / len(fp))
@@ -169,15 +169,15 @@ def _bound_rates_at_ranks(values: Floats, truth: Bools, error: float) -> _Rates:
 
 def _bound_rates_on_halves(values: Floats, truth: Bools, delta: float, error: float, seed: int) -> _Rates:
     rng = seeds.generator(seed, "epsilon", "split")
-    # Sorted before they are dealt, so the order of the rows changes nothing.
+    # Scores are sorted before they are divided, so that the order of rows does not matter.
     choose, measure = zip(
         *(_split_at_random(np.sort(values[seed_name]), rng) for seed_name in (truth, ~truth)), strict=True
     )
     if not (len(choose[0]) and len(choose[1])):
         return _Rates(np.ones(1), np.ones(1))
     cuts = np.unique(np.r_[choose])
-    half_size = cuts[np.argmax(np.maximum(*_rates_above(choose, cuts, error).ratios(delta)).clip(0))]
-    return _rates_above(measure, np.array([half_size]), error)
+    best_cut = cuts[np.argmax(np.maximum(*_rates_above(choose, cuts, error).ratios(delta)).clip(0))]
+    return _rates_above(measure, np.array([best_cut]), error)
 
 
 def _rates_above(halves: tuple[Floats, Floats], cuts: Floats, error: float) -> _Rates:
@@ -194,11 +194,11 @@ def _split_at_random(ordered: Floats, rng: np.random.Generator) -> tuple[Floats,
 
 
 def _ranks(n: int) -> np.ndarray:
-    """1, 2, 4, … up to n."""
+    """Return 1, 2, 4, … up to n."""
     return 1 << np.arange(int(n).bit_length())
 
 
-_MIN_FAIR_PROBABILITY = 1e-9  # probability of a draw of fair coins below which it is taken for none
+_MIN_FAIR_PROBABILITY = 1e-9  # memberships that fair coins give less often are refused
 
 
 def one_run_bound(
@@ -212,18 +212,18 @@ def one_run_bound(
     bound: Bound | str | None = None,
     sides: Sides | str = "both",
 ) -> Estimate:
-    """Return an ε lower bound from counts alone: of so many canaries so many were guessed, so many of them wrongly.
+    """Return an ε lower bound from the numbers of canaries, of guesses and of wrong guesses.
 
     Args:
         canaries: number of canaries, each included by its own fair coin.
-        guesses: how many were guessed; a number fixed before any score was seen.
-        wrong: how many of these guesses were wrong.
+        guesses: number of canaries that were guessed; it must be fixed before any score is seen.
+        wrong: number of wrong guesses.
         delta: the δ of (ε, δ)-DP, in [0, 1).
         confidence: P(bound ≤ true ε) is at least this.
-        family: what is assumed of the mechanism: None (nothing), "gaussian", or a value of
+        family: assumption about the mechanism: None (no assumption), "gaussian", or a value of
             `divulge.evaluation.families`.
-        bound: "steinke", "f-dp" or "tight", see the module; by default "tight" where a family is given and
-            "steinke" where none is.
+        bound: "steinke", "f-dp" or "tight", see the module; by default "tight" with a family and
+            "steinke" without.
         sides: whether guesses were "both" (included and not included) or "in" (included only).
 
     Returns:
@@ -261,23 +261,23 @@ def epsilon_one_run(
 ) -> Estimate:
     """Return an ε lower bound from one training run in which every record was included by its own fair coin.
 
-    The half of the guesses with the highest scores is called member, the half with the lowest non-member (or, with
-    ``sides="in"``, all of them member), the rest is abstained from.
+    One half of the guesses says "member" of the records with the highest scores, the other half "non-member" of those
+    with the lowest; with ``sides="in"`` all say "member". Of the remaining records nothing is guessed.
 
     Args:
         scores: ``[n]``; larger means more like a member.
         members: bool ``[n]``; each must have been decided by an independent fair coin before training.
         delta: the δ of (ε, δ)-DP, in [0, 1).
         confidence: P(bound ≤ true ε) is at least this.
-        guesses: how many of the ``n`` records to guess, fixed before looking at ``members``. When None,
-            n, n/2, n/4, … are tried and the error is divided among them.
+        guesses: number of the ``n`` records to guess, fixed without looking at ``members``. None tries n, n/2, n/4, …
+            and divides the error among them.
         family: see `one_run_bound`.
         bound: see `one_run_bound`.
         sides: see `one_run_bound`.
-        seed: of breaking ties between scores, by the rows' positions; unused for pure ε-DP.
+        seed: of the order of equal scores; unused for pure ε-DP.
 
     Raises:
-        divulge.InputError: so many members, or so few, that no fair coins can have decided; as for
+        divulge.InputError: a number of members that fair coins would hardly give; as for
             `epsilon_lower_bound` and `one_run_bound`; ``guesses`` outside 1..n.
 
     Examples:
@@ -289,7 +289,7 @@ def epsilon_one_run(
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.from_options(family, bound, sides, delta)
     n = len(values)
-    refuse_unfair(truth)
+    require_fair_coins(truth)
     draw = check_integer(seed, "seed", least=0)
     if guesses is None:
         counts = guess_counts(n)
@@ -307,11 +307,11 @@ def epsilon_one_run(
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, {choice}")
 
 
-def refuse_unfair(members: Bools) -> None:
-    """Raise where so many members, or so few, are no draw of fair coins: every bound of one run rests on them.
+def require_fair_coins(members: Bools) -> None:
+    """Raise if fair coins would hardly give so many or so few members; every bound from one run assumes fair coins.
 
     Raises:
-        divulge.InputError: then; fair coins do it in one of a thousand million draws.
+        divulge.InputError: fair coins would do so with a probability below 1e-9.
     """
     smaller_side = int(min(members.sum(), (~members).sum()))
     if 2 * float(special.bdtr(smaller_side, len(members), 0.5)) < _MIN_FAIR_PROBABILITY:
@@ -331,14 +331,14 @@ def epsilon_fixed_count(
 ) -> Estimate:
     """Return an ε lower bound from one training run in which a fixed number of records, drawn at random, was included.
 
-    Coins of records that are drawn to a fixed number are not independent, so `epsilon_one_run` does not apply.
-    Records are paired at random instead. Of a pair with one record in and one out it is a fair coin, independent of
-    all others, which of the two is in; the guess is the one that scores higher, and the pairs that differ most are
-    guessed first. Such a coin swaps one record for another, which (ε, δ)-DP covers as one added and one removed.
+    With a fixed number of members the coins of records are not independent, so `epsilon_one_run` does not apply.
+    Records are paired at random instead. In a pair with one member, a fair coin, independent of all others, decided
+    which of the two it is. The guess is the record with the higher score, and the pairs that differ most are guessed
+    first. Such a coin exchanges one record for another, which (ε, δ)-DP covers as one added and one removed.
 
     Args:
-        scores: ``[n]``; larger means more like a member. The order of the rows must have been fixed before the subset
-            was drawn, as that of `divulge.canaries` is; sorted by membership it would make the pairs no coins.
+        scores: ``[n]``; larger means more like a member. The order of rows must have been fixed before the subset was
+            drawn, as that of `divulge.canaries` is; in rows sorted by membership pairs are no coins.
         members: bool ``[n]``; a random subset of fixed size was included.
         delta: the δ of (ε, δ)-DP with records added or removed, in [0, 1).
         confidence: P(bound ≤ true ε) is at least this.
@@ -358,7 +358,7 @@ def epsilon_fixed_count(
     rule = GuessRule.from_options(family, None, "both", delta)
     if isinstance(rule.family, SubsampledGaussian):
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
-    # By position alone: a pairing that looked at scores or at who was in would settle what is to be left to chance.
+    # Pairs are formed by position alone; a pairing that used scores or membership would not leave coins fair.
     order = seeds.generator(check_integer(seed, "seed", least=0), "epsilon", "pairs").permutation(len(values))
     first_of_pair, second_of_pair = order[: len(order) // 2], order[len(order) // 2 : len(order) // 2 * 2]
     mixed = truth[first_of_pair] != truth[second_of_pair]
@@ -382,7 +382,7 @@ class _RankedRecords:
         scores: ``[n]``, ascending.
         top: number of non-members among the k highest, ``[n + 1]``.
         bottom: number of members among the k lowest, ``[n + 1]``.
-        abstains: whether records that tie across an edge are abstained from.
+        abstains: whether records that tie with a record beyond the limit are not guessed.
     """
 
     scores: Floats
@@ -392,9 +392,10 @@ class _RankedRecords:
 
     @classmethod
     def from_scores(cls, values: Floats, truth: Bools, rule: GuessRule, seed: int) -> _RankedRecords:
-        """Under pure ε-DP the number of guesses may depend on the scores, so no tie is broken.
+        """Rank the records.
 
-        Elsewhere the bound rests on a fixed number, and ties are broken by chance, of which membership knows nothing.
+        Under pure ε-DP the number of guesses may depend on the scores, so ties are not broken. Otherwise the bound
+        needs a fixed number, and ties are broken at random, independently of membership.
         """
         order = _ascending_order(values, seed)
         members = truth[order]
@@ -406,7 +407,7 @@ class _RankedRecords:
         )
 
     def guess(self, top: int, bottom: int) -> tuple[int, int]:
-        """Guesses made and wrong ones: the ``top`` highest are called included, the ``bottom`` lowest not."""
+        """Return the numbers of guesses and of wrong ones if the ``top`` highest are called members, the lowest not."""
         n = len(self.scores)
         if self.abstains and top < n:
             top = n - int(np.searchsorted(self.scores, self.scores[n - top - 1], side="right"))
@@ -416,7 +417,7 @@ class _RankedRecords:
 
 
 def _ascending_order(values: Floats, seed: int) -> Ints:
-    """Return the order of the values, ascending; equal ones in an order that is drawn by position."""
+    """Return the ascending order of the values; equal values are in random order."""
     order = np.argsort(values)
     if np.all(np.diff(values[order]) > 0):
         return order
@@ -430,9 +431,9 @@ BOUNDS: tuple[Bound, ...] = get_args(Bound)
 SIDES: tuple[Sides, ...] = get_args(Sides)
 COINS = "each canary was included by its own fair coin"
 ASSUMES_INDEPENDENT_CANARIES = "what the model tells of one canary does not depend on the coins of the others"
-_LEAST_GUESSES = 8  # fewer cannot bound ε at 95 %
-_SINGLE = 4096  # right guesses up to which each is looked at by itself
-_NODES = 400  # of the quadrature over how telling the guessed canaries are
+_MIN_GUESSES = 8  # fewer cannot bound ε at 95 %
+_MAX_SINGLE = 4096  # numbers of right guesses up to which each is examined by itself
+_NODES = 400  # of the quadrature over the informativeness of the guessed canaries
 _ROOT = sqrt(2.0)
 _quantile = NormalDist().inv_cdf
 _SOURCES: dict[Bound, str] = {
@@ -444,11 +445,11 @@ _SOURCES: dict[Bound, str] = {
 
 @dataclass(frozen=True, slots=True)
 class GuessRule:
-    """How a number of wrong guesses becomes a bound on ε.
+    """A rule that turns a number of wrong guesses into a bound on ε.
 
     Args:
         bound: "steinke", "f-dp" or "tight".
-        family: what is assumed of the mechanism; None for "steinke" alone.
+        family: assumption about the mechanism; None for "steinke" alone.
         sides: whether canaries are guessed included and not included, or included only.
         delta: the δ of (ε, δ)-DP.
     """
@@ -462,7 +463,7 @@ class GuessRule:
     def from_options(
         cls, family: Families | str | None, bound: Bound | str | None, sides: Sides | str, delta: float
     ) -> GuessRule:
-        """Return the rule that was asked for.
+        """Return the rule for checked options.
 
         Raises:
             divulge.InputError: see `one_run_bound`.
@@ -489,26 +490,26 @@ class GuessRule:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """One sentence per assumption beside the coins."""
+        """The assumptions beside fair coins, one sentence each."""
         family = () if self.family is None else (self.family.assumes,)
         return (*family, ASSUMES_INDEPENDENT_CANARIES) if self.bound == "tight" else family
 
     def epsilon(self, canaries: int, guesses: int, wrong: int, error: float, *, swaps: bool = False) -> float:
-        """Return the largest ε that so few wrong guesses refute, with probability ``error`` at most where it is true.
+        """Return the largest ε that so few wrong guesses refute; for a true ε the probability is at most ``error``.
 
         Args:
             canaries: number of coins.
-            guesses: how many of them were guessed.
-            wrong: how many of these guesses were wrong.
-            error: probability of refuting what is true.
-            swaps: a coin decides which of two canaries is included, which counts as one record added and one removed.
+            guesses: number of guesses.
+            wrong: number of wrong guesses.
+            error: probability of refuting a true ε.
+            swaps: whether a coin decides which of two canaries is included, which is one record added and one removed.
         """
         return _epsilon(self, canaries, guesses, wrong, error, swaps) if guesses else 0.0
 
     def refutes(
         self, level: float, canaries: int, guesses: int, wrong: int, error: float, *, swaps: bool = False
     ) -> bool:
-        """Return whether so few wrong guesses refute a level: a strength of the family, or an ε where there is none."""
+        """Return whether so few wrong guesses refute a level: a strength of the family, or an ε without a family."""
         if self.bound == "tight":
             return self._refuted_tight(level, canaries, guesses, wrong, error)
         if self.bound == "f-dp":
@@ -517,10 +518,10 @@ class GuessRule:
         return _p_value(guesses - wrong, guesses, canaries, 1 / (1 + np.exp(-chance)), min(slack, 1.0)) <= error
 
     def _refuted_tight(self, strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
-        """Whether even the best auditor of this mechanism is that rarely wrong with probability ``error`` at most.
+        """Return whether the best auditor has so few wrong guesses with probability at most ``error``.
 
-        The share of canaries at least as telling as the last one guessed is a Beta variable; given it, the guesses
-        are wrong independently, with the mean error of that share.
+        The share of canaries at least as informative as the last one guessed is a Beta variable; given it, guesses are
+        wrong independently, with the mean error of that share.
         """
         assert self.family is not None
         errors = best_errors(self.family, strength, self.sides, guesses, canaries)
@@ -528,13 +529,13 @@ class GuessRule:
 
 
 def guess_counts(canaries: int) -> list[int]:
-    """Numbers of guesses to try and to pay for: all canaries, half of them, a quarter, and so on."""
-    return [canaries >> k for k in range(canaries.bit_length()) if canaries >> k >= _LEAST_GUESSES] or [canaries]
+    """Return the numbers of guesses to try: all canaries, a half, a quarter and so on."""
+    return [canaries >> k for k in range(canaries.bit_length()) if canaries >> k >= _MIN_GUESSES] or [canaries]
 
 
 @lru_cache(maxsize=1 << 14)
 def _epsilon(rule: GuessRule, canaries: int, guesses: int, wrong: int, error: float, swaps: bool) -> float:
-    # In many games the same counts come again.
+    # Cached, as many games have the same counts.
     if rule.family is None:
         return largest(lambda epsilon: rule.refutes(epsilon, canaries, guesses, wrong, error, swaps=swaps))
     strength = largest(lambda strength: rule.refutes(strength, canaries, guesses, wrong, error))
@@ -542,33 +543,34 @@ def _epsilon(rule: GuessRule, canaries: int, guesses: int, wrong: int, error: fl
 
 
 def best_errors(family: Families, strength: float, sides: Sides, guesses: int, canaries: int) -> Floats:
-    """Mean errors of the best auditor's guesses, at quantiles of how telling the guessed canaries are, ``[q]``."""
+    """Return mean errors of the best auditor, at quantiles of the informativeness of the guessed canaries, ``[q]``."""
     return _errors(family, strength, sides).mean(_shares(guesses, canaries))
 
 
 @lru_cache(maxsize=32)
 def _errors(family: Families, strength: float, sides: Sides) -> Errors:
-    # A search by halving comes back to the same strengths.
+    # Cached, as a bisection returns to the same strengths.
     return family.losses(strength).errors(both_sides=sides == "both")
 
 
 @lru_cache(maxsize=64)
 def _shares(guesses: int, canaries: int) -> Floats:
-    """Quantiles of the share of canaries at least as telling as the last one guessed, ``[q]``."""
+    """Return quantiles of the share of canaries at least as informative as the last one guessed, ``[q]``."""
     levels = (np.arange(_NODES) + 0.5) / _NODES
     return np.ones(1) if guesses == canaries else special.betaincinv(guesses + 1, canaries - guesses, levels)
 
 
 def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
-    """Whether under μ-Gaussian DP so few guesses are wrong with probability ``error`` at most: the paper's recursion.
+    """Return whether under μ-Gaussian DP so few guesses are wrong with probability at most ``error``.
 
-    It follows two shares of all canaries, guessed rightly and guessed wrongly in the unlikely event, from "all of
-    ``right`` and more" down to "any number"; if they outgrow the share that was guessed, the event is too unlikely.
+    The recursion of Mahloujifar et al. follows two shares of all canaries, those guessed rightly and those guessed
+    wrongly in the unlikely event, from "at least ``right`` right guesses" down to "any number". If they exceed the
+    share of guessed canaries, the event is too unlikely.
     """
     right = guesses - wrong
     rightly, wrongly = error * right / canaries, error * wrong / canaries
     share = guesses / canaries
-    # Scalars of the standard library: many times faster here than those of SciPy.
+    # Functions of the standard library are many times faster than SciPy's on scalars.
     for i in range(right - 1, -1, -1):
         min_right = max(erfc((strength - _quantile(rightly)) / _ROOT) / 2, wrongly)
         rightly += i / (guesses - i) * (min_right - wrongly)
@@ -579,11 +581,11 @@ def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, erro
 
 
 def _p_value(right: int, guesses: int, n: int, chance: float, delta: float) -> float:
-    """P(at least ``right`` of ``made`` guesses are right) under (ε, δ)-DP with e^ε/(1+e^ε) = ``chance``."""
+    """Return P(at least ``right`` of ``guesses`` are right) under (ε, δ)-DP with e^ε/(1+e^ε) = ``chance``."""
     tail = float(special.bdtrc(right - 1, guesses, chance)) if right > 0 else 1.0
     if delta == 0 or right == 0:
         return tail
-    # Thm 5.2: δ lets the adversary move mass by i right guesses at a price of 1/i.
+    # Theorem 5.2 of Steinke et al.: δ lets the adversary move mass by i right guesses at a cost of 1/i.
     ends = _steps(right)
     starts = np.append(1, ends[:-1] + 1)
     reachable = np.where(right - ends > 0, special.bdtrc(np.maximum(right - ends - 1, 0), guesses, chance), 1.0)
@@ -592,10 +594,12 @@ def _p_value(right: int, guesses: int, n: int, chance: float, delta: float) -> f
 
 @lru_cache(maxsize=64)
 def _steps(max_value: int) -> Ints:
-    """The last number of each block of 1, 2, …, ``max_value``: single numbers first, then blocks of a thousandth.
+    """Return the last number of each block of 1, 2, …, ``max_value``: single numbers, then blocks 0.1 % wide.
 
-    A block is judged by its largest gain at its smallest price, which errs by a thousandth, on the safe side.
+    A block is bounded by its largest gain at its smallest cost, which errs by 0.1 % on the safe side.
     """
-    count = int(np.log(max(max_value / _SINGLE, 1.0)) / np.log1p(1e-3)) + 1
-    wide = (_SINGLE * (1 + 1e-3) ** np.arange(1, count + 1)).astype(np.int64)
-    return np.unique(np.concatenate([np.arange(1, min(max_value, _SINGLE) + 1), wide[wide < max_value], [max_value]]))
+    count = int(np.log(max(max_value / _MAX_SINGLE, 1.0)) / np.log1p(1e-3)) + 1
+    wide = (_MAX_SINGLE * (1 + 1e-3) ** np.arange(1, count + 1)).astype(np.int64)
+    return np.unique(
+        np.concatenate([np.arange(1, min(max_value, _MAX_SINGLE) + 1), wide[wide < max_value], [max_value]])
+    )

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest leak that an audit of this size would have reported.
+    """The smallest leak that an audit of this size would have reported with the stated power.
 
     Attributes:
-        auc: smallest AUC whose interval would have excluded ½; None when the records are too few for any.
-        tpr: smallest TPR at ``fpr`` whose interval would have excluded ``fpr``; None when the non-members are
-            too few for any.
+        auc: smallest AUC whose interval would have excluded ½; None if there are too few records for any.
+        tpr: smallest TPR at ``fpr`` whose interval would have excluded ``fpr``; None if there are too few non-members
+            for any.
         fpr: the false-positive rate of ``tpr``.
         confidence: coverage of the intervals.
         power: probability with which the audit would have reported it.
@@ -52,13 +52,13 @@ class Detectable:
         return f"{area}, {share} at FPR {self.fpr:g} (power {self.power:.0%})"
 
 
-_MAX_RECORDS = 10**7  # records; with more, every leak is seen
+_MAX_RECORDS = 10**7  # with more records every leak is detected
 
 
 def smallest_detectable(
     n_members: int, n_nonmembers: int, fpr: float = 0.01, confidence: float = 0.95, power: float = 0.8
 ) -> Detectable:
-    """Return the smallest AUC and TPR at ``fpr`` that this many records reveal, with probability ``power``.
+    """Return the smallest AUC and TPR at ``fpr`` that so many records reveal with probability ``power``.
 
     Scores are modelled as two normal distributions of equal spread that lie d apart (AUC = Φ(d/√2),
     TPR = Φ(d - z)); the two answers are those d at which the interval of `auc` excludes ½, and that of
@@ -97,7 +97,7 @@ def smallest_detectable(
 
 
 def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> int:
-    """How many members, and as many non-members, it takes to detect an AUC; the model is that of `smallest_detectable`.
+    """Return the number of members, and of non-members, with which an AUC is detected; see `smallest_detectable`.
 
     Args:
         auc: the AUC to be detected, in (0.5, 1).
@@ -128,9 +128,9 @@ def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> 
 
 
 def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
-    """Return how many non-members it takes before any TPR at ``fpr``, however large, can be told from chance.
+    """Return the number of non-members below which no TPR at ``fpr``, however large, differs from chance.
 
-    With fewer, `tpr_at_fpr` cannot say where the threshold lies, and the lower end of its interval is 0.
+    With fewer, `tpr_at_fpr` cannot bracket the threshold, and the lower end of its interval is 0.
 
     Args:
         fpr: the false-positive rate of interest.
@@ -150,7 +150,7 @@ def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
 
 
 def _smallest_distance(power_at: Callable[[float], float], target_power: float) -> float | None:
-    """Return the smallest distance d ≤ 8 that is seen with the wanted probability; None when there is none."""
+    """Return the smallest distance d ≤ 8 that is detected with the target power; None if there is none."""
     grid = np.linspace(0.0, 8.0, 81)
     first_reached = next((i for i, d in enumerate(grid) if power_at(d) >= target_power), None)
     if first_reached is None:
@@ -163,7 +163,7 @@ def _smallest_distance(power_at: Callable[[float], float], target_power: float) 
 
 
 def _auc_power(distance: float, m: int, n: int, error: float) -> float:
-    """P(lower end of the AUC's interval > ½), by the normal approximation on the logit scale."""
+    """Return P(lower end of the AUC's interval > ½), by the normal approximation on the logit scale."""
     if min(m, n) < 2:
         return 0.0
     area = min(float(special.ndtr(distance / np.sqrt(2))), 1 - 1e-12)
@@ -176,13 +176,13 @@ def _auc_power(distance: float, m: int, n: int, error: float) -> float:
 
 
 def _placement_variance(distance: float) -> float:
-    """Variance of a member's placement; a non-member's is the same by symmetry of the model."""
+    """Return the variance of a member's placement; a non-member's is the same by symmetry of the model."""
     grid = special.ndtri((np.arange(2000) + 0.5) / 2000)
     return float(special.ndtr(grid + distance).var())
 
 
 def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], float]:
-    """P(lower end of the TPR's interval > fpr) as a function of the distance."""
+    """Return P(lower end of the TPR's interval > fpr) as a function of the distance."""
     step = error / 4
     rank = int(intervals.upper_bound_rank(n, fpr, step))
     # Members that must lie above the upper bracket of the threshold for the lower end to pass fpr.
@@ -194,18 +194,18 @@ def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], fl
     return lambda d: float(special.bdtrc(hits - 1, m, special.ndtr(d + special.ndtri(realised))).mean())
 
 
-_MAX_CANARIES = 1 << 20  # canaries; a plan beyond is no plan
+_MAX_CANARIES = 1 << 20  # largest number of canaries considered
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryPower:
-    """What a number of canaries would show of a Gaussian mechanism.
+    """The violation that a number of canaries detects of a Gaussian mechanism.
 
     Args:
-        canaries: how many there are, each included by its own fair coin.
-        guesses: the number of guesses that shows most.
-        epsilon: the true ε, above the claim, that is found.
-        power: probability of finding it.
+        canaries: number of canaries, each included by its own fair coin.
+        guesses: number of guesses with the highest power.
+        epsilon: the true ε, above the claim, that is detected.
+        power: probability of detecting it.
     """
 
     canaries: int
@@ -224,19 +224,19 @@ def canaries_needed(
     family: Families | str | None = None,
     sides: Sides | str = "both",
 ) -> CanaryPower | None:
-    """Return the least power of two of canaries that finds a violated claim.
+    """Return the smallest power of two of canaries that detects a violated claim.
 
     Args:
         claimed: the ε that is claimed.
-        true: the ε that a Gaussian mechanism really has, above ``claimed``.
+        true: the true ε of a Gaussian mechanism, above ``claimed``.
         delta: the δ of both.
-        power: probability with which the violation is to be found.
-        confidence: of the bound; the claim is found violated where it is true in 1 - ``confidence`` of audits at most.
-        family: what the bound assumes, see `divulge.evaluation.one_run_bound`.
-        sides: what is guessed, see `divulge.evaluation.one_run_bound`.
+        power: probability with which the violation is to be detected.
+        confidence: of the bound; a true claim is called violated in at most 1 - ``confidence`` of audits.
+        family: assumption of the bound, see `divulge.evaluation.one_run_bound`.
+        sides: of the guesses, see `divulge.evaluation.one_run_bound`.
 
     Returns:
-        None where a million canaries would not do.
+        None if a million canaries are too few.
 
     Raises:
         divulge.InputError: ``true`` not above ``claimed``, a probability outside (0, 1).
@@ -251,7 +251,7 @@ def canaries_needed(
     test = _Test.for_claim(claimed, delta, confidence, family, sides)
     strength = _strength_at_epsilon(GaussianMechanism(), true, test.rule.delta)
     low, high = 2, _MAX_CANARIES.bit_length()
-    while high - low > 1:  # the power of a test grows with the number of canaries
+    while high - low > 1:  # The power increases with the number of canaries.
         middle = (low + high) // 2
         is_powerful = test.with_canaries(1 << middle).best(strength)[1] >= target_power
         low, high = (low, middle) if is_powerful else (middle, high)
@@ -271,19 +271,19 @@ def smallest_violation(
     family: Families | str | None = None,
     sides: Sides | str = "both",
 ) -> CanaryPower | None:
-    """Return the smallest true ε of a Gaussian mechanism that so many canaries would find to violate the claim.
+    """Return the smallest true ε of a Gaussian mechanism whose violation of the claim so many canaries detect.
 
     Args:
         canaries: number of canaries, each included by its own fair coin.
         claimed: the ε that is claimed.
         delta: the δ of both.
-        power: probability with which the violation is to be found.
+        power: probability with which the violation is to be detected.
         confidence: see `canaries_needed`.
         family: see `canaries_needed`.
         sides: see `canaries_needed`.
 
     Returns:
-        None where even a mechanism of ε = 64 would be missed.
+        None if even a mechanism of ε = 64 would be missed.
 
     Raises:
         divulge.InputError: no canaries, a claim outside [0, 64), a probability outside (0, 1).
@@ -308,7 +308,7 @@ def _strength_at_epsilon(family: Families, epsilon: float, delta: float) -> floa
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """The test of one claim: violated where the bound exceeds it."""
+    """The test of one claim, which is violated if the bound exceeds it."""
 
     rule: GuessRule
     level: float
@@ -326,7 +326,7 @@ class _Test:
         return cls(rule, level, error)
 
     def with_canaries(self, canaries: int) -> _Game:
-        """The same with so many canaries."""
+        """Return the test with so many canaries."""
         counts = guess_counts(canaries)
         error = self.error / len(counts)
         refutes = partial(self.rule.refutes, self.level, canaries, error=error)
@@ -337,14 +337,14 @@ class _Test:
 
 @dataclass(frozen=True, slots=True)
 class _Game:
-    """How many wrong guesses still refute the claim, by the number of guesses; -1 where none do."""
+    """The largest number of wrong guesses that refutes the claim, by the number of guesses; -1 if none does."""
 
     canaries: int
     sides: Sides
     allowed: Mapping[int, int]
 
     def best(self, strength: float) -> tuple[int, float]:
-        """Return the number of guesses that finds a Gaussian mechanism of this strength most often, and how often."""
+        """Return the number of guesses with the highest power against a Gaussian mechanism, and that power."""
         return max(((count, self._power(count, strength)) for count in self.allowed), key=itemgetter(1))
 
     def _power(self, guesses: int, strength: float) -> float:

@@ -26,7 +26,7 @@ YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def similarity_kernel(x: Array, labels: Ints | None) -> Floats:
-    """Likeness of records, ``[n, n]``; made without a look at membership."""
+    """Return the similarity of records, ``[n, n]``; membership is not used."""
     parts = _text_kernels(x) if x.dtype == object else _number_kernels(x)
     if labels is not None:
         parts = [*parts, (labels[:, None] == labels).astype(np.float64)]
@@ -45,7 +45,7 @@ def _number_kernels(x: Array) -> list[Floats]:
 
 
 def image_summaries(rows: Floats, everything: Array) -> Floats:
-    """Brightness, contrast, range, roughness of images, ``[n, 6]``; pixels are scaled by those of ``everything``."""
+    """Return brightness, contrast, range and roughness of images, ``[n, 6]``; pixels are scaled by ``everything``."""
     low, high = float(everything.min()) / 2, float(everything.max()) / 2
     rows = (rows / 2 - low) / (high - low if high > low else 1.0)
     steps = np.abs(np.diff(rows, axis=1))
@@ -60,13 +60,13 @@ def _text_kernels(texts: Array) -> list[Floats]:
     parts = _linear_and_radial_kernels(np.array([style_features(text) for text in short]))
     try:
         tfidf = words.fit_transform(short)
-    except ValueError:  # no word stands in two texts: only the style is left to compare
+    except ValueError:  # No word occurs in two texts, so only the style is compared.
         return parts
     return [np.asarray((tfidf @ tfidf.T).todense(), np.float64), *parts]
 
 
 def style_features(text: str) -> list[float]:
-    """Length, make-up and years of a text."""
+    """Return length, shares of kinds of characters, and years of a text."""
     size = max(len(text), 1)
     words = text.split()
     years = [int(year) for year in YEAR.findall(text)]
@@ -85,7 +85,7 @@ def style_features(text: str) -> list[float]:
 
 
 def _linear_and_radial_kernels(columns: Floats) -> list[Floats]:
-    """Linear and radial kernel of standardised columns; outliers are pulled in to five deviations."""
+    """Return the linear and the radial kernel of standardised columns, clipped at five standard deviations."""
     varied_columns = _scale_to_unit_interval(columns[:, columns.min(0) < columns.max(0)])
     if varied_columns.shape[1] == 0:
         return [np.zeros((len(columns), len(columns)))]
@@ -97,7 +97,7 @@ def _linear_and_radial_kernels(columns: Floats) -> list[Floats]:
 
 
 def _scale_to_unit_interval(columns: Floats) -> Floats:
-    """Columns moved and scaled to [0, 1]; halves, lest the largest numbers overflow."""
+    """Scale columns to [0, 1]; they are halved first, so that the largest numbers do not overflow."""
     low, high = columns.min(0) / 2, columns.max(0) / 2
     return (columns / 2 - low) / np.where(high > low, high - low, 1.0)
 
@@ -117,7 +117,7 @@ class RecordFeatures:
     Attributes:
         linear: standardised columns or their leading components, tf-idf components of texts, and labels, ``[n, p]``.
         radial: a Gaussian kernel through landmarks (Nyström's approximation), ``[n, q]``.
-        class_features: the linear features of each class apart, ``[n, r]``; no columns where there are too many.
+        class_features: the linear features of each class separately, ``[n, r]``; no columns if there would be too many.
         plain: the first ``plain`` columns of ``linear`` are those of the records themselves.
     """
 
@@ -135,7 +135,7 @@ class RecordFeatures:
 
 
 def extract_features(x: Array, labels: Ints | None, sample: Ints) -> RecordFeatures:
-    """Compute features of all records without a look at membership; time and memory are linear in their number.
+    """Compute features of all records without using membership; time and memory are linear in their number.
 
     Args:
         x: numbers ``[n, ...]`` or texts ``[n]``.
@@ -244,7 +244,7 @@ def _distances(rows: Floats, marks: Floats) -> Floats:
 
 
 def _scale_to_unit_norm(linear: Floats) -> Floats:
-    """The same with a mean squared length of one."""
+    """Scale the features to a mean squared length of one."""
     size = float(np.sqrt((linear.astype(np.float64) ** 2).sum(1).mean()))
     return (linear / max(size, 1e-12)).astype(np.float32)
 
@@ -255,16 +255,16 @@ _FALSE_ALARM = 0.01
 
 
 def differences(x: Array, inside: Bools, labels: Ints | None = None, *, most: int = 3) -> tuple[str, ...]:
-    """Name the columns, image summaries and classes in which members and non-members differ, the surest first.
+    """Name the columns, image summaries and classes in which members and non-members differ, most significant first.
 
-    Each is compared by rank sums, corrected for their number (Bonferroni at 1 %). It describes a difference that a test
-    has found; where several columns differ only together, it names none of them.
+    Each is compared by rank sums (classes by their shares), with Bonferroni's correction at 1 %. Use it to describe a
+    difference that a test has found; columns that differ only jointly are not named.
 
     Args:
-        x: numbers ``[n, ...]``; of texts, only labels are compared.
+        x: numbers ``[n, ...]``, or texts, of which only the labels are compared.
         inside: bool ``[n]``, True for members.
         labels: classes ``[n]``, or None.
-        most: how many to name.
+        most: maximum number of differences.
 
     Examples:
         >>> x = np.random.default_rng(0).normal(size=(400, 3))
@@ -305,7 +305,7 @@ def differences(x: Array, inside: Bools, labels: Ints | None = None, *, most: in
 
 
 def _columns(x: Array) -> tuple[Floats, list[str]]:
-    """Columns to compare and what they are called: of images, summaries."""
+    """Return the columns to compare and their names; images have columns of summaries."""
     if x.dtype == object:
         return np.zeros((len(x), 0)), []
     rows = x.reshape(len(x), -1)

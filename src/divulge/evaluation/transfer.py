@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Bools, Floats
 
-# Less than this share of seen records may lie as far out as a query record that counts as outside.
+# A query record is outside if it lies further out than all but this share of the seen records.
 _TAIL = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """Evidence for and against a false-positive rate that carries over.
+    """Evidence on whether a false-positive rate holds on query records.
 
     Attributes:
         level: the nominal rate.
@@ -74,7 +74,7 @@ class Transfer:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the rate is not expected to hold; empty when there is no evidence against it."""
+        """Reasons why the rate is not expected to hold; empty if there is no evidence against it."""
         messages = []
         if self.effective * self.level < 1:
             messages.append(
@@ -112,13 +112,13 @@ class Transfer:
 
 
 def assess(seen: object, query: object, selected: object, level: float, *, seed: int = 0) -> Transfer:
-    """Look at the embeddings of seen and query records, and at where the attack errs on the seen ones.
+    """Assess whether the attack's false-positive rate on seen records holds on query records.
 
     Both sets are projected on their two principal components; a Gaussian mixture (its size by BIC) is fitted to
     the query records and to half of the seen ones, and everything else is measured on the other half.
 
     Args:
-        seen: embeddings of known non-members of seen classes, ``[z, h]``, none of which the regressor learnt from.
+        seen: embeddings of known non-members of seen classes, ``[z, h]``, on which the regressor was not trained.
         query: embeddings of records of the unseen class, members and non-members alike, ``[n, h]``.
         selected: bool ``[z]``, True where the attack calls the seen record a member at nominal ``level``.
         level: the nominal false-positive rate.
@@ -174,7 +174,7 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
 
 
 def _common_plane(seen: Floats, query: Floats, seed: int) -> Floats:
-    """Both sets on two principal components, each set counting as much as the other; unit variance, seen first."""
+    """Return both sets on two principal components, seen first, scaled to unit variance; the sets have equal weight."""
     centre, scale = seen.mean(axis=0), seen.std(axis=0)
     standardised = (np.vstack([seen, query]).astype(np.float64) - centre) / np.where(scale > 0, scale, 1.0)
     rng = seeds.generator(seed, "transfer", "plane")
@@ -189,7 +189,7 @@ def _common_plane(seen: Floats, query: Floats, seed: int) -> Floats:
 
 
 def _weighted_rate(weights: Floats, chosen: Array) -> Estimate:
-    """Weighted share with Wilson's interval at the effective sample size."""
+    """Return a weighted share with Wilson's interval at the effective sample size."""
     z, effective = 1.959963984540054, float(weights.sum() ** 2 / (weights**2).sum())
     share = float(np.average(chosen, weights=weights))
     centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
@@ -201,7 +201,7 @@ def _weighted_rate(weights: Floats, chosen: Array) -> Estimate:
 _COMPONENTS = 2
 _MIN_RECORDS = 50
 _MIXTURES = 5
-_LARGEST = 300.0  # of a log ratio: its square is still a float64
+_MAX_LOG_RATIO = 300.0  # the square of the ratio is still finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +211,7 @@ class Linearity:
     Attributes:
         error: mean squared error of the fit on the records it was fitted to, as published.
         fresh_error: the same on records it was not fitted to (two halves, each predicted from the other).
-        variance: of the ratio: the error of the best constant. A small ``error`` says something only beside it.
+        variance: of the ratio, which is the error of the best constant; compare ``error`` with it.
         ratio: density of the query records over that of the seen ones, at each query record, ``[n]``.
         linear: the fit, ``[n]``.
     """
@@ -224,7 +224,7 @@ class Linearity:
 
     @property
     def explained(self) -> float:
-        """Share of the ratio's variance that the fit explains on fresh records; negative when worse than a constant."""
+        """Share of the ratio's variance that the fit explains on fresh records; negative if a constant is better."""
         return 1.0 - self.fresh_error / self.variance if self.variance > 0 else 1.0
 
 
@@ -233,7 +233,7 @@ class Violation(NamedTuple):
 
     Args:
         size: the largest ``|E[c(x)·(selected - level)]|``.
-        p_value: chance of as much from a perfect regressor.
+        p_value: probability of a violation at least as large for a perfect regressor.
     """
 
     size: float
@@ -269,7 +269,11 @@ def measure_linearity(seen: object, query: object, *, seed: int = 0) -> Linearit
         raise InputError(f"query: values up to {np.abs(query_rows).max():g} are too far from seen for a density")
     seen_mixture, query_mixture = fit_mixture(seen_plane, seed), fit_mixture(query_plane, seed)
     ratio = np.exp(
-        np.clip(query_mixture.score_samples(query_plane) - seen_mixture.score_samples(query_plane), -_LARGEST, _LARGEST)
+        np.clip(
+            query_mixture.score_samples(query_plane) - seen_mixture.score_samples(query_plane),
+            -_MAX_LOG_RATIO,
+            _MAX_LOG_RATIO,
+        )
     )
     rows = np.ones(len(query_rows), dtype=bool)
     in_first_half = np.zeros(len(query_rows), dtype=bool)
@@ -321,7 +325,7 @@ def multiaccuracy(embedding: object, selected: object, level: float) -> Violatio
 
 
 def check_embeddings(seen: object, query: object) -> tuple[Floats, Floats]:
-    """Two embeddings of one width with enough records for a density."""
+    """Return two checked embeddings of one width, with enough records for a density."""
     seen_rows = check_matrix(seen, "seen")
     query_rows = check_matrix(query, "query", columns=seen_rows.shape[1])
     for name, side in (("seen", seen_rows), ("query", query_rows)):
@@ -344,14 +348,14 @@ def fit_mixture(points: Floats, seed: int) -> mixtures.GaussianMixture:
 
 
 def orthonormal_basis(points: Floats) -> Floats:
-    """1 and the linear functions of the points, orthonormal over them: ``basisᵀ basis / n = 1``."""
+    """Return a basis of 1 and the linear functions of the points with ``basisᵀ basis / n = 1``, ``[n, k]``."""
     columns = np.column_stack([np.ones(len(points)), points])
     u, size, _ = np.linalg.svd(columns, full_matrices=False)
     return u[:, size > 1e-9 * size[0]] * np.sqrt(len(points))
 
 
 def multiaccuracy_violation(columns: Floats, residual: Floats, level: float) -> Violation:
-    """``max |E[c·residual]|`` over linear c with ``E[c²] = 1``, and the chance of as much from a perfect regressor."""
+    """Return ``max |E[c·residual]|`` over linear c with ``E[c²] = 1``, and its p-value."""
     n, k = columns.shape
     moments = columns.T @ residual / n
     size = float(moments @ moments)
@@ -366,6 +370,6 @@ def _principal_plane(seen: Floats) -> Callable[[Floats], Floats]:
 
 
 def _least_squares_fit(columns: Floats, target: Floats, rows: Bools) -> Floats:
-    """Least squares of ``target`` on a constant and the columns, fitted on ``rows`` and predicted everywhere."""
+    """Fit ``target`` on a constant and the columns by least squares on ``rows``; return predictions of all rows."""
     full = np.column_stack([np.ones(len(columns)), columns]).astype(np.float64)
     return full @ np.linalg.lstsq(full[rows], target[rows])[0]
