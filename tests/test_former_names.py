@@ -1,4 +1,4 @@
-"""Former names of modules still work, and say what has taken their place."""
+"""Former names still work, and say what has taken their place."""
 
 import pytest
 
@@ -15,10 +15,12 @@ def test_former_modules_warn_and_name_their_successors(module, name, function):
         assert getattr(getattr(decisions, module), name) is function
 
 
-def test_unknown_modules_are_attribute_errors():
-    assert not hasattr(decisions, "knockoff")
+@pytest.mark.parametrize(("former", "name"), [("least_nonmembers", "min_nonmembers"), ("telling", "text_differences")])
+def test_former_functions_warn_and_name_their_successors(former, name):
+    with pytest.warns(DeprecationWarning, match=rf"use divulge\.evaluation\.{name}"):
+        assert getattr(evaluation, former) is getattr(evaluation, name)
 
 
-def test_former_names_of_evaluation_warn():
-    with pytest.warns(DeprecationWarning, match=r"use divulge\.evaluation\.min_nonmembers"):
-        assert evaluation.least_nonmembers is evaluation.min_nonmembers
+@pytest.mark.parametrize(("module", "name"), [(decisions, "knockoff"), (evaluation, "baseline")])
+def test_unknown_names_are_attribute_errors(module, name):
+    assert not hasattr(module, name)

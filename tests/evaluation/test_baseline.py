@@ -30,7 +30,7 @@ def test_among_equals_is_van_elterens_test():
     rng = np.random.default_rng(0)
     for scores in (rng.normal(size=60), np.round(rng.normal(size=60)), np.zeros(60)):
         blind, members = rng.normal(size=60), rng.random(60) < 0.4
-        groups = comparison._like_record_groups(blind)
+        groups = comparison._similar_record_groups(blind)
         want = van_elteren(scores, members, groups)
         assert math.isclose(comparison.stratified_rank_test(scores, members, groups), want, rel_tol=1e-9)
 

@@ -278,7 +278,7 @@ def test_guesses_are_counted_as_in_a_loop(sides, delta):
     for _ in range(100):
         values, truth = rng.integers(0, 6, 24).astype(float), rng.random(24) < 0.5
         rule = epsilon.GuessRule.from_options(None, None, sides, delta)
-        ranking = epsilon._Ranking.from_scores(values, truth, rule, seed=1)
+        ranking = epsilon._RankedRecords.from_scores(values, truth, rule, seed=1)
         for top, bottom in ((3, 3), (12, 12), (0, 5), (24, 0), (7, 0)):
             made, wrong = ranking.guess(top, bottom)
             if delta:

@@ -311,9 +311,8 @@ def _features(covariates: Covariates) -> Floats:
 
 def _predict_membership(features: Floats, memberships: Bools, folds: Ints) -> Floats:
     """Predict membership from the covariates, each record by a model that was not fitted to it."""
-    return np.round(
-        _cross_fitted(features, memberships * 1.0, folds), 9
-    )  # Rounded, so that ties do not depend on the machine.
+    # Predictions are rounded, so that ties do not depend on the machine.
+    return np.round(_cross_fitted(features, memberships * 1.0, folds), 9)
 
 
 def _stratified_folds(members: Bools, seed: int, part: str) -> Ints:
