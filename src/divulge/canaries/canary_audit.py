@@ -39,8 +39,8 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
+    from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
-    from divulge.evaluation.guess_bounds import Sides
     from divulge.settings import Outputs
     from divulge.types import Bools, Floats
 
