@@ -28,6 +28,7 @@ from divulge.validation import (
     check_integer,
     check_number,
     check_string,
+    format_value,
     require_callable,
 )
 
@@ -505,6 +506,8 @@ class Consensus:
             raise InputError(
                 f"Consensus.attacks: at least 1 with a name each is needed, got {len(attacks)} and {len(names)} names"
             )
+        if not isinstance(self.reason, str):
+            raise InputError(f"Consensus.reason: a text is needed, got {format_value(self.reason)}")
         for attack, name in zip(attacks, names, strict=True):
             require_callable(attack, "Consensus.attacks", "score")
             check_string(name, "Consensus.names")
