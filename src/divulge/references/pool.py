@@ -284,7 +284,7 @@ class Pool:
         return _OTHER_FILES.fullmatch(name) is not None
 
     def _described(self, key: str) -> bool:
-        """Check whether a description names the arrays of ``key``; arrays of earlier versions do not name themselves."""
+        """Check whether a description names the arrays of ``key``; earlier versions did not name them themselves."""
         path = self._about(key)
         if path.is_symlink() or not path.is_file():
             return False
