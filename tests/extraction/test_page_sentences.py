@@ -7,7 +7,7 @@ import pytest
 
 from divulge import results
 from divulge.extraction import extraction_page
-from divulge.extraction.completions import Completed, Measured
+from divulge.extraction.completions import Completions, MeasuredDocuments
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Gallery, Table
 from divulge.report.sections import ADVICE_TITLE
@@ -60,11 +60,11 @@ def measured(count=8, texts=True, reference=False):
     log_p = np.r_[0.0, -np.inf, -np.linspace(1, 60, count - 2)]
     verbatim = np.arange(count) == 0
     said = tuple(f"said {i}" for i in range(count)) if texts else None
-    one = Completed(log_p, verbatim, np.arange(count) + 1, np.linspace(1, 0, count), said)
-    return Measured(
+    one = Completions(log_p, verbatim, np.arange(count) + 1, np.linspace(1, 0, count), said)
+    return MeasuredDocuments(
         np.array([f"d{i}" for i in range(count)]),
         one,
-        Completed(log_p - 1, ~verbatim, one.longest, one.overlap) if reference else None,
+        Completions(log_p - 1, ~verbatim, one.longest, one.overlap) if reference else None,
         tuple(f"prompt {i}" for i in range(count)) if texts else None,
         tuple(f"suffix {i}" for i in range(count)) if texts else None,
     )

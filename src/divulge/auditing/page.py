@@ -11,7 +11,7 @@ from divulge.auditing import comparability, verdict
 from divulge.auditing.verdict import TestedStatistic, decide_verdict, format_counts, scopes, simultaneous_confidence
 from divulge.errors import InputError
 from divulge.evaluation.covariates import FALSE_ALARM
-from divulge.evaluation.epsilon import BY_NONMEMBERS
+from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS
 from divulge.report import (
     Chart,
     Collapsible,
@@ -252,7 +252,7 @@ def _sure_nonmember_notes(summary: AuditSummary) -> list[str]:
     bounds = [
         f"{name}{suffix} (ε ≥ {formatting.format_lower_bound(epsilon.low)})"
         for name, suffix, numbers in _iterate_numbers(summary)
-        if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
+        if (epsilon := numbers.epsilon) and epsilon.method.endswith(FROM_SURE_NONMEMBERS)
     ]
     reason = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
     return [f"bounds that come from sure non-members, {reason}: {', '.join(bounds)}"] if bounds else []

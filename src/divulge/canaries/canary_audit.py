@@ -1,4 +1,4 @@
-"""Canaries against a trained model, or against a training function: scores, a proof, and the run directory of both."""
+"""Audit a trained model, or a training function, with canaries: scores, the bound on ε, and the run directory."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
+    from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
-    from divulge.evaluation.guess_bounds import Sides
     from divulge.report import Page
     from divulge.settings import Outputs
     from divulge.types import Bools, Floats
 
 RUN_TYPE = "canary-audit"
-_FPR = 0.5  # that an audit is asked for; any number of canaries can give it
-# Fields of a summary that scores decide; the others describe what was done.
+_FPR = 0.5  # The audit that scores canaries needs a rate; this one is defined for any number of canaries.
+# Fields of a summary that are computed from scores; the others describe how the audit was made.
 _COMPUTED = (
     *("verdict", "tone", "answer", "bound", "others", "most", "would_see", "guarantee"),
     *("canaries", "included", "mean_exposure", "largest_exposure"),
@@ -56,18 +56,18 @@ _COMPUTED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CanaryAudit:
-    """What canaries gave away.
+    """Result of a canary audit: the scores of the canaries, and what they prove.
 
     Args:
         scores: ``[n]``, larger = more like an included one; over several runs, one run after the other.
         included: bool ``[n]``.
-        proof: what is proven, and of what.
+        proof: the bound on ε, and the answer to the claim.
         recipe: how the canaries were scored.
-        kind: what they are made of.
-        trained_on: number of records of the training set without them.
+        kind: how the canaries were made, see `divulge.canaries.make`.
+        trained_on: number of records of the training set without canaries.
         runs: number of models trained.
-        accuracy: of the model with canaries, and of one without, where that was measured.
-        training_accuracy: of the model on the training set, where that was given.
+        accuracy: of a model trained with canaries and of one trained without; None where it was not measured.
+        training_accuracy: of the model on the training set; None where that was not given.
         seed: of every random draw.
         warnings: what the user must know.
     """
@@ -86,21 +86,21 @@ class CanaryAudit:
 
     @property
     def epsilon(self) -> Estimate:
-        """The bound on ε that decides."""
+        """The bound on ε that is compared with the claim."""
         return self.proof.bound
 
     @property
     def exposures(self) -> Floats:
         """Exposure of each included canary in bits, ``[k]``: log2 |R| - log2 rank (Carlini et al. 2019, §4.2).
 
-        R are the canary itself and those that were not included; of equal scores the worst rank counts.
+        R is the canary itself and all that were not included; ties take the worst rank.
         """
         others = np.sort(self.scores[~self.included])
         above = len(others) - np.searchsorted(others, self.scores[self.included], side="left")
         return np.log2(len(others) + 1) - np.log2(above + 1.0)
 
     def summary(self) -> CanarySummary:
-        """Return all of it, typed, for JSON and for the report."""
+        """Return the typed summary for JSON and the report."""
         proof, exposures = self.proof, self.exposures
         return CanarySummary(
             verdict=proof.text,
@@ -179,7 +179,7 @@ def audit(
     out: str | Path | None = None,
     overwrite: bool = False,
 ) -> CanaryAudit:
-    """Score the canaries of a trained model, and return what that proves of a claim.
+    """Score the canaries planted in a trained model, bound ε from them, and test a claim.
 
     Args:
         target: as for `divulge.audit`; for canaries that are documents a language model
@@ -187,10 +187,9 @@ def audit(
         canaries: what `make` returned, or the folder it wrote.
         claim: the claim of differential privacy to test; None for the bound alone.
         recipe: how canaries are scored: any recipe of `divulge.audit`.
-        population: other records, for recipes that learn from them ("quantile": each canary against what such a
-            record would have).
+        population: other records, for recipes that learn from them, such as "quantile".
         references: how reference models are trained, for recipes that need them.
-        training: the training set, to be searched for canaries that should not be in it.
+        training: the training set, which is searched for canaries that were not to be included.
         family: what is assumed of the training: None (nothing), "gaussian", or
             `divulge.evaluation.SubsampledGaussian(rate, steps)`.
         sides: whether canaries are guessed to be in and out ("both") or in only ("in"), see `prove`.
@@ -202,8 +201,8 @@ def audit(
         overwrite: replace a finished run in ``out``.
 
     Raises:
-        divulge.InputError: canaries that are damaged or known to the training set, a δ that is not below 1/n of the
-            training set, a target or a recipe that does not fit them.
+        divulge.InputError: damaged canaries; canaries in the training set that were not to be included; a δ that is not
+            below 1/n for n training records; a target or a recipe that does not fit the canaries.
     """
     planted = canaries if isinstance(canaries, Canaries) else Canaries.load(canaries)
     if claim is not None:
@@ -255,14 +254,14 @@ def play(
     device: str = "auto",
     seed: int = 0,
 ) -> CanaryAudit:
-    """Train with the included canaries, score all of them, and return what is proven.
+    """Train with canaries included by random coins, score all canaries, and bound ε.
 
     Args:
         train: ``train(records, seed) -> target``, the training that is claimed to be private.
-        canaries: what `make` returned; their coins are thrown anew for every run.
+        canaries: what `make` returned; every run draws new coins.
         data: the training set without canaries.
         claim: as for `audit`.
-        runs: number of models to train; each has coins of its own, so their canaries add up.
+        runs: number of models to train; as each has its own coins, the canaries of all runs are pooled.
         holdout: records to measure accuracy on, with canaries and, by one more training, without.
         recipe: as for `audit`.
         population: as for `audit`.
@@ -340,7 +339,7 @@ def _training_accuracy(target: Any, records: Records | None, outputs: Outputs) -
 
 
 def _check_delta(claim: Claim, records: int) -> None:
-    """Raise for a δ that allows whole records to be published."""
+    """Raise for a δ so large that the claim allows publishing whole records."""
     if claim.delta * records >= 1:
         raise InputError(
             f"claim.delta: must be below 1/{records} (one over the records trained on), got {claim.delta:g}; "
@@ -361,7 +360,7 @@ def _score(
     """Return scores in the order of the canaries, the name of the recipe, and warnings.
 
     Args:
-        target: as for `divulge.canaries.audit`, as are the others.
+        target: as for `divulge.canaries.audit`, like all further arguments.
         canaries: to be scored.
         recipe: of the scores.
         population: other records.

@@ -15,7 +15,7 @@ from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, extraction_a
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.extraction.completions import Completed, Measured
+    from divulge.extraction.completions import Completions, MeasuredDocuments
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
     from divulge.types import Estimate, Ints
@@ -34,7 +34,7 @@ _MAX_DRAWS = 1e12  # at the right border of the chart
 _MAX_PLAIN_DRAWS = 1e6  # draws from which on their number is a power of ten
 
 
-def page(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> Page:
+def page(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> Page:
     """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
     return Page(
         title="Extraction of training documents",
@@ -63,7 +63,7 @@ def page(summary: ExtractionSummary, members: Measured, nonmembers: Measured) ->
     )
 
 
-def _losses(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> str:
+def _losses(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> str:
     """Return how well the model knows each set, as a classifier's accuracy says it elsewhere."""
     sides = {"members": members, "non-members": nonmembers}
     return ", ".join(f"{name} {-side.target.log_p.mean() / summary.suffix:.2f}" for name, side in sides.items())
@@ -170,7 +170,7 @@ def _meaning(summary: ExtractionSummary) -> str:
     return f"{text}Documents that the reference model gives back as well are not counted."
 
 
-def _curve(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> Chart:
+def _curve(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> Chart:
     sides = {"members": members.target, "non-members": nonmembers.target}
     if members.reference is not None:
         sides["members, by the reference"] = members.reference
@@ -179,18 +179,18 @@ def _curve(summary: ExtractionSummary, members: Measured, nonmembers: Measured) 
     return Chart(chart, note=f"Drawn with {summary.decoding}. At one draw: documents of probability ½ or more.")
 
 
-def _reached_curve(side: Completed) -> Curve:
+def _reached_curve(side: Completions) -> Curve:
     draws = np.geomspace(1, _MAX_DRAWS, 121)
     return Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
 
 
-def foremost(measured: Measured) -> Ints:
+def foremost(measured: MeasuredDocuments) -> Ints:
     """Return the documents that are given back most easily: verbatim ones first, then by their probability."""
     target = measured.target
     return np.lexsort((np.arange(len(measured)), -target.overlap, -target.log_p, ~target.verbatim))[:_MAX_DOCUMENTS]
 
 
-def _foremost_blocks(measured: Measured) -> Sequence[Block]:
+def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
     table = Table(*foremost_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.")
     if measured.prompts is None or measured.suffixes is None or measured.target.texts is None:
         return [table]
@@ -210,7 +210,7 @@ def _foremost_blocks(measured: Measured) -> Sequence[Block]:
     return [table, Gallery(exhibits[:_MAX_OPEN], note=note), *folded]
 
 
-def foremost_rows(measured: Measured) -> tuple[list[str], list[list[str]]]:
+def foremost_rows(measured: MeasuredDocuments) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of the documents that are given back most easily."""
     columns = ["id", "log10 p", "draws for an even chance", "verbatim", "longest match", "overlap"]
     reference = measured.reference
@@ -222,7 +222,7 @@ def foremost_rows(measured: Measured) -> tuple[list[str], list[list[str]]]:
     return columns, table
 
 
-def _cells(side: Completed, i: int) -> list[str]:
+def _cells(side: Completions, i: int) -> list[str]:
     needed = float(draws_needed(side.log_p[i : i + 1])[0])
     return [
         f"{side.log_p[i] / np.log(10):z.2f}" if np.isfinite(side.log_p[i]) else "never drawn",

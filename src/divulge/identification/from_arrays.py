@@ -1,7 +1,6 @@
-"""From arrays of scores to a selection, with the negative controls that its guarantee rests on.
+"""Identification on arrays of scores: the selection, and the negative controls on which its guarantee rests.
 
-Where the calibration differs from the candidates in something known of both, the decision is made within strata or by
-weights.
+Where the calibration differs from the candidates in a known way, the decision is made within strata or by weights.
 """
 
 from __future__ import annotations
@@ -69,12 +68,11 @@ def identify(
 ) -> Selection:
     """Select candidates that were used for training, with the false discovery rate bounded by ``fdr``.
 
-    Negative controls run on whatever is handed in: low scores always, ``holdout`` scores and the texts
-    where given. A holdout, known non-members compared with known non-members, fails in at most 5 % of sound
-    runs, whatever the members are: then the guarantee is void. Texts and low scores compare *all* candidates
-    with the calibration, and members may well be about something else: they can only put the guarantee in
-    doubt. The first warning says which, and "auto" then falls back to "bh", which a shift of the scores
-    hurts least.
+    Negative controls examine the scores always, and ``holdout`` scores and texts where given. The holdout control
+    compares known non-members with known non-members; it fails in at most 5 % of sound runs, whatever the members are,
+    and then the guarantee is void. Texts and low scores compare *all* candidates with the calibration; as members may
+    differ in other ways, these controls only put the guarantee in doubt. The first warning says which control did not
+    pass, and "auto" then falls back to "bh", which a shift of the scores hurts least.
 
     Args:
         candidates: scores ``[m]``, larger = more member-like; or several signals ``[m, d]``.
@@ -89,14 +87,14 @@ def identify(
         holdout: scores ``[h]`` (or ``[h, d]``) of other known non-members, for the exchangeability control.
         candidate_texts: the candidates' texts ``[m]``, for the blind text control.
         calibration_texts: the calibration's texts ``[n]``.
-        members: scores ``[k]`` of documents known to have been used (planted ones, or a twin model's):
+        members: scores ``[k]`` of documents known to have been used (planted documents, or scores under a twin model):
             ``usage`` is then estimated with them, see `divulge.decisions.usage.mixture`.
         truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
         adjust: `divulge.decisions.weighted.Strata` or `divulge.decisions.weighted.Weights`, where the calibration
             differs from the candidates in something known of both; "bh" then decides within strata, or by weights.
-        baseline: scores ``[m]`` that a classifier which never saw the model gives the candidates. What is usual at each
-            such blind score is taken out of the scores before anything is decided; and where it tells candidates
-            from calibration by itself, the guarantee is in doubt. See `divulge.decisions.pooled_scores`.
+        baseline: blind scores ``[m]`` of the candidates, from a classifier that never saw the model. Scores are
+            adjusted for them before the decision; where they tell candidates from calibration by themselves, the
+            guarantee is in doubt. See `divulge.decisions.pooled_scores`.
         calibration_baseline: the same of the calibration ``[n]``.
         holdout_baseline: of the holdout ``[h]``, where there is one; a difference from the calibration voids.
         members_baseline: of the known members ``[k]``, where there are some.
@@ -212,7 +210,7 @@ def format_rows(index: Sequence[int] | np.ndarray) -> str:
 
 
 def _check_method_inputs(method: str, n_dimensions: int, members: object) -> None:
-    """Raise if the method does not apply to so many dimensions of scores."""
+    """Raise where a method does not apply to that many dimensions of scores."""
     if members is not None and n_dimensions == 2:
         raise InputError("members: the share is estimated from one score column, got several")
     if method == "adadetect" and n_dimensions == 1:
@@ -256,7 +254,7 @@ def _select_adjusted(
     """Select within strata or by weights, from scores of candidates, calibration and holdout.
 
     Raises:
-        divulge.InputError: an argument among ``unused`` that is not None: it has no place here.
+        divulge.InputError: an argument among ``unused`` that is not None.
     """
     candidates, calibration, holdout = scores
     if not isinstance(adjust, Weights):
@@ -267,7 +265,7 @@ def _select_adjusted(
         raise InputError("adjust: one score is needed, got several signals")
     for name, value in unused.items():
         if value is not None:
-            raise InputError(f"{name}: has no place beside adjust")
+            raise InputError(f"{name}: cannot be combined with adjust")
     orientation = orientation_warning(candidates, truth)
     step_up.require_distinct_scores(candidates, np.sort(calibration))
     if isinstance(adjust, Strata):
@@ -291,7 +289,7 @@ def _select_within_strata(
     orientation: str,
     seed: int,
 ) -> Selection:
-    """Select within strata, each of which is examined as a calibration is; the most striking control counts."""
+    """Select within strata; controls run in each stratum, and the most significant one counts."""
     if (holdout is None) != (adjust.holdout is None):
         raise InputError("holdout: its scores and its strata are needed, both or neither")
     selection = weighted.select_within_strata(candidates, calibration, adjust, fdr=level)
@@ -314,7 +312,7 @@ def _select_within_strata(
         if is_uncompared.any():
             uncompared = (
                 f"{is_uncompared.sum()} of {len(is_uncompared)} candidates are of strata without a holdout: "
-                "that these are alike rests on your word"
+                "that these are alike is your assumption"
             )
     control_results = share_level(control_results)
     return replace(
