@@ -215,7 +215,7 @@ def _layout(plan: DataPlan) -> FileLayout:
         if settings[key] is not None:
             _check_distinct(settings[key], f"data.{key}")
             settings[key] = tuple(settings[key])
-    return FileLayout(**settings, named=frozenset(plan.model_fields_set))
+    return FileLayout(**settings, user_set=frozenset(plan.model_fields_set))
 
 
 def _check_distinct(names: Sequence[str], key: str) -> None:
