@@ -35,7 +35,7 @@ from divulge.validation import check_choice, check_instance
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WHOLE: dict[str, AttackSettings] = {
+_WHOLE_RECORDS: dict[str, AttackSettings] = {
     "loss": Loss(),
     "entropy": Loss(signal="entropy"),
     "gap": Loss(signal="gap"),
@@ -74,7 +74,7 @@ _LABEL_ONLY: dict[str, AttackSettings] = {
     "boundary-residual": Labels(signal="boundary", residual=True),
     "noise": Labels(signal="noise"),
 }
-_PARTIAL: dict[str, AttackSettings] = {
+_PARTIAL_RECORDS: dict[str, AttackSettings] = {
     "partial-loss": Loss(known="best"),
     "partial-lira": LiRA(known="draws"),
     "partial-rmia": RMIA(known="draws"),
@@ -131,7 +131,11 @@ def aliases(*, documents: bool = False) -> Mapping[str, AttackSettings]:
         >>> aliases()["lira-online"]
         LiRA(mode='online', augment=False, residual=False, tokens='mean', known='any')
     """
-    return _DOCUMENTS if documents else _WHOLE | _AUGMENTED | _LABEL_ONLY | _PARTIAL | _WEIGHTS | _WHITE_BOX
+    return (
+        _DOCUMENTS
+        if documents
+        else _WHOLE_RECORDS | _AUGMENTED | _LABEL_ONLY | _PARTIAL_RECORDS | _WEIGHTS | _WHITE_BOX
+    )
 
 
 def everything() -> tuple[Recipe, ...]:
@@ -154,7 +158,7 @@ def recipes() -> tuple[Recipe, ...]:
         >>> [recipe.name for recipe in recipes()][:4]
         ['loss', 'entropy', 'gap', 'calibrated']
     """
-    return _recipes_of(_WHOLE)
+    return _recipes_of(_WHOLE_RECORDS)
 
 
 @cache
@@ -192,7 +196,7 @@ def partial_recipes() -> tuple[Recipe, ...]:
         >>> [recipe.name for recipe in partial_recipes()][:3]
         ['partial-loss', 'partial-lira', 'partial-rmia']
     """
-    return _recipes_of(_PARTIAL)
+    return _recipes_of(_PARTIAL_RECORDS)
 
 
 @cache
@@ -225,11 +229,11 @@ def document_recipes() -> tuple[Recipe, ...]:
     return _recipes_of(_DOCUMENTS, documents=True)
 
 
-def resolve(wanted: object, *, documents: bool = False) -> Recipe:
-    """Return the recipe that ``wanted`` means.
+def resolve(requested: object, *, documents: bool = False) -> Recipe:
+    """Return the recipe that ``requested`` means.
 
     Args:
-        wanted: a recipe, settings of an attack, the name of a recipe or of an attack, or a third party's
+        requested: a recipe, settings of an attack, the name of a recipe or of an attack, or a third party's
             ``"module:Class"`` (a `Recipe`, or a callable that returns one).
         documents: whether the target is a language model: names then mean the recipes for documents.
 
@@ -243,33 +247,33 @@ def resolve(wanted: object, *, documents: bool = False) -> Recipe:
         >>> resolve(LiRA(mode="online")).name
         'lira-online'
     """
-    if isinstance(wanted, Recipe):
-        return wanted
-    if isinstance(wanted, AttackSettings):
-        return wanted.recipe(documents=documents)
-    if not isinstance(wanted, str):
+    if isinstance(requested, Recipe):
+        return requested
+    if isinstance(requested, AttackSettings):
+        return requested.recipe(documents=documents)
+    if not isinstance(requested, str):
         raise InputError(
             f"recipes: a name, settings such as divulge.recipes.LiRA(), or a Recipe is needed, got "
-            f"{type(wanted).__name__}"
+            f"{type(requested).__name__}"
         )
-    if ":" in wanted:
-        return _third_party(wanted)
+    if ":" in requested:
+        return _third_party(requested)
     record_type = "documents" if documents else "classifiers"
     settings = {attack.name: attack() for attack in ATTACKS if record_type in attack.record_types()}
     settings |= aliases(documents=documents)
-    return settings[check_choice(wanted, "recipes", settings)].recipe(documents=documents)
+    return settings[check_choice(requested, "recipes", settings)].recipe(documents=documents)
 
 
-def resolve_for(target: Any, wanted: object) -> Recipe:
-    """Return the recipe that ``wanted`` means for a target, whose modality may have recipes of its own.
+def resolve_for(target: Any, requested: object) -> Recipe:
+    """Return the recipe that ``requested`` means for a target, whose modality may have recipes of its own.
 
     Raises:
         divulge.InputError: as `resolve`.
     """
     modality = declared_modality(target)
     if modality is not None:
-        return modality.resolve_recipe(wanted)
-    return resolve(wanted, documents=is_language_model(target))
+        return modality.resolve_recipe(requested)
+    return resolve(requested, documents=is_language_model(target))
 
 
 def configure(names: Sequence[str], tables: Mapping[str, Mapping[str, Any]]) -> tuple[str | AttackSettings, ...]:

@@ -225,7 +225,7 @@ class Loss(AttackSettings):
                 summary="LOSS on the completed record",
                 partial=True,
             )
-        by_signal = {
+        signal_and_summary = {
             "loss": ("negative-loss", "LOSS: how small the loss is (Yeom et al. 2018)"),
             "entropy": ("modified-entropy", "modified entropy (Song & Mittal 2021)"),
             "gap": ("top-two-gap", "top-two logit gap; needs no label"),
@@ -234,11 +234,11 @@ class Loss(AttackSettings):
                 "how short the loss's gradient is in all parameters (Nasr et al. 2019)",
             ),
         }
-        signal, summary = by_signal[self.signal]
+        signal, summary = signal_and_summary[self.signal]
         return Recipe(self.signal, signal, attacks.Threshold(), summary=summary)
 
     def _document_recipe(self) -> Recipe:
-        by_signal: dict[str, tuple[Any, str]] = {
+        signal_and_summary: dict[str, tuple[Any, str]] = {
             "loss": ("log_likelihood", "LOSS: how likely the tokens are on average (Yeom et al. 2018)"),
             "zlib": ("zlib", "likelihood over compressed size (Carlini et al. 2021)"),
             "min-k": ("min_k", "likelihood of the least likely tokens (Shi et al. 2024)"),
@@ -246,7 +246,7 @@ class Loss(AttackSettings):
             "entropy": ("modified_entropy", "modified entropy (Song & Mittal 2021)"),
             "recall": (_RECALL, "likelihood after other documents over likelihood alone (Xie et al. 2024)"),
         }
-        signal, summary = by_signal[self.signal]
+        signal, summary = signal_and_summary[self.signal]
         return Recipe(self.signal, signal, attacks.Threshold(), summary=summary)
 
 
@@ -305,12 +305,12 @@ class Labels(AttackSettings):
                 "labels only: that, minus the probability of it under reference models",
             )
         else:
-            by_signal: dict[str, tuple[Any, str, str]] = {
+            signal_and_summary: dict[str, tuple[Any, str, str]] = {
                 "correct": ("correctness", "whether the record is told right", "that"),
                 "boundary": (_BOUNDARY, "distance to the decision boundary", "that distance"),
                 "noise": (_NOISE, "share of noisy copies told right", "that share"),
             }
-            signal, summary, again = by_signal[self.signal]
+            signal, summary, again = signal_and_summary[self.signal]
             if self.residual:
                 return Recipe(
                     f"{self.signal}-residual",
@@ -673,7 +673,7 @@ class MRAD(AttackSettings):
     method: Literal["mrad", "mrad-shadow", "gradient-norm", "gradient-matching"] = "mrad"
 
     def _classifier_recipe(self) -> Recipe:
-        by_method: dict[str, tuple[Any, str]] = {
+        signal_and_summary: dict[str, tuple[Any, str]] = {
             "mrad": (
                 signals.MRAD(),
                 "descend the loss on the unknown values, then detect deviations (MRAD; for comparison)",
@@ -685,7 +685,7 @@ class MRAD(AttackSettings):
             ),
             "gradient-matching": (signals.GradientMatching(), "match a member's gradient (as DLG does)"),
         }
-        signal, summary = by_method[self.method]
+        signal, summary = signal_and_summary[self.method]
         return Recipe(self.method, signal, attacks.Threshold(), summary=summary)
 
 
@@ -703,7 +703,7 @@ class Margin(AttackSettings):
     method: Literal["margin-abs", "margin-band", "kkt-nnls", "kkt-nnls-deep"] = "margin-abs"
 
     def _classifier_recipe(self) -> Recipe:
-        by_method: dict[str, tuple[Any, str]] = {
+        signal_and_summary: dict[str, tuple[Any, str]] = {
             "margin-abs": (MarginAbs(), "how large the network's output is"),
             "margin-band": (MarginBand(), "how close the output is to the margin"),
             "kkt-nnls": (KKTMultipliers(), "the record's multiplier in the best KKT explanation of the weights"),
@@ -712,7 +712,7 @@ class Margin(AttackSettings):
                 "the same for deep homogeneous networks, of which nothing is proven",
             ),
         }
-        signal, summary = by_method[self.method]
+        signal, summary = signal_and_summary[self.method]
         return Recipe(self.method, signal, attacks.Threshold(), summary=summary)
 
 
