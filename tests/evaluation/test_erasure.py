@@ -147,8 +147,8 @@ def test_constant_scores_say_nothing():
 
 
 def test_the_very_scores_of_a_model_that_never_saw_the_records_are_no_difference():
-    scores = draw_scores(12, 1)
-    found = erasure_test(scores[0], np.repeat(scores, 3, axis=0), FORGOTTEN)
+    scores = np.random.default_rng(12).normal(size=(1, 4000))
+    found = erasure_test(scores[0], np.repeat(scores, 3, axis=0), np.arange(4000) < 2000)
     assert found.answer == "no difference from a model that never saw them"
     assert found.difference.value == 0
 

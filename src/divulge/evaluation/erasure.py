@@ -116,9 +116,9 @@ def erasure_test(
 
     Examples:
         >>> rng = np.random.default_rng(0)
-        >>> forgotten = np.arange(600) < 200
-        >>> never_saw = rng.normal(size=(5, 600))
-        >>> erasure_test(never_saw[0], never_saw[1:], forgotten).answer
+        >>> forgotten = np.arange(3000) < 1000
+        >>> never_saw = rng.normal(size=(9, 3000))
+        >>> erasure_test(never_saw[0], never_saw[1:], forgotten, at_random=True).answer
         'no difference from a model that never saw them'
         >>> found = erasure_test(never_saw[0] + forgotten, never_saw[1:], forgotten)
         >>> found.answer, found.difference.low > 0.1
