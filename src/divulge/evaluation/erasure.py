@@ -30,6 +30,7 @@ MARGIN = 0.05
 # Shares of the permitted error that go to the AUC, and to either list of single records.
 _AUC_SHARE, _LIST_SHARE = 0.8, 0.1
 _POWER = 0.8
+_ROUNDING = 1e-12
 WITH_TRAINING_NOISE = "t over control models, at least DeLong"
 AT_RANDOM = "DeLong; forgotten and never-used records drawn at random from one pool"
 WITHOUT_TRAINING_NOISE = "paired AUC difference from one control; training noise is not included"
@@ -173,9 +174,11 @@ def _relative_scores(scores: Floats, controls: Floats) -> Floats:
     k = len(controls)
     if k == 1:
         return np.stack([scores - controls[0], np.zeros_like(scores)])
-    # The factor gives a control's scores the spread that those of one further model have.
     others = (controls.sum(axis=0) - controls) / (k - 1)
-    return np.concatenate([(scores - controls.mean(axis=0))[None], controls - others])
+    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - others])
+    # Models that answer alike differ by rounding alone, which would rank the records at random.
+    rounding = _ROUNDING * np.maximum(np.abs(controls).max(axis=0), np.abs(scores))
+    return np.where(np.abs(relative) <= rounding, 0.0, relative)
 
 
 def _excludes_half(estimate: Estimate) -> bool:
@@ -197,7 +200,7 @@ def _difference_from_controls(
         reach_down, reach_up = max(quantile * spread, reach_down), max(quantile * spread, reach_up)
         smallest = max(spread * (quantile + stats.t.ppf(_POWER, k - 1)), smallest)
         value, method = model.value - float(control_aucs.mean()), WITH_TRAINING_NOISE
-    low, high = max(value - reach_down, -1.0), min(value + reach_up, 1.0)
+    low, high = float(max(value - reach_down, -1.0)), float(min(value + reach_up, 1.0))
     return Estimate(value, low, high, model.confidence, method), noise, float(smallest)
 
 
