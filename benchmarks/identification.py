@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import norm
 
-from divulge.decisions import adadetect, controls, fdr, knockoff, usage
+from divulge.decisions import controls, fdr, pooled_scores, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import PTDI
 
@@ -55,7 +55,7 @@ def select(scores, calibration, level, method):
 
 
 def learn(scores, calibration, levels, seed):
-    judged, kept = adadetect.scores(scores, calibration, seed=seed)
+    judged, kept = pooled_scores.adadetect_scores(scores, calibration, seed=seed)
     if max(levels) * (len(kept) + 1) < 1:
         return np.zeros((len(levels), len(judged)), bool)
     return levels_of(judged, kept, "bh", levels)
@@ -252,25 +252,16 @@ def traps(quick):
 def real_traps(quick):
     rows = []
     for name, run in tofu():
-        rng, false, fired = np.random.default_rng(4), [], 0
         others = np.column_stack([-run["forget"]["loss"].to_numpy(), -run["forget"]["paraphrase_loss"].to_numpy()])
         favoured = (others[:, 0] > others[:, 1]).mean()
-        repeats = 50 if quick else 500
-        for _ in range(repeats):
-            shuffled = rng.permutation(others)
-            half = len(others) // 2
-            false.append(knockoff.select(*shuffled[:half].T, fdr=0.1)[0].any())
-            fired += not knockoff.symmetry(*shuffled[half:].T).passed
         moved = controls.exchangeability(-run["world_fact"]["loss"].to_numpy(), others[:, 0])
-        rows.append((name, f"{favoured:.3f}", mean(false), f"{fired / repeats:.3f}", f"{moved.p_value:.1e}"))
+        rows.append((name, f"{favoured:.3f}", f"{moved.p_value:.1e}"))
     columns = (
         "run",
         "nulls that favour the original",
-        "knockoff FDR, no member",
-        "symmetry fires",
         "p, other calibration",
     )
-    table("TOFU: knockoffs of paraphrases at level 0.1; world facts as calibration", columns, rows)
+    table("TOFU: paraphrases, and world facts as calibration", columns, rows)
 
     import gzip
     import json

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge.auditing.findings import CONTROL_FALSE_ALARM
-from divulge.decisions import controls, knockoff
+from divulge.decisions import controls
 from divulge.identification import identify, realised
 
 DATA = os.environ.get("DIVULGE_DATA")
@@ -61,14 +61,6 @@ def alarms(quick):
         return controls.blind_text(texts(rng, 60), texts(rng, 40), seed=int(rng.integers(1_000_000)))
 
     checks = {
-        "symmetry, 100 (fails)": (
-            runs,
-            lambda: knockoff.symmetry(rng.normal(size=100), rng.normal(size=100)),
-        ),
-        "symmetry, 12 rounded (fails)": (
-            runs,
-            lambda: knockoff.symmetry(np.round(rng.normal(size=12)), np.round(rng.normal(size=12))),
-        ),
         "low scores, 500 and 300 (doubt)": (
             runs,
             lambda: controls.low_scores(rng.normal(size=500), rng.normal(size=300)),

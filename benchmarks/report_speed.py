@@ -59,7 +59,7 @@ def identification(out: Path, records: int) -> float:
     )
     table = score_tables.scan_scores(files[:1], "candidates")
     columns = score_tables.resolve_columns(table, ["loss:low"], id="id", text=None, truth="member")
-    policy = decision.Policy(0.05, methods.named("auto", decision.METHODS))
+    policy = decision.Policy(0.05, methods.resolve_method("auto", decision.METHODS))
     begun = time.process_time()
     from_tables.run(files[:1], files[1:], out, from_tables.DecisionPlan(columns, policy))
     return time.process_time() - begun

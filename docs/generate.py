@@ -17,6 +17,16 @@ from divulge.cli.app import app
 from divulge.settings import Plan
 
 HERE = Path(__file__).parent / "reference"
+GENERATED_BELOW = "<!-- Below this line docs/generate.py writes what the code says. -->"
+_PLAN_OPENING = """\
+Look up a key of a plan: its values, its default and its meaning. A plan is a TOML file that describes an audit;
+`divulge init` writes one to start from, `divulge check` says what is wrong with it, and `divulge audit` runs it.
+
+```sh
+divulge init
+divulge check plan.toml
+divulge audit plan.toml --out runs/first
+```"""
 
 
 def pages() -> dict[Path, str]:
@@ -25,7 +35,7 @@ def pages() -> dict[Path, str]:
 
 
 def _plan_page() -> str:
-    lines = ["# Every key of a plan", "", "A plan is a TOML file; `divulge init` writes one to start from.", ""]
+    lines = ["# Every key of a plan", "", _PLAN_OPENING, ""]
     for name, model in _tables_of_keys("", Plan):
         if name:
             lines += [f"## `[{name}]`", "", inspect.getdoc(model).split("\n", 1)[0], ""]
@@ -81,7 +91,8 @@ def _format_default(value: Any) -> str:
 
 
 def _commands_page() -> str:
-    lines = ["# Every command", "", "`divulge COMMAND -h` shows the same in a terminal.", ""]
+    written_by_hand = (HERE / "commands.md").read_text(encoding="utf-8").split(GENERATED_BELOW)[0]
+    lines = [written_by_hand + GENERATED_BELOW, ""]
     for path, command in _subcommands("divulge", typer.main.get_command(app)):
         lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]

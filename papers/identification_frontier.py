@@ -108,7 +108,7 @@ def envelope(runs):
             for _ in range(runs):
                 scores, known = draw(rng, n, m, members, AUCS[auc])
                 counts = Counts.empty(known).add(scores)
-                best = fdp.of(counts)
+                best = fdp.envelope_from_counts(counts)
                 order = np.argsort(-scores)
                 false = np.cumsum(order >= members)
                 missed.append(np.any(false > np.asarray(best) * np.arange(1, m + 1) + 1e-9))

@@ -16,9 +16,9 @@ import time
 import numpy as np
 from scipy.stats import norm
 
-from divulge.decisions import knockoff
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, PTDI, Adaptive, Storey
+from knockoffs import select_by_knockoffs
 
 LEVELS = np.array([0.05, 0.1, 0.2, 0.5])
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -165,7 +165,7 @@ def knockoffs(runs):
             for run in range(runs):
                 gap = np.append(rng.normal(2.326, 1, members), rng.normal(norm.ppf(lean), 1, m - members))
                 for at, level in enumerate((0.1, 0.2)):
-                    chosen, _ = knockoff.select(gap, np.zeros(m), fdr=level)
+                    chosen, _ = select_by_knockoffs(gap, np.zeros(m), fdr=level)
                     false[run, at] = chosen[members:].sum() / max(chosen.sum(), 1)
                     found[run, at] = chosen[:members].mean() if members else 0
             cells = [f"{shown(false[:, at])} / {found[:, at].mean():.3f}" for at in (0, 1)]

@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from divulge import InputError
-from divulge.decisions import controls, fdr, strata, weighted, weighted_fdr
-from divulge.decisions.strata import Strata
-from divulge.decisions.weighted import Weights
+from divulge.decisions import controls, fdr, weighted
+from divulge.decisions.weighted import Strata, Weights
 from identification_peers import shown, table
 
 DATA = os.environ.get("DIVULGE_DATA")
@@ -78,7 +77,7 @@ def simulated(runs):
 
 
 def by_weight(known, scores, weights, seed):
-    return lambda level: weighted_fdr.select(scores, known, weights, fdr=level, seed=seed)
+    return lambda level: weighted.select(scores, known, weights, fdr=level, seed=seed)
 
 
 def by_feature(known, scores, there, here, like, cuts, seed):
@@ -91,7 +90,7 @@ def by_feature(known, scores, there, here, like, cuts, seed):
     within = Strata(np.digitize(here, cuts), np.digitize(there, cuts))
     return {
         "`bh`": lambda level: fdr.select(scores, known, fdr=level, method="bh"),
-        "strata": lambda level: strata.select(scores, known, within, fdr=level),
+        "strata": lambda level: weighted.select_within_strata(scores, known, within, fdr=level),
         "weights from candidates": estimated(None),
         "weights from a holdout": estimated(like),
     }
@@ -149,7 +148,7 @@ def texts(runs):
             states = []
             for level in (0.05, 0.1, 0.2):
                 try:
-                    weighted_fdr._refuse(weights, level)
+                    weighted._refuse(weights, level)
                     states.append("carried")
                 except InputError:
                     states.append("refused")

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from divulge.decisions import fdr, knockoff
+from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, ranks
-from divulge.decisions.methods import BH, PTDI, Storey
-from divulge.decisions.moments import Moments
+from divulge.decisions.methods import BH, PTDI, Moments, Storey
 from divulge.evaluation import auc
 from divulge.identification import language_demo
 from divulge.signals import tokens
+from knockoffs import select_by_knockoffs
 
 LEVELS = (0.05, 0.1, 0.2, 0.5)
 SIGNALS = {0.65: 0.545, 0.80: 1.190, 0.95: 2.326}  # AUC of two Gaussians of unit variance, by the gap of their means
@@ -250,7 +250,7 @@ def knockoffs(own, other, half, runs):
         for seed in range(runs):
             ours, nulls, held = splits(half, len(own) - half, part, seed)
             at = np.append(ours, half + nulls)
-            chosen = [knockoff.select(own[at], other[at], fdr=level)[0] for level in LEVELS]
+            chosen = [select_by_knockoffs(own[at], other[at], fdr=level)[0] for level in LEVELS]
             outcome["KTD"].append(
                 [(one[len(ours) :].sum() / max(one.sum(), 1), one[: len(ours)].mean()) for one in chosen]
             )

@@ -31,11 +31,11 @@ from data_sets import DATA_SETS
 from divulge import Evidence, InputError, evaluation, regressors
 from divulge.attacks import RMIA, LiRA, QuantileRegression, Transductive
 from divulge.attacks.regressors import Boosted, Booster, PerClass
-from divulge.auditing.selector import mean
 from divulge.decisions import fpr, weighted
 from divulge.evaluation import transfer
 from divulge.regressors import bodies
 from divulge.signals import classification as signals
+from selector import mean
 
 LEVEL = 0.01
 CONFORMAL = 0.05  # the level of the second table: 1 % of a few hundred non-members is a handful

@@ -20,7 +20,7 @@ import numpy as np
 
 import unseen_models as models
 from data_sets import DataSet, cifar10, cifar100
-from divulge.auditing.selector import mean
+from selector import mean
 from unseen_classes import Found
 from unseen_regression import ATTACKS, GAIN, accuracy, candidates, measures, say, scored, spread, table
 

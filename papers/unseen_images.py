@@ -29,10 +29,10 @@ from data_sets import cifar10_images, folder
 from divulge import Evidence, networks, regressors
 from divulge.attacks import QuantileRegression, Transductive
 from divulge.attacks.regressors import Boosted, Booster
-from divulge.auditing.selector import mean
 from divulge.evaluation import linearity
 from divulge.regressors import bodies
 from divulge.signals import classification as signals
+from selector import mean
 from unseen_classes import COMPONENTS, Found, auc, tpr
 from unseen_regression import say, table
 

@@ -28,9 +28,9 @@ from data_sets import DataSet, newsgroups
 from divulge import Evidence, networks, references, regressors, seeds
 from divulge.attacks import RMIA, LiRA, QuantileRegression, Transductive
 from divulge.attacks.regressors import Boosted, Booster
-from divulge.auditing.selector import mean
 from divulge.regressors import bodies
 from divulge.signals import classification as signals
+from selector import mean
 from unseen_classes import Found, auc, tpr
 from unseen_regression import compare, say, table
 

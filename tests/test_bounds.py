@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError, canaries, completion, evaluation, labels
-from divulge.decisions import controls, planning, sensitivity, usage
+from divulge.decisions import controls, fdr, planning, usage
 from divulge.decisions.counts import Counts
 from divulge.extraction.passages import Cut
 from divulge.margin.membership import least_margin
@@ -23,7 +23,7 @@ CASES = {
     "planning.power n": ("n", lambda v: planning.power(v, SETTING), [1], [0, 10**7 + 1]),
     "usage.share": ("confidence", lambda v: usage.share(COUNTS, confidence=v), *OPEN),
     "usage.mixture": ("confidence", lambda v: usage.mixture(COUNTS, range(200, 250), confidence=v), *OPEN),
-    "sensitivity": ("fdr", lambda v: sensitivity.by_rank(COUNTS, fdr=v, method="bh"), *OPEN),
+    "sensitivity": ("fdr", lambda v: fdr.sensitivity_by_rank(COUNTS, fdr=v, method="bh"), *OPEN),
     "telling": ("false_alarm", lambda v: text_differences(OLD, NEW, false_alarm=v), *OPEN),
     "smallest_detectable fpr": ("fpr", lambda v: evaluation.smallest_detectable(500, 500, v), *OPEN),
     "smallest_detectable power": ("power", lambda v: evaluation.smallest_detectable(500, 500, 0.1, power=v), *OPEN),

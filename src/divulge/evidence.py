@@ -15,9 +15,10 @@ from divulge.attacks.protocol import REFERENCES
 from divulge.errors import InputError
 from divulge.ragged import TokenLogs
 from divulge.signals import classification, internals
+from divulge.signals.named import CLASSIFIER_SIGNALS, OutputSignal
 from divulge.targets import GivesLabels, GivesLogits
 from divulge.types import Evidence, Records
-from divulge.validation import check_choice
+from divulge.validation import check_choice, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -196,7 +197,7 @@ def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence
     )
 
 
-def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Floats:
+def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[str | OutputSignal]) -> Floats:
     """Compute several classification signals from logits, ``[n, len(signals)]``.
 
     Raises:
@@ -207,19 +208,22 @@ def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[s
         array([[2., 2.]])
     """
     columns = []
-    for name in signals:
-        check_choice(name, "signal", classification.SIGNALS)
-        if name in classification.LABEL_AGNOSTIC:
-            columns.append(classification.top_two_gap(logits))
-        elif labels is None:
-            raise InputError(f"signal: {name!r} needs the records' labels; without them use 'top-two-gap'")
-        else:
-            columns.append(classification.SIGNALS[name](logits, labels))
+    for signal in map(_output_signal, signals):
+        if signal.needs_labels and labels is None:
+            raise InputError(f"signal: {signal.name!r} needs the records' labels; without them use 'top-two-gap'")
+        columns.append(check_vector(signal.compute(logits, labels), f"signal: {signal.name}", length=len(logits)))
     return np.stack(columns, axis=1) if columns else np.empty((len(logits), 0))
 
 
+def _output_signal(signal: str | OutputSignal) -> OutputSignal:
+    """Return the signal of a classifier's outputs that a name means."""
+    if isinstance(signal, OutputSignal):
+        return signal
+    return CLASSIFIER_SIGNALS[check_choice(signal, "signal", classification.SIGNALS)]
+
+
 def query_target(
-    target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]
+    target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str | OutputSignal]
 ) -> tuple[Floats | None, Ints]:
     """Query the target once; return its logits, if it gives any, and its predicted labels.
 
@@ -229,13 +233,19 @@ def query_target(
     if isinstance(target, GivesLogits):
         logits = target.logits(records)
         return logits, logits.argmax(axis=1)
-    if isinstance(target, GivesLabels) and classification.LABELS_ENOUGH.issuperset(signals):
+    needed = [_output_signal(signal) for signal in signals]
+    if isinstance(target, GivesLabels) and all(signal.output == "labels" for signal in needed):
         return None, target.labels(records)
-    raise InputError(f"target: {type(target).__name__} gives no logits, which {', '.join(signals)} read")
+    listed = ", ".join(signal.name for signal in needed)
+    raise InputError(f"target: {type(target).__name__} gives no logits, which {listed} read")
 
 
 def signals_from_answers(
-    logits: Floats | None, predicted_labels: Ints, labels: Ints | None, signals: Sequence[str], classes: int = 2
+    logits: Floats | None,
+    predicted_labels: Ints,
+    labels: Ints | None,
+    signals: Sequence[str | OutputSignal],
+    classes: int = 2,
 ) -> Floats:
     """Compute several classification signals from a target's answers, ``[n, len(signals)]``.
 
@@ -245,13 +255,15 @@ def signals_from_answers(
         divulge.InputError: as `signals_from_logits`.
     """
     label_table = classification.one_hot_logits(predicted_labels, classes)
-    answers = [label_table if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
-    columns = [signals_from_logits(table, labels, (name,)) for table, name in zip(answers, signals, strict=True)]
+    columns = [
+        signals_from_logits(label_table if logits is None or signal.output == "labels" else logits, labels, (signal,))
+        for signal in map(_output_signal, signals)
+    ]
     return np.hstack(columns) if columns else np.empty((len(predicted_labels), 0))
 
 
 def target_signals(
-    target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2
+    target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str | OutputSignal], classes: int = 2
 ) -> Floats:
     """Compute several signals of a classifier, ``[n, len(signals)]``; it is queried for outputs once.
 
@@ -266,8 +278,10 @@ def target_signals(
         >>> target_signals(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
         array([[0.88, 1.  ]])
     """
-    if white_box := [name for name in signals if name in internals.SIGNALS]:
-        values = dict(zip(white_box, internals.measure(target, records, white_box).T, strict=True))
+    if white_box := [name for name in signals if isinstance(name, str) and name in internals.SIGNALS]:
+        values: dict[str | OutputSignal, Floats] = dict(
+            zip(white_box, internals.measure(target, records, white_box).T, strict=True)
+        )
         output_signals = [name for name in signals if name not in values]
         values |= (
             dict(zip(output_signals, target_signals(target, records, output_signals, classes).T, strict=True))
@@ -276,7 +290,7 @@ def target_signals(
         )
         return np.stack([values[name] for name in signals], axis=1)
     logits, predicted_labels = query_target(target, records, signals)
-    return signals_from_answers(logits, predicted_labels, records.y, signals, classes)
+    return signals_from_answers(logits, predicted_labels, records.labels, signals, classes)
 
 
 def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:

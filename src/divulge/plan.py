@@ -36,7 +36,7 @@ from divulge.settings import (
     TrainSettings,
 )
 from divulge.store import read_untrusted
-from divulge.targets import GivesLogits, GivesTokens, SklearnTarget
+from divulge.targets import SklearnTarget, is_language_model
 from divulge.targets import files as models
 from divulge.targets.estimators import fitted_frame_library
 from divulge.types import AuditData, Records
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from divulge.completion import Imputer
-    from divulge.targets import GivesLabels
     from divulge.types import Bools
 
 _DEFAULTS = AuditOptions()
@@ -68,7 +67,7 @@ class ResolvedPlan:
         plan: the plan itself, to be kept with the run.
     """
 
-    target: GivesLogits | GivesLabels | GivesTokens
+    target: Any
     origins: Mapping[str, str]
     subject: AuditData
     options: AuditOptions
@@ -132,7 +131,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
     _check_same_columns(sets)
     if plan.data.text is None:
-        _check_labels(plan, sets, documents=False)
+        _check_labels(plan, sets)
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
@@ -159,7 +158,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if isinstance(target, SklearnTarget):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
-        _check_labels(plan, sets, documents=isinstance(target, GivesTokens) and not isinstance(target, GivesLogits))
+        _check_labels(plan, sets, target)
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     subject = AuditData(
         members=sets["members"].records,
@@ -255,11 +254,11 @@ def _check_same_columns(sets: dict[str, DataFile]) -> None:
             raise InputError(f"data.{key}: the columns {difference}")
 
 
-def _check_labels(plan: Plan, sets: dict[str, DataFile], *, documents: bool) -> None:
+def _check_labels(plan: Plan, sets: dict[str, DataFile], target: Any = None) -> None:
     """Check that there are labels where recipes read them; for documents of a language model, none does."""
-    if any(book.resolve(name, documents=documents).needs_labels for name in plan.recipes):
+    if any(book.resolve_for(target, name).needs_labels for name in plan.recipes):
         datafiles.require_labels(sets, _layout(plan.data))
-    elif not documents:
+    elif not is_language_model(target):
         datafiles.require_labels({key: file for key, file in sets.items() if file.unlabelled}, _layout(plan.data))
 
 

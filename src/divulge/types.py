@@ -29,6 +29,8 @@ from divulge.validation import (
     check_nonempty,
     check_records,
     check_vector,
+    format_value,
+    to_numpy,
 )
 
 if TYPE_CHECKING:
@@ -57,14 +59,14 @@ class Records:
         x: array ``[n, ...]`` of numbers (rows, images) or of strings (documents), or a data frame of pandas, polars or
             PyArrow with numbers, booleans, categories, texts, dates and missing values.
         y: class labels ``[n]``: whole numbers ≥ 0; or booleans, texts or other whole numbers, which are names of
-            classes; or None.
+            classes; or real values (floats, not all of them whole), for models that predict such; or None.
         ids: one unique identifier per record, or None.
         class_names: all classes where ``y`` holds names, in the order of the target's outputs; None where the target
             knows its classes by these names itself.
 
     Attributes:
         x: numbers ``[n, ...]`` or strings ``[n]``.
-        y: int64 ``[n]``, or None.
+        y: class labels, int64 ``[n]``; real values, float64 ``[n]``; or None.
         table: the data frame, as a `narwhals.DataFrame`, or None.
         encoder: what made ``x`` from it, or None.
         class_names: what the numbers in ``y`` stand for, or None.
@@ -83,7 +85,7 @@ class Records:
     """
 
     x: Array
-    y: Ints | None = None
+    y: Array | None = None
     ids: Array | None = None
     table: nw.DataFrame[Any] | None = None
     encoder: TableEncoder | None = None
@@ -97,7 +99,12 @@ class Records:
         encoder = None if table is None else TableEncoder.fit([table])
         data = check_records(x, "x") if table is None or encoder is None else encoder.encode(table)
         n = len(data)
-        numbers, names = (None, None) if y is None else check_class_labels(y, "y", length=n, names=class_names)
+        numbers: Array | None = None
+        names = None
+        if y is not None and class_names is None and _holds_real_values(y):
+            numbers = check_vector(y, "y", length=n)
+        elif y is not None:
+            numbers, names = check_class_labels(y, "y", length=n, names=class_names)
         self._put(
             x=data,
             y=numbers,
@@ -151,9 +158,36 @@ class Records:
         table = self.table if template is None or template.table is None else template.table[[0] * len(values)]
         return self._with(x=values, table=self.encoder.decode(values.reshape(len(values), -1), table))
 
+    @property
+    def labels(self) -> Ints | None:
+        """Class labels ``[n]``; None where there are none, or where ``y`` holds real values."""
+        return None if self.y is None or self.y.dtype.kind == "f" else self.y
+
     def with_labels(self, y: object, class_names: tuple[str, ...] | None = None) -> Records:
         """Return the same records with other labels, whole numbers ``[n]``."""
         return self._with(y=check_labels(y, "y", length=len(self)), class_names=class_names)
+
+    def with_real_values(self) -> Records:
+        """Return the same records with ``y`` as float64; names of classes are read as the numbers that they spell.
+
+        Raises:
+            divulge.InputError: names that are no numbers.
+
+        Examples:
+            >>> Records([[0.0], [1.0]], [-2.0, 3.0]).with_real_values().y
+            array([-2.,  3.])
+        """
+        if self.y is None:
+            return self
+        if self.class_names is None:
+            return self._with(y=self.y.astype(np.float64))
+        try:
+            values = np.array([float(name) for name in self.class_names])
+        except ValueError:
+            raise InputError(
+                f"y: real values are needed, and these are names: {format_value(list(self.class_names))}"
+            ) from None
+        return self._with(y=values[self.y], class_names=None, has_class_order=False)
 
     def with_ids(self, ids: object) -> Records:
         """Return the same records under other identifiers."""
@@ -169,6 +203,8 @@ class Records:
     @staticmethod
     def concatenate(parts: Sequence[Records]) -> Records:
         """Return all records in one, in order; labels, ids and frames are kept where every part has them."""
+        if any(part.y is not None and part.labels is None for part in parts):
+            parts = [part.with_real_values() for part in parts]
         first = parts[0]
         encoder, tables = first.encoder, [part.table for part in parts if part.table is not None]
         joined = columns.concatenate(tables) if len(tables) == len(parts) else None
@@ -191,8 +227,16 @@ class Records:
 
     def __repr__(self) -> str:
         classes = "unlabelled" if self.y is None else f"classes={len(np.unique(self.y))}"
+        if self.y is not None and self.labels is None:
+            classes = f"y={self.y.min():.4g}..{self.y.max():.4g}"
         shape = f"shape={self.x.shape[1:]}" if self.table is None else f"columns={tuple(self.table.columns)}"
         return f"Records(n={len(self)}, {shape}, {classes})"
+
+
+def _holds_real_values(y: object) -> bool:
+    """Tell real values from class labels, which pandas may have made floats of: finite floats, not all whole."""
+    values = to_numpy(y, "y")
+    return values.dtype.kind == "f" and bool(np.isfinite(values).all()) and bool((values % 1 != 0).any())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

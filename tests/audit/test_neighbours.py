@@ -11,7 +11,7 @@ import torch
 import divulge as dv
 from divulge import completion, margin
 from divulge.attacks import Calibrated, LiRA, Need, QuantileRegression, Threshold
-from divulge.auditing import pipeline, reference_models
+from divulge.auditing import pipeline, signals
 from divulge.auditing.compare import compare
 from divulge.recipes import (
     Recipe,
@@ -218,9 +218,9 @@ def test_signals_of_one_name_that_differ_are_not_taken_for_one_another():
 def test_signals_kept_on_disk_are_the_same_and_each_kind_of_model_has_its_own(monkeypatch, tmp_path):
     book = [r.name for r in recipes() if r.references != "none"]
     held = audit(book)
-    monkeypatch.setattr(reference_models, "MAX_BYTES_IN_MEMORY", 0)
-    kept, sheets = [], reference_models._signal_folder
-    monkeypatch.setattr(reference_models, "_signal_folder", lambda *given: kept.append(sheets(*given)) or kept[-1])
+    monkeypatch.setattr(signals, "MAX_BYTES_IN_MEMORY", 0)
+    kept, sheets = [], signals._signal_folder
+    monkeypatch.setattr(signals, "_signal_folder", lambda *given: kept.append(sheets(*given)) or kept[-1])
     assert_same(audit(book, out=tmp_path / "run"), dict.fromkeys(book, held))
     assert [(folder.parent.name, folder.name) for folder in kept] == [
         (".signals", "references-out"),

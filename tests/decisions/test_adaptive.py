@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom
 
-from divulge.decisions import Adaptive, Storey, controls, fdr, low_end
+from divulge.decisions import Adaptive, Storey, controls, fdr
 from divulge.decisions.counts import Counts, ranks
 
 
@@ -77,7 +77,7 @@ def test_the_control_of_the_low_end_keeps_its_level(n, h, level):
             held = first, second, h - first - second
             holdout = np.concatenate([block[:count] for block, count in zip(blocks, held, strict=True)])
             calibration = np.setdiff1d(np.arange(n + h), holdout)
-            if not low_end.control(calibration, holdout, level=level).passed:
+            if not controls.low_end(calibration, holdout, level=level).passed:
                 chance += math.prod(map(math.comb, sizes, held)) / math.comb(n + h, h)
     assert chance <= level
 
@@ -87,13 +87,13 @@ def test_the_low_end_is_seen_where_the_bulk_is_alike():
     found = [
         [
             check(np.append(rng.normal(size=380), rng.normal(-8, 0.1, 20)), rng.normal(size=400)).passed
-            for check in (low_end.control, controls.exchangeability)
+            for check in (controls.low_end, controls.exchangeability)
         ]
         for _ in range(40)
     ]
     passed = np.mean(found, axis=0)
     assert passed[0] < 0.5 < passed[1]
-    assert low_end.control(np.zeros(30), np.zeros(20)).p_value == 1
+    assert controls.low_end(np.zeros(30), np.zeros(20)).p_value == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_low_end_is_seen_where_the_bulk_is_alike():
 )
 def test_the_smallest_selection_that_can_be_proven(n, m, level):
     """With so many candidates above all calibration scores something is selected, with one fewer nothing is."""
-    least = fdr.least_selected(n, m, level)
+    least = fdr.min_selected(n, m, level)
 
     def selected(high):
         counts = Counts.empty(range(n)).add(np.repeat([n + 1.0, -1.0], [high, m - high]))

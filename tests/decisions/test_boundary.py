@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.decisions import boundary
+from divulge.decisions import fdr
 
 RUNS = 1500
 SHAPES = {"continuous": np.asarray, "rounded": np.round, "two values": np.sign}
@@ -35,7 +35,7 @@ def test_of_equal_gains_the_smallest_selection_is_taken():
     for n, m, level in ((99, 8, 0.1), (99, 8, 0.3), (40, 4, 0.2), (500, 30, 0.2)):
         for _ in range(30):
             candidates, calibration = rng.normal(1.5, 1, m), rng.normal(size=n)
-            found = boundary.select(candidates, calibration, fdr=level)
+            found = fdr.select_at_boundary(candidates, calibration, fdr=level)
             size = naive(candidates, calibration, int(level * (n + 1) / m + 1e-9))
             assert found.count == size
             assert set(np.argsort(-candidates)[:size]) == set(np.flatnonzero(found.selected))
@@ -51,7 +51,7 @@ def test_the_last_candidate_is_rarely_a_non_member(shape, n, m, level):
         for run in range(RUNS):
             drawn = np.append(rng.normal(2, 1, members), rng.normal(size=m - members)), rng.normal(size=n)
             candidates, calibration = map(SHAPES[shape], drawn)
-            wrong += last(boundary.select(candidates, calibration, fdr=level, seed=run), candidates, members)
+            wrong += last(fdr.select_at_boundary(candidates, calibration, fdr=level, seed=run), candidates, members)
         bound = slope * (m - members) / (n + 1)
         assert bound <= level
         assert wrong <= binom.isf(1e-6, RUNS, bound)
@@ -67,7 +67,7 @@ def test_every_order_of_few_scores():
             count = 0
             for own in range(1, n + 2):
                 calibration = np.delete(np.arange(1.0, n + 2), own - 1)
-                found = boundary.select(np.append(heights, own), calibration, fdr=level)
+                found = fdr.select_at_boundary(np.append(heights, own), calibration, fdr=level)
                 count += bool(found.selected[-1] and found.threshold == own)
             assert count <= slope
 
@@ -75,21 +75,21 @@ def test_every_order_of_few_scores():
 def test_rows_in_any_order_and_equal_scores():
     rng = np.random.default_rng(1)
     candidates, calibration = np.round(rng.normal(1.5, 1, 40), 1), np.round(rng.normal(size=900), 1)
-    one = boundary.select(candidates, calibration, fdr=0.2)
+    one = fdr.select_at_boundary(candidates, calibration, fdr=0.2)
     turned = rng.permutation(40)
-    two = boundary.select(candidates[turned], rng.permutation(calibration), fdr=0.2)
+    two = fdr.select_at_boundary(candidates[turned], rng.permutation(calibration), fdr=0.2)
     assert sorted(candidates[one.selected]) == sorted(candidates[turned][two.selected])
     assert one.threshold == two.threshold
     assert one.count > 0
-    assert boundary.select(np.append(-50.0, np.full(9, -60.0)), np.arange(99.0), fdr=0.2).count == 0
+    assert fdr.select_at_boundary(np.append(-50.0, np.full(9, -60.0)), np.arange(99.0), fdr=0.2).count == 0
 
 
 def test_bad_input_is_named():
     with pytest.raises(dv.InputError, match=r"calibration: 98 scores are too few .* at least 99"):
-        boundary.select(np.arange(10.0), np.arange(98.0), fdr=0.1)
-    assert boundary.select(np.arange(200.0, 210.0), np.arange(99.0), fdr=0.1).count == 10
+        fdr.select_at_boundary(np.arange(10.0), np.arange(98.0), fdr=0.1)
+    assert fdr.select_at_boundary(np.arange(200.0, 210.0), np.arange(99.0), fdr=0.1).count == 10
     for bad in ({"fdr": 0.0}, {"fdr": 1.0}, {"seed": -1}):
         with pytest.raises(dv.InputError, match=next(iter(bad))):
-            boundary.select(np.arange(2.0), np.arange(99.0), **bad)
+            fdr.select_at_boundary(np.arange(2.0), np.arange(99.0), **bad)
     with pytest.raises(dv.InputError, match="every score"):
-        boundary.select(np.ones(2), np.ones(99))
+        fdr.select_at_boundary(np.ones(2), np.ones(99))

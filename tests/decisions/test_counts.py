@@ -52,7 +52,7 @@ def test_by_definition(kind, chunk, monkeypatch):
         calibration, candidates = kind(rng, int(rng.integers(2, 40)), int(rng.integers(1, 300)))
         known = np.sort(calibration)
         at_least = (calibration >= candidates[:, None]).sum(1)
-        judged, p = Counts.empty(calibration).judge(candidates)
+        judged, p = Counts.empty(calibration).add_with_p_values(candidates)
         added = Counts.empty(calibration).add(candidates)
         assert np.array_equal(p, (1 + at_least) / (len(known) + 1))
         assert np.array_equal(counts.p_values(candidates, known), p)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.decisions import Storey, fdp, fdr, null_paths
+from divulge.decisions import Storey, fdp, fdr
 from divulge.decisions.counts import Counts
 
 
@@ -19,9 +19,9 @@ def paths(n, k):
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 7), (7, 1), (4, 4), (3, 8), (8, 3), (6, 6)])
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
 def test_of_all_orders_enough_stay_within_each_band(n, m, confidence):
-    made = null_paths.bands(n, m, confidence, 0)
+    made = fdp.simultaneous_bands(n, m, confidence, 0)
     for k in range(m + 1):
-        most = made.most[np.flatnonzero(made.sizes >= k)[-1]]
+        most = made.max_above[np.flatnonzero(made.sizes >= k)[-1]]
         every = np.array(list(paths(n, k)))
         assert (every <= most).all(axis=1).mean() >= confidence
 
@@ -31,26 +31,26 @@ def test_paths_are_counted_as_by_hand():
         every, rng = np.array(list(paths(n, k))), np.random.default_rng([n, k])
         for _ in range(20):
             most = np.sort(rng.integers(0, k + 1, n))
-            assert null_paths.probability_below(most, k) == pytest.approx((every <= most).all(axis=1).mean(), abs=1e-12)
+            assert fdp.probability_below(most, k) == pytest.approx((every <= most).all(axis=1).mean(), abs=1e-12)
 
 
 def test_many_paths_are_counted_without_overflow():
     n, k = 2500, 1000
-    assert null_paths.probability_below(np.full(n, k), k) == pytest.approx(1, abs=1e-8)
+    assert fdp.probability_below(np.full(n, k), k) == pytest.approx(1, abs=1e-8)
     # A single rank is beta-binomial: the k candidates' urn has no non-member above the largest of n.
-    assert null_paths.probability_below(np.array([0, *[k] * (n - 1)]), k) == pytest.approx(n / (n + k), abs=1e-8)
+    assert fdp.probability_below(np.array([0, *[k] * (n - 1)]), k) == pytest.approx(n / (n + k), abs=1e-8)
 
 
 def test_drawn_bands_hold_by_the_exact_count(monkeypatch):
     """Fails with probability 1e-6 for each of the bands, had the seed not been fixed."""
-    monkeypatch.setattr(null_paths, "_EXACT_LIMITS", (0, 0))
+    monkeypatch.setattr(fdp, "_EXACT_LIMITS", (0, 0))
     for n, m, confidence in ((60, 80, 0.9), (400, 200, 0.95), (30, 900, 0.99)):
-        made = null_paths.bands.__wrapped__(n, m, confidence, 7)
-        assert not made.counted
-        for size, most in zip(made.sizes.tolist(), made.most, strict=True):
+        made = fdp.simultaneous_bands.__wrapped__(n, m, confidence, 7)
+        assert not made.is_exact
+        for size, most in zip(made.sizes.tolist(), made.max_above, strict=True):
             every = np.full(n, size)  # a rank that is not looked at is bounded by the next one that is
             every[: made.ranks[-1]] = most[np.searchsorted(made.ranks, np.arange(1, made.ranks[-1] + 1))]
-            assert confidence <= null_paths.probability_below(every, size) < 1
+            assert confidence <= fdp.probability_below(every, size) < 1
 
 
 def naive(calibration, candidates, made):
@@ -58,7 +58,7 @@ def naive(calibration, candidates, made):
     m = len(candidates)
     largest = np.sort(calibration)[::-1]
     above = np.array([(candidates > largest[rank - 1]).sum() for rank in made.ranks])
-    for size, most, fewer in zip(made.sizes, made.most, [*made.sizes[1:], -1], strict=True):
+    for size, most, fewer in zip(made.sizes, made.max_above, [*made.sizes[1:], -1], strict=True):
         total = min(size, min(m - r + v for r, v in zip(above, most, strict=True)), m)
         if total > fewer:
             break
@@ -75,7 +75,7 @@ def test_bounds_are_those_of_the_definition(n, m, members, shape):
     calibration = shape(rng.normal(size=n))
     candidates = shape(np.append(rng.normal(3, 1, members), rng.normal(size=m - members)))
     best = dv.decisions.fdp.envelope(calibration, candidates, confidence=0.9)
-    expected = naive(calibration, candidates, null_paths.bands(n, m, 0.9, 0))
+    expected = naive(calibration, candidates, fdp.simultaneous_bands(n, m, 0.9, 0))
     assert np.allclose(np.asarray(best), expected, atol=1e-12)
     assert [best.bound(k) for k in range(1, m + 1)] == np.asarray(best).tolist()
     assert best.members + best.nonmembers == len(best) == m
@@ -96,7 +96,9 @@ def test_counts_merged_across_machines_give_the_same_bounds():
     calibration, candidates = rng.normal(size=200), rng.normal(1, 1, 300)
     none = Counts.empty(calibration)
     merged = none.add(candidates[:100]).merge(none.add(candidates[100:]))
-    assert np.array_equal(np.asarray(fdp.of(merged)), np.asarray(fdp.envelope(calibration, candidates)))
+    assert np.array_equal(
+        np.asarray(fdp.envelope_from_counts(merged)), np.asarray(fdp.envelope(calibration, candidates))
+    )
 
 
 def test_a_greater_confidence_and_fewer_calibration_scores_say_less():
@@ -134,7 +136,7 @@ def test_bad_input_is_named():
     with pytest.raises(dv.InputError, match="candidates"):
         fdp.envelope([1.0], [])
     with pytest.raises(dv.InputError, match="candidates"):
-        fdp.of(Counts.empty([1.0]))
+        fdp.envelope_from_counts(Counts.empty([1.0]))
     best = fdp.envelope(range(9), [50.5, 120.0])
     for k in (0, 3):
         with pytest.raises(dv.InputError, match="k:"):
@@ -149,9 +151,9 @@ def test_choices_are_the_selections_at_every_level(shape):
     calibration, candidates = shape(rng.normal(size=80)), shape(np.append(rng.normal(2, 1, 30), rng.normal(size=30)))
     counts = Counts.empty(calibration).add(candidates)
     made, bounds = fdp.choices(counts, method="storey"), fdp.envelope(calibration, candidates)
-    assert made.best[-1] == 60
-    assert made.bounds.tolist() == [bounds.bound(k) for k in made.best.tolist()]
-    for k, q in zip(made.best.tolist(), made.q_values.tolist(), strict=True):
+    assert made.sizes[-1] == 60
+    assert made.bounds.tolist() == [bounds.bound(k) for k in made.sizes.tolist()]
+    for k, q in zip(made.sizes.tolist(), made.q_values.tolist(), strict=True):
         if q < 0.999:
             assert fdr.select(candidates, calibration, fdr=q * (1 + 1e-9), method="storey").count >= k
         if q > 1 / 81:

@@ -11,7 +11,7 @@ from scipy.special import betaln
 import divulge as dv
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, p_values, ranks
-from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey, named
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey, resolve_method
 from divulge.errors import InputError
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)
@@ -72,7 +72,7 @@ def test_counts_stream_and_merge_exactly(tmp_path_factory, candidates, calibrati
     assert (
         merged.above.tolist() == whole.above.tolist() == [sum(t > s for t in candidates) for s in sorted(calibration)]
     )
-    once, p = Counts.empty(calibration).judge(candidates)
+    once, p = Counts.empty(calibration).add_with_p_values(candidates)
     assert (once.above.tolist(), once.tied.tolist(), once.total) == (
         whole.above.tolist(),
         whole.tied.tolist(),
@@ -132,7 +132,7 @@ def proportions(method, n, m, share, level, shape, runs, rng, shift=0.0, signal=
     for _ in range(runs):
         scores = shape(np.append(rng.normal(signal, 1, members), rng.normal(shift, 1, m - members)))
         rule = fdr.decide(Counts.empty(shape(rng.normal(size=n))).add(scores), fdr=level, method=method)
-        chosen = scores > rule.cut
+        chosen = scores > rule.threshold
         false.append(chosen[members:].sum() / max(chosen.sum(), 1))
         power.append(chosen[:members].mean() if members else 0.0)
     return np.array(false), np.array(power)
@@ -331,10 +331,10 @@ def test_methods_are_values_and_names_are_short_for_them():
     rng = np.random.default_rng(14)
     scores, calibration = np.append(rng.normal(3, 1, 60), rng.normal(size=60)), rng.normal(size=200)
     for method in (BH(), PTDI(), Storey(), Adaptive()):
-        assert named(method.name, (type(method),)) == method
+        assert resolve_method(method.name, (type(method),)) == method
         said, valued = (fdr.select(scores, calibration, fdr=0.1, method=m) for m in (method.name, method))
         assert np.array_equal(said.selected, valued.selected)
-    assert named("auto", (Auto,), eta=0.1, lam=0.3) == Auto(storey=Storey(0.3))
+    assert resolve_method("auto", (Auto,), eta=0.1, lam=0.3) == Auto(storey=Storey(0.3))
     for make in (PTDI, Storey):
         for value in (0.0, 1.0, np.nan, "0.5"):
             with pytest.raises(InputError, match=r"eta|lam"):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 import divulge as dv
-from divulge.decisions import conformal, fpr
+from divulge.decisions import fpr
 
 few = st.lists(st.integers(0, 4), min_size=1, max_size=30)
 fine = settings(max_examples=60, deadline=None)
@@ -17,7 +17,7 @@ fine = settings(max_examples=60, deadline=None)
 @given(few, few)
 def test_p_values_count_every_calibration_score_at_least_as_high(calibration, scores):
     naive = [(1 + sum(one >= s for one in calibration)) / (len(calibration) + 1) for s in scores]
-    assert conformal.p_values(calibration, scores).tolist() == naive
+    assert fpr.p_values(calibration, scores).tolist() == naive
 
 
 @fine
@@ -30,7 +30,7 @@ def test_a_decision_is_a_p_value_at_most_the_level(calibration, scores, level):
 
 
 @pytest.mark.parametrize("n", [99, 999])
-@pytest.mark.parametrize("guarantee", fpr.KINDS)
+@pytest.mark.parametrize("guarantee", fpr.GUARANTEE_TYPES)
 def test_fpr_stays_at_or_below_its_level(n, guarantee):
     """False alarm of this test: below 1e-4 a case (four standard errors of 4,000 draws)."""
     level, confidence, draws = 0.05, 0.95, 4000
@@ -44,7 +44,7 @@ def test_fpr_stays_at_or_below_its_level(n, guarantee):
         assert (rates > level).mean() <= 1 - confidence + 4 * (confidence * (1 - confidence) / draws) ** 0.5
 
 
-@pytest.mark.parametrize("guarantee", fpr.KINDS)
+@pytest.mark.parametrize("guarantee", fpr.GUARANTEE_TYPES)
 def test_fpr_holds_with_ties(guarantee):
     """A third of the scores are zero, the rest take ten values; false alarm below 1e-4."""
     level, draws = 0.05, 3000
@@ -82,7 +82,7 @@ def test_golden_ranks():
     assert beta(5, 995).cdf(0.01) >= 0.95 > beta(6, 994).cdf(0.01)
 
 
-@pytest.mark.parametrize("guarantee", fpr.KINDS)
+@pytest.mark.parametrize("guarantee", fpr.GUARANTEE_TYPES)
 @pytest.mark.parametrize("level", [0.5, 0.1, 0.07, 0.01, 0.003, 0.001])
 def test_required_calibration_is_exactly_enough(guarantee, level):
     needed = fpr.required_calibration(level, guarantee=guarantee)

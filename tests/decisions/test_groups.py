@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.decisions import fdr, groups, strata
+from divulge.decisions import fdr, weighted
 
 RUNS = 600
 COLUMNS = {
@@ -30,7 +30,7 @@ def test_false_discoveries_are_counted_in_groups(shared, known_in_groups):
     for _ in range(RUNS):
         scores = np.append(draw(rng, 15, 5, shared, 3.0), draw(rng, 25, 5, shared))
         known = draw(rng, 120, 5, shared)
-        found = groups.select(scores, labels, known, others if known_in_groups else None, fdr=0.2)
+        found = fdr.select_groups(scores, labels, known, others if known_in_groups else None, fdr=0.2)
         chosen = found.selection.selected
         false.append(chosen[15:].sum() / max(chosen.sum(), 1))
         power.append(chosen[:15].mean())
@@ -43,7 +43,7 @@ def test_without_members_few_groups_are_ever_selected_whatever_the_dependence():
     rng, false = np.random.default_rng(3), []
     for _ in range(RUNS):
         scores = np.repeat(rng.normal(), 60)
-        false.append(groups.select(scores, np.arange(60) // 6, rng.normal(size=200), fdr=0.2).selection.count > 0)
+        false.append(fdr.select_groups(scores, np.arange(60) // 6, rng.normal(size=200), fdr=0.2).selection.count > 0)
     assert np.mean(false) <= LIMIT
 
 
@@ -61,7 +61,7 @@ def test_a_bound_over_documents_says_nothing_about_groups():
 def test_combined_p_values_are_e_times_the_geometric_mean():
     p, labels = np.array([0.2, 0.001, 0.03, 0.9, 0.004]), np.array(["b", "a", "a", "b", "c"])
     expected = [np.e * np.sqrt(0.001 * 0.03), 1.0, 0.004]
-    assert groups.combined(p, labels) == pytest.approx(expected)
+    assert fdr.combine_p_values(p, labels) == pytest.approx(expected)
 
 
 def test_rows_in_any_order_give_the_same_groups():
@@ -69,8 +69,8 @@ def test_rows_in_any_order_give_the_same_groups():
     labels, others = rng.integers(0, 20, 200).astype(str), rng.integers(0, 90, 500)
     scores, known = rng.normal(1, 1, 200), rng.normal(size=500)
     turned, moved = rng.permutation(200), rng.permutation(500)
-    one = groups.select(scores, labels, known, others, fdr=0.3)
-    two = groups.select(scores[turned], labels[turned], known[moved], others[moved], fdr=0.3)
+    one = fdr.select_groups(scores, labels, known, others, fdr=0.3)
+    two = fdr.select_groups(scores[turned], labels[turned], known[moved], others[moved], fdr=0.3)
     assert one.names.tolist() == two.names.tolist() == sorted(set(labels.tolist()))
     assert np.array_equal(one.selection.p_values, two.selection.p_values)
     assert one.sizes.sum() == 200
@@ -82,24 +82,24 @@ def test_names_may_be_columns_of_data_frames(kind):
     rng = np.random.default_rng(6)
     names, others = [f"é{i // 4}" for i in range(80)], [f"u{i // 4}" for i in range(400)]
     scores, known = rng.normal(1, 1, 80), rng.normal(size=400)
-    plain = groups.select(scores, names, known, others, fdr=0.3)
-    found = groups.select(scores, column(names), known, column(others), fdr=0.3)
+    plain = fdr.select_groups(scores, names, known, others, fdr=0.3)
+    found = fdr.select_groups(scores, column(names), known, column(others), fdr=0.3)
     assert found.names.tolist() == plain.names.tolist() == sorted(set(names))
     assert np.array_equal(found.selection.selected, plain.selection.selected)
-    assert strata.Strata(column(names), column(names[:40])).uncovered == 40
+    assert weighted.Strata(column(names), column(names[:40])).uncovered == 40
 
 
 def test_bad_input_is_named():
     for bad in ([1], [True, False], [0.5, 1.5], ["a", None], [b"a", b"b"], [["a", "b"]]):
         with pytest.raises(dv.InputError, match="groups: texts, or whole numbers, are needed"):
-            groups.select([1.0, 2.0], bad, range(99))
+            fdr.select_groups([1.0, 2.0], bad, range(99))
         with pytest.raises(dv.InputError, match=r"strata\.candidates: texts, or whole numbers|no calibration record"):
-            strata.Strata(bad, ["z"])
+            weighted.Strata(bad, ["z"])
     with pytest.raises(dv.InputError, match="too large to be averaged"):
-        groups.select([1e308, 1e308], [1, 1], range(99))
+        fdr.select_groups([1e308, 1e308], [1, 1], range(99))
     with pytest.raises(dv.InputError, match="calibration_groups"):
-        groups.select([1.0, 2.0], [1, 2], range(99), [0.5] * 99)
+        fdr.select_groups([1.0, 2.0], [1, 2], range(99), [0.5] * 99)
     with pytest.raises(dv.InputError, match="calibration: 3 scores are too few"):
-        groups.select([1.0, 2.0], [1, 2], range(99), np.arange(99) // 33)
+        fdr.select_groups([1.0, 2.0], [1, 2], range(99), np.arange(99) // 33)
     with pytest.raises(dv.InputError, match="p_values"):
-        groups.combined([0.0, 0.5], [1, 2])
+        fdr.combine_p_values([0.0, 0.5], [1, 2])

@@ -95,7 +95,7 @@ def proportions(rng, method, n, m, k, share, kind, level, runs, candidates=None)
     for _ in range(runs):
         scores = np.append((candidates or kind)(rng, members), rng.normal(size=m - members))
         counts = Counts.empty(rng.normal(size=n)).add(scores)
-        chosen = scores > fdr.decide(counts, fdr=level, method=method(kind(rng, k))).cut
+        chosen = scores > fdr.decide(counts, fdr=level, method=method(kind(rng, k))).threshold
         false.append(chosen[members:].sum() / max(chosen.sum(), 1))
         power.append(chosen[:members].mean() if members else 0.0)
     return np.array(false), np.mean(power)

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from divulge.decisions import null_paths
+from divulge.decisions import fdp
 
 
 @pytest.mark.parametrize(("n", "m"), [(20, 1), (50, 10), (400, 1000), (5000, 100)])
 def test_the_largest_band_is_for_all_candidates_and_none_is_for_more(n, m):
-    found = null_paths.bands(n, m, 0.95, 0)
+    found = fdp.simultaneous_bands(n, m, 0.95, 0)
     assert found.sizes[0] == m
     assert (np.diff(found.sizes) < 0).all()
     assert found.sizes[-1] == -(-m // 20)
-    assert (np.diff(found.most, axis=0) <= 0).all()
-    assert (np.diff(found.most, axis=1) >= 0).all()
+    assert (np.diff(found.max_above, axis=0) <= 0).all()
+    assert (np.diff(found.max_above, axis=1) >= 0).all()
     assert (np.diff(np.append(found.sizes, 0)) >= -0.16 * m - 2).all()
 
 
 @pytest.mark.parametrize(("n", "m", "counted"), [(3000, 4, True), (3001, 4, False), (2, 1_500_001, False)])
 def test_paths_are_counted_exactly_as_long_as_that_is_quick(n, m, counted):
-    assert null_paths.bands(n, m, 0.95, 0).counted is counted
+    assert fdp.simultaneous_bands(n, m, 0.95, 0).is_exact is counted

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError
-from divulge.decisions import controls, strata, weighted_fdr
+from divulge.decisions import controls, weighted
 from divulge.decisions.weighted import Weights
 
 
@@ -12,12 +12,12 @@ def test_strata_too_small_for_any_selection_are_refused_and_one_large_enough_is_
     rng = np.random.default_rng(0)
     known, scores = rng.normal(size=204), np.r_[rng.normal(size=4), rng.normal(9, 1, 100)]
     where, beside = np.repeat(["small", "large"], [4, 200]), np.repeat(["small", "large"], [4, 100])
-    found = strata.select(scores, known, strata.Strata(beside, where), fdr=0.1)
+    found = weighted.select_within_strata(scores, known, weighted.Strata(beside, where), fdr=0.1)
     assert found.selected[4:].all()
     assert not found.selected[:4].any()
-    few = strata.Strata(beside[:4], where[:4])
+    few = weighted.Strata(beside[:4], where[:4])
     with pytest.raises(InputError, match=r"too small for fdr=0\.1"):
-        strata.select(scores[:4], known[:4], few, fdr=0.1)
+        weighted.select_within_strata(scores[:4], known[:4], few, fdr=0.1)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_equal_weights_need_as_many_records_as_no_weights(records, accepted):
     scores, known = np.r_[np.full(30, 99.0)], np.arange(float(records))
     even = Weights(np.ones(records), np.ones(30))
     if accepted:
-        assert weighted_fdr.select(scores, known, even, fdr=0.05).selected.any()
+        assert weighted.select(scores, known, even, fdr=0.05).selected.any()
     else:
         with pytest.raises(InputError, match="19 are needed"):
-            weighted_fdr.select(scores, known, even, fdr=0.05)
+            weighted.select(scores, known, even, fdr=0.05)

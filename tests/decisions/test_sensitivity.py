@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.decisions import Adaptive, Storey, fdr, sensitivity
+from divulge.decisions import Adaptive, Storey, fdr
 from divulge.decisions.counts import Counts
 
 METHODS = ("bh", "storey", "adaptive", "ptdi")
@@ -18,11 +18,11 @@ def scores(rng, n=150, m=120, members=60):
 @pytest.mark.parametrize("shape", [np.asarray, np.round], ids=["continuous", "rounded"])
 def test_what_stands_is_what_a_lower_level_selects(method, shape):
     candidates, calibration = map(shape, scores(np.random.default_rng(0)))
-    found = sensitivity.of(candidates, calibration, fdr=0.3, method=method)
+    found = fdr.sensitivity(candidates, calibration, fdr=0.3, method=method)
     assert np.array_equal(found.gammas > 0, fdr.select(candidates, calibration, fdr=0.3, method=method).selected)
     for gamma in (1.0, 1.1, 1.5, 2.0, 3.0):
         level = 0.3 / gamma ** (1 if method == "bh" else 2)
-        if fdr.too_small(len(calibration), level):
+        if fdr.is_calibration_too_small(len(calibration), level):
             continue
         lower = fdr.select(candidates, calibration, fdr=level, method=method).selected
         assert np.array_equal(found.gammas * (1 + 1e-9) >= gamma, lower)
@@ -30,24 +30,24 @@ def test_what_stands_is_what_a_lower_level_selects(method, shape):
 
 
 def test_shares_of_a_selection():
-    found = sensitivity.Sensitivity(np.array([0.0, 4.0, 1.5, 2.0, 1.1]), 0.1)
+    found = fdr.Sensitivity(np.array([0.0, 4.0, 1.5, 2.0, 1.1]), 0.1)
     assert [found.up_to(share) for share in (1.0, 0.75, 0.5, 0.25, 0.01)] == [1.1, 1.5, 2.0, 4.0, 4.0]
     assert "all 4 stand up to Γ = 1.10, half up to 2.00, some up to 4.00" in repr(found)
-    assert sensitivity.Sensitivity(np.zeros(3), 0.1).up_to() == 0
-    assert str(sensitivity.Sensitivity(np.zeros(3), 0.1)) == "nothing is selected"
+    assert fdr.Sensitivity(np.zeros(3), 0.1).up_to() == 0
+    assert str(fdr.Sensitivity(np.zeros(3), 0.1)) == "nothing is selected"
 
 
 def test_what_is_said_is_not_rounded_up():
-    assert str(sensitivity.Sensitivity(np.array([1.2, 1.996, 3.0]), 0.1)) == (
+    assert str(fdr.Sensitivity(np.array([1.2, 1.996, 3.0]), 0.1)) == (
         "all 3 stand up to Γ = 1.20, half up to 1.99, some up to 3.00"
     )
-    assert "Γ = 1.15," in str(sensitivity.Sensitivity(np.array([1.15]), 0.1))
+    assert "Γ = 1.15," in str(fdr.Sensitivity(np.array([1.15]), 0.1))
 
 
 def test_no_candidates_are_refused():
     for method in METHODS:
         with pytest.raises(dv.InputError, match="candidates: at least 1"):
-            sensitivity.by_rank(Counts.empty(range(99)), fdr=0.1, method=method)
+            fdr.sensitivity_by_rank(Counts.empty(range(99)), fdr=0.1, method=method)
 
 
 def tilted(rng, count, gamma):
@@ -65,8 +65,8 @@ def rates(method, gamma, level, n, m, members, runs, seed):
     for _ in range(runs):
         judged = np.append(rng.beta(8, 1, members), tilted(rng, m - members, gamma))
         calibration = rng.random(n)
-        rule = fdr.step_up(Counts.empty(calibration).add(judged), level, fdr.named(method, fdr._METHOD_TYPES))
-        chosen = judged > rule.cut
+        rule = fdr.step_up(Counts.empty(calibration).add(judged), level, fdr.resolve_method(method, fdr._METHOD_TYPES))
+        chosen = judged > rule.threshold
         false.append(chosen[members:].sum() / max(chosen.sum(), 1))
     return np.mean(false)
 
@@ -89,7 +89,7 @@ def test_the_factor_is_attained_so_no_smaller_one_would_do():
 
 
 def test_bad_input_is_named():
-    found = sensitivity.of(*scores(np.random.default_rng(1)), fdr=0.1)
+    found = fdr.sensitivity(*scores(np.random.default_rng(1)), fdr=0.1)
     for gamma in (0.5, np.nan, "two"):
         with pytest.raises(dv.InputError, match="gamma"):
             found.count(gamma)
@@ -97,6 +97,6 @@ def test_bad_input_is_named():
         with pytest.raises(dv.InputError, match="share"):
             found.up_to(share)
     with pytest.raises(dv.InputError, match="method"):
-        sensitivity.of([1.0, 2.0], range(99), method="knockoff")
-    assert sensitivity.of([200.0, 2.0], range(99), fdr=0.1, method=Storey(0.3)).fdr == 0.1
+        fdr.sensitivity([1.0, 2.0], range(99), method="auto")
+    assert fdr.sensitivity([200.0, 2.0], range(99), fdr=0.1, method=Storey(0.3)).fdr == 0.1
     assert Adaptive().name in METHODS

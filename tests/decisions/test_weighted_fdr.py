@@ -5,9 +5,8 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.decisions import fdr, strata, weighted, weighted_fdr
-from divulge.decisions.strata import Strata
-from divulge.decisions.weighted import Weights
+from divulge.decisions import fdr, weighted
+from divulge.decisions.weighted import Strata, Weights
 
 LEVEL = 0.2
 
@@ -34,10 +33,10 @@ def test_one_heap_per_candidate(shape):
         weights = Weights(np.exp(spread * rng.normal(size=n)), np.exp(spread * rng.normal(size=m)))
         level, drawn = rng.choice([0.2, 0.3, 0.5]), rng.random()
         first = weighted.p_values(known, scores, weights) * m <= level * (
-            sizes := weighted_fdr._step_up_sizes(scores, known, weights, level)
+            sizes := weighted._step_up_sizes(scores, known, weights, level)
         ) * (1 + 1e-12)
         expected = literal(scores, known, weights, level, drawn)
-        assert np.array_equal(weighted_fdr._prune(first, drawn * sizes), expected)
+        assert np.array_equal(weighted._prune(first, drawn * sizes), expected)
 
 
 def test_equal_weights_are_benjamini_and_hochberg():
@@ -45,7 +44,7 @@ def test_equal_weights_are_benjamini_and_hochberg():
     for trial in range(40):
         known, scores = rng.normal(size=200), np.append(rng.normal(3, 1, 30), rng.normal(size=30))
         plain = fdr.select(scores, known, fdr=0.1, method="bh")
-        found = weighted_fdr.select(scores, known, Weights(np.full(200, 7.0), np.full(60, 7.0)), fdr=0.1, seed=trial)
+        found = weighted.select(scores, known, Weights(np.full(200, 7.0), np.full(60, 7.0)), fdr=0.1, seed=trial)
         assert np.array_equal(found.selected, plain.selected)
         assert found.p_values == pytest.approx(plain.p_values)
 
@@ -73,7 +72,7 @@ def test_true_weights_bound_false_discoveries(members):
     runs, rng, plain, found = 400, np.random.default_rng(members), [], []
     for seed in range(runs):
         there, here, known, scores = shifted(rng, 300, 80, members, 1.0, -0.5)
-        chosen = weighted_fdr.select(scores, known, Weights(np.exp(there), np.exp(here)), fdr=LEVEL, seed=seed).selected
+        chosen = weighted.select(scores, known, Weights(np.exp(there), np.exp(here)), fdr=LEVEL, seed=seed).selected
         found.append(chosen[members:].sum() / max(chosen.sum(), 1))
         chosen = fdr.select(scores, known, fdr=LEVEL, method="bh").selected
         plain.append(chosen[members:].sum() / max(chosen.sum(), 1))
@@ -88,7 +87,7 @@ def test_wrong_weights_break_it_by_no_more_than_their_error():
         known, scores = rng.random(600), rng.random(40)
         high = rng.random(40) < 2 / 3  # the upper third of the calibration has two thirds of them
         scores = np.where(high, 2 / 3 + scores / 3, scores * 2 / 3)
-        found = weighted_fdr.select(scores, known, Weights(np.ones(600), np.ones(40)), fdr=0.1, seed=seed)
+        found = weighted.select(scores, known, Weights(np.ones(600), np.ones(40)), fdr=0.1, seed=seed)
         false.append(found.count > 0)
     assert 0.1 < np.mean(false) <= limit(runs, 0.4)
 
@@ -100,7 +99,7 @@ def test_estimated_weights_repair_what_they_can_see():
         there, here, known, scores = shifted(rng, 500, 100, 50, 1.0, -1.0)
         for name, like in (("candidates", None), ("like", rng.normal(1, 1, (300, 1)))):
             weights = weighted.density_ratio(there[:, None], here[:, None], like=like, seed=seed)
-            chosen = weighted_fdr.select(scores, known, weights, fdr=LEVEL, seed=seed).selected
+            chosen = weighted.select(scores, known, weights, fdr=LEVEL, seed=seed).selected
             rates[name].append(chosen[50:].sum() / max(chosen.sum(), 1))
     assert np.mean(rates["candidates"]) > LEVEL
     assert np.mean(rates["like"]) < LEVEL
@@ -116,7 +115,7 @@ def test_within_strata_nothing_is_estimated():
             here[:members] = rng.choice(3, members, p=[0.8, 0.1, 0.1])
             known, scores = lift[there] + rng.normal(size=300), lift[here] + rng.normal(size=80)
             scores[:members] += 4
-            chosen = strata.select(scores, known, Strata(here, there), fdr=LEVEL).selected
+            chosen = weighted.select_within_strata(scores, known, Strata(here, there), fdr=LEVEL).selected
             found.append(chosen[members:].sum() / max(chosen.sum(), 1))
             chosen = fdr.select(scores, known, fdr=LEVEL, method="bh").selected
             plain.append(chosen[members:].sum() / max(chosen.sum(), 1))
@@ -133,7 +132,7 @@ def test_p_values_within_strata_are_those_of_each_stratum_alone(shape):
         (1 + sum(known[there == stratum] >= score)) / (1 + sum(there == stratum)) if stratum in there else 1.0
         for score, stratum in zip(scores, here, strict=True)
     ]
-    assert strata.p_values(scores, known, Strata(here, there)).tolist() == expected
+    assert weighted.stratified_p_values(scores, known, Strata(here, there)).tolist() == expected
     assert Strata(here, there).uncovered == np.isin(here, [7, 8]).sum()
 
 
@@ -141,20 +140,20 @@ def test_one_stratum_is_benjamini_and_hochberg():
     rng = np.random.default_rng(8)
     for shape in (np.asarray, np.round):
         known, scores = shape(rng.normal(size=200)), shape(np.append(rng.normal(3, 1, 30), rng.normal(size=30)))
-        found = strata.select(scores, known, Strata(["a"] * 60, ["a"] * 200), fdr=0.1)
+        found = weighted.select_within_strata(scores, known, Strata(["a"] * 60, ["a"] * 200), fdr=0.1)
         assert np.array_equal(found.selected, fdr.select(scores, known, fdr=0.1, method="bh").selected)
 
 
 def test_what_cannot_carry_the_level_is_refused():
     known, scores = np.arange(100.0), np.arange(50.0, 70.0)
     with pytest.raises(dv.InputError, match=r"worth 1\.0 that look like"):
-        weighted_fdr.select(scores, known, Weights(np.r_[1e6, np.full(99, 1e-6)], np.ones(20)))
+        weighted.select(scores, known, Weights(np.r_[1e6, np.full(99, 1e-6)], np.ones(20)))
     with pytest.raises(dv.InputError, match="only 0% of the candidates"):
-        weighted_fdr.select(scores, known, Weights(np.ones(100), np.full(20, 1e6)))
+        weighted.select(scores, known, Weights(np.ones(100), np.full(20, 1e6)))
     with pytest.raises(dv.InputError, match=r"weights\.candidates"):
-        weighted_fdr.select(scores, known, Weights(np.ones(100), np.arange(20.0)))
+        weighted.select(scores, known, Weights(np.ones(100), np.arange(20.0)))
     with pytest.raises(dv.InputError, match="strata are too small"):
-        strata.select(scores, known, Strata(np.arange(20) // 2, np.arange(100) // 10), fdr=0.05)
+        weighted.select_within_strata(scores, known, Strata(np.arange(20) // 2, np.arange(100) // 10), fdr=0.05)
     with pytest.raises(dv.InputError, match="no calibration record"):
         Strata(["a"], ["b"])
     with pytest.raises(dv.InputError, match=r"strata\.candidates"):
@@ -205,8 +204,6 @@ def test_scores_the_wrong_way_round_and_scores_that_say_nothing():
 def test_what_has_no_place_beside_it_is_named():
     known, scores, weights = np.arange(100.0), np.arange(20.0), Weights(np.ones(100), np.ones(20))
     others = {
-        "knockoffs": scores,
-        "calibration_knockoffs": known,
         "members": scores,
         "candidate_texts": ["a"] * 20,
         "holdout": known,

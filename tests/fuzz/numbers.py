@@ -48,7 +48,7 @@ LOSSES = dv.Evidence(-np.abs(SCORES), -np.abs(REFERENCES))
 NEAR = RNG.normal(size=(200, 2))
 RECORDS = dv.Records(X, Y, np.arange(60))
 COUNTS = Counts.empty(CALIBRATION).add(SCORES)
-STRATA = dv.decisions.strata.Strata(np.arange(60) // 30, np.arange(120) // 60)
+STRATA = dv.decisions.weighted.Strata(np.arange(60) // 30, np.arange(120) // 60)
 ESTIMATE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "a method")
 CONTROL = dv.decisions.controls.Control("exchangeability", 0.3, 0.05, "40 against 50 scores")
 
@@ -141,45 +141,44 @@ ATTACKS = {
 }
 
 DECISIONS = {
-    "decisions.adadetect.scores": call(candidates=X[:10], calibration=X[10:50], seed=0),
-    "decisions.conformal.step_up": call(p_values=np.linspace(0.001, 1, 60), level=0.2),
-    "decisions.conformal.p_values": call(calibration=CALIBRATION, scores=SCORES),
-    "decisions.blind_score.adjust_scores": call(
+    "decisions.pooled_scores.adadetect_scores": call(candidates=X[:10], calibration=X[10:50], seed=0),
+    "decisions.fdr.benjamini_hochberg": call(p_values=np.linspace(0.001, 1, 60), level=0.2),
+    "decisions.fpr.p_values": call(calibration=CALIBRATION, scores=SCORES),
+    "decisions.pooled_scores.adjust_for_blind_score": call(
         scores=SCORES,
         calibration=CALIBRATION,
         baseline=SCORES[::-1].copy(),
         calibration_baseline=CALIBRATION[::-1].copy(),
     ),
-    "decisions.blind_score.control": call(calibration_baseline=CALIBRATION, baseline=SCORES, level=0.05, seed=0),
+    "decisions.controls.blind_score": call(calibration_baseline=CALIBRATION, baseline=SCORES, level=0.05, seed=0),
     "decisions.controls.exchangeability": call(calibration=CALIBRATION, holdout=SCORES, level=0.05, seed=0),
-    "decisions.low_end.control": call(calibration=CALIBRATION, holdout=SCORES, level=0.05),
+    "decisions.controls.low_end": call(calibration=CALIBRATION, holdout=SCORES, level=0.05),
     "decisions.controls.strongest": call(evidence=[CONTROL, CONTROL]),
     "decisions.controls.clean_model": call(calibration=CALIBRATION, candidates=SCORES, level=0.05, seed=0),
     "decisions.controls.low_scores": call(calibration=CALIBRATION, candidates=SCORES, level=0.05),
-    "decisions.controls.low_scores_of": call(counts=COUNTS, level=0.05),
+    "decisions.controls.low_scores_from_counts": call(counts=COUNTS, level=0.05),
     "decisions.controls.blind_text": call(
         cal_texts=[f"the king of {i}" for i in range(20)],
         cand_texts=[f"a tweet of {i}" for i in range(20)],
         level=0.05,
         seed=0,
     ),
-    "decisions.boundary.select": call(
+    "decisions.fdr.select_at_boundary": call(
         candidates=SCORES[:20], calibration=CALIBRATION, fdr=0.3, seed=0, use=lambda made: made.selected
     ),
     "decisions.fdp.envelope": call(calibration=CALIBRATION, candidates=SCORES, confidence=0.9, seed=0, use=np.asarray),
     "decisions.fdp.choices": call(counts=COUNTS, method="storey", confidence=0.9, seed=0),
-    "decisions.fdp.of": call(counts=COUNTS, confidence=0.9, seed=0, use=np.asarray),
+    "decisions.fdp.envelope_from_counts": call(counts=COUNTS, confidence=0.9, seed=0, use=np.asarray),
     "decisions.fdr.threshold": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),
     "decisions.fdr.select": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),
     "decisions.AdaDetect": call(),
     "decisions.Adaptive": call(use=decided),
     "decisions.Auto": call(adaptive=dv.decisions.Adaptive(), storey=dv.decisions.Storey(), use=decided),
     "decisions.BH": call(use=decided),
-    "decisions.Knockoff": call(),
     "decisions.Moments": call(members=SCORES, eta=0.5, corrected=True, use=chosen),
     "decisions.PTDI": call(eta=0.05, use=decided),
     "decisions.Storey": call(lam=0.5, use=decided),
-    "decisions.fdr.least_selected": call(n=199, m=1000, fdr=0.05),
+    "decisions.fdr.min_selected": call(n=199, m=1000, fdr=0.05),
     "decisions.fdr.required_calibration": call(m=1000, fdr=0.05, expected_selected=100),
     "decisions.fpr.threshold": call(calibration=CALIBRATION, fpr=0.05, guarantee="marginal", confidence=0.95),
     "decisions.fpr.required_calibration": call(fpr=0.01, guarantee="marginal", confidence=0.95),
@@ -187,8 +186,10 @@ DECISIONS = {
     "decisions.fpr.decide": call(
         calibration=CALIBRATION, scores=SCORES, fpr=0.05, guarantee="marginal", confidence=0.95
     ),
-    "decisions.groups.combined": call(p_values=np.linspace(0.1, 1, 60), groups=np.arange(60) // 6, free=("groups",)),
-    "decisions.groups.select": call(
+    "decisions.fdr.combine_p_values": call(
+        p_values=np.linspace(0.1, 1, 60), groups=np.arange(60) // 6, free=("groups",)
+    ),
+    "decisions.fdr.select_groups": call(
         candidates=SCORES,
         groups=np.arange(60) // 6,
         calibration=CALIBRATION,
@@ -198,8 +199,6 @@ DECISIONS = {
         free=("groups", "calibration_groups"),
         use=lambda made: made.selection.selected,
     ),
-    "decisions.knockoff.select": call(originals=SCORES, knockoffs=SCORES[::-1], fdr=0.3),
-    "decisions.knockoff.symmetry": call(originals=SCORES, knockoffs=SCORES[::-1], level=0.05),
     "decisions.planning.Setting": call(candidates=20, members=10, auc=0.95),
     "decisions.planning.power": call(
         n=50, setting=dv.decisions.planning.Setting(20, 10, 0.95), fdr=0.2, method="storey", seed=0
@@ -207,20 +206,20 @@ DECISIONS = {
     "decisions.planning.calibration": call(
         setting=dv.decisions.planning.Setting(20, 10, 0.95), wanted=0.5, fdr=0.2, method="storey", most=60, seed=0
     ),
-    "decisions.sensitivity.Sensitivity": call(gammas=np.array([2.0, 0.0]), fdr=0.1, use=lambda made: made.up_to()),
-    "decisions.sensitivity.of": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey", use=str),
-    "decisions.sensitivity.by_rank": call(counts=COUNTS, fdr=0.2, method="storey"),
+    "decisions.fdr.Sensitivity": call(gammas=np.array([2.0, 0.0]), fdr=0.1, use=lambda made: made.up_to()),
+    "decisions.fdr.sensitivity": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey", use=str),
+    "decisions.fdr.sensitivity_by_rank": call(counts=COUNTS, fdr=0.2, method="storey"),
     "decisions.weighted.Weights": call(
         calibration=np.ones(5), candidates=np.ones(2), auc=0.5, free=("auc",), use=lambda made: made.effective
     ),
-    "decisions.strata.Strata": call(
+    "decisions.weighted.Strata": call(
         candidates=np.arange(60) // 30, calibration=np.arange(120) // 60, holdout=np.arange(60) // 30, free=("holdout",)
     ),
-    "decisions.strata.p_values": call(candidates=SCORES, calibration=CALIBRATION, strata=STRATA),
-    "decisions.strata.select": call(
+    "decisions.weighted.stratified_p_values": call(candidates=SCORES, calibration=CALIBRATION, strata=STRATA),
+    "decisions.weighted.select_within_strata": call(
         candidates=SCORES, calibration=CALIBRATION, strata=STRATA, fdr=0.2, use=lambda made: made.selected
     ),
-    "decisions.weighted_fdr.select": call(
+    "decisions.weighted.select": call(
         candidates=SCORES,
         calibration=CALIBRATION,
         weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60)),
@@ -248,8 +247,6 @@ DECISIONS = {
         holdout=CALIBRATION[:50] + 0.01,
         candidate_texts=None,
         calibration_texts=None,
-        knockoffs=None,
-        calibration_knockoffs=None,
         members=None,
         truth=MEMBERS,
         seed=0,

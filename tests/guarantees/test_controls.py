@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge.auditing.findings import CONTROL_FALSE_ALARM, Outcome
-from divulge.decisions import adadetect, controls
+from divulge.decisions import controls, pooled_scores
 from divulge.identification import realised
 from divulge.statistics import two_samples
 
@@ -118,7 +118,7 @@ def test_a_holdout_learned_from_as_the_candidates_are_is_like_the_calibration():
     for seed in range(60):
         candidates, calibration, holdout = (rng.normal(size=(n, 12)) for n in (30, 120, 60))
         candidates[:15] += 3
-        _, kept, learned = adadetect.scores(candidates, calibration, holdout, seed=seed)
+        _, kept, learned = pooled_scores.adadetect_scores(candidates, calibration, holdout, seed=seed)
         alarms += two_samples.two_sample_p_value(kept, learned) <= 0.05
     assert at_most(alarms, 60, 0.05)
 

@@ -29,7 +29,7 @@ MEMBERS = {
 def missed(known, scores, member, confidence):
     """Whether any bound fails, with ties broken in the non-members' favour."""
     counts = Counts.empty(known).add(scores)
-    bounds = np.asarray(fdp.of(counts, confidence=confidence))
+    bounds = np.asarray(fdp.envelope_from_counts(counts, confidence=confidence))
     order = np.lexsort((member, -scores))
     assert np.all(np.diff(ranks(scores, counts.calibration)[order]) >= 0)
     return np.any(np.cumsum(~member[order]) > bounds * np.arange(1, len(scores) + 1) + 1e-9)

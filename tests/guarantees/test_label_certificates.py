@@ -13,7 +13,7 @@ import pytest
 
 from divulge import labels
 
-RUNS = int(os.environ.get("DIVULGE_RUNS", "2"))  # more of them: the figures of docs/guarantees.md
+RUNS = int(os.environ.get("DIVULGE_RUNS", "2"))  # more of them: the figures of docs/methods/decisions.md
 RATIOS = ("auc", "balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2")  # defined for labels of two classes
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import divulge as dv
 from divulge.cli.app import app
-from divulge.decisions import blind_score
+from divulge.decisions import pooled_scores
 from divulge.identification import finished_run, from_tables, redecide, report
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
@@ -178,14 +178,10 @@ ROWS = np.arange(60.0)
         ({"baseline": ROWS[:40], "calibration_baseline": ROWS, "members": ROWS}, "members_baseline: is needed"),
         ({"baseline": ROWS[:40], "calibration_baseline": ROWS, "holdout_baseline": ROWS}, "there are no such records"),
         (
-            {"baseline": ROWS[:40], "calibration_baseline": ROWS, "method": "knockoff", "knockoffs": ROWS[:40]},
-            "has no place for it",
-        ),
-        (
             {
                 "baseline": ROWS[:40],
                 "calibration_baseline": ROWS,
-                "adjust": dv.decisions.strata.Strata(["a"] * 40, ["a"] * 60),
+                "adjust": dv.decisions.weighted.Strata(["a"] * 40, ["a"] * 60),
             },
             "baseline: has no place beside adjust",
         ),
@@ -225,7 +221,7 @@ def test_constant_blind_score_changes_no_p_value(sets):
 @pytest.mark.parametrize("scores", [np.zeros(20), np.repeat([0.0, 1.0], 10)])
 def test_adjusted_scores_of_equal_records_are_equal(scores):
     blind = np.tile([0.0, 5.0], 10)
-    adjusted, beside = blind_score.adjust_scores(scores, scores, blind, blind)
+    adjusted, beside = pooled_scores.adjust_for_blind_score(scores, scores, blind, blind)
     assert np.array_equal(adjusted, beside)
     assert len(np.unique(adjusted)) <= 2 * len(np.unique(scores))
 
@@ -233,4 +229,4 @@ def test_adjusted_scores_of_equal_records_are_equal(scores):
 def test_scores_too_large_are_refused():
     huge = np.repeat([-1.7e308, 1.7e308], 30)
     with pytest.raises(dv.InputError, match="too large"):
-        blind_score.adjust_scores(huge, huge, np.sort(huge + np.arange(60)), np.arange(60.0))
+        pooled_scores.adjust_for_blind_score(huge, huge, np.sort(huge + np.arange(60)), np.arange(60.0))

@@ -80,9 +80,9 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 
 def test_a_run_says_how_much_doubt_its_selection_survives(run, scores, divulge):
     judged, known = scores
-    of_scores = dv.decisions.sensitivity.of(-judged, -known, fdr=0.1)
+    of_scores = dv.decisions.fdr.sensitivity(-judged, -known, fdr=0.1)
     assert np.array_equal(sensitivity(run).gammas, np.sort(of_scores.gammas)[::-1])
     assert f"Of the selection, {of_scores}." in re.sub("<[^>]+>", "", (run / "report.html").read_text())
     out = " ".join(divulge("decide", run, "--fdr", "0.2", "--method", "bh")[1].split())
-    stands = dv.decisions.sensitivity.of(-judged, -known, fdr=0.2, method="bh")
+    stands = dv.decisions.fdr.sensitivity(-judged, -known, fdr=0.2, method="bh")
     assert f"likelier, or less likely, to have any score, {stands}." in out

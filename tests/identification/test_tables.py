@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import divulge as dv
 from divulge import tables as readers
 from divulge.cli.app import app
-from divulge.decisions.methods import named
+from divulge.decisions.methods import resolve_method
 from divulge.identification import from_tables as runs
 from divulge.identification import redecide
 from divulge.identification.decision import METHODS, Policy
@@ -24,7 +24,7 @@ ONE = (Score("loss", -1),)
 
 def plan(scores=ONE, **options):
     names = {name: options.pop(name) for name in ("id", "text", "truth") if name in options}
-    method = named(options.pop("method", "auto"), METHODS, eta=options.pop("eta", 0.05))
+    method = resolve_method(options.pop("method", "auto"), METHODS, eta=options.pop("eta", 0.05))
     return runs.DecisionPlan(Columns(scores, **names), Policy(options.pop("fdr", 0.1), method), **options)
 
 

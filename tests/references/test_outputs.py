@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import divulge as dv
 from divulge import references, signals
@@ -117,3 +118,30 @@ def test_importing_references_needs_no_torch():
     script = "import sys; from divulge import references; references.Train(print); sys.exit('torch' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])}
     assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == 0
+
+
+class TestLazyModules:
+    """Networks whose layers take their shapes from the records."""
+
+    @staticmethod
+    def lazy(width=8):
+        return torch.nn.Sequential(torch.nn.LazyLinear(width), torch.nn.ReLU(), torch.nn.LazyLinear(2))
+
+    @pytest.mark.parametrize("engine", ["serial", "stacked", "auto"])
+    def test_they_are_trained_as_others_and_kept_in_the_pool(self, engine, tmp_path):
+        rng = np.random.default_rng(0)
+        records = dv.Records(rng.normal(size=(40, 3)), np.arange(40) % 2)
+        how = Train(self.lazy, count=2, epochs=1, engine=engine, device="cpu")
+        rows = np.arange(40) % 4 < np.array([[2], [3]])
+        first, second = (how.fit(records, rows, seed=0, observe=(records,), pool=tmp_path) for _ in range(2))
+        assert second.reused == 2
+        assert first.outputs[0].shape == (2, 40, 2)
+        assert np.array_equal(first.outputs[0], second.outputs[0])
+        assert not np.array_equal(first.outputs[0][0], first.outputs[0][1])
+        assert isinstance(how.one(records, seed=0), torch.nn.Module)
+
+    def test_records_that_they_cannot_take_are_refused(self):
+        records = dv.Records(np.zeros((4, 3)) + np.arange(4)[:, None], np.arange(4) % 2)
+        how = Train(lambda: torch.nn.Sequential(torch.nn.LazyConv2d(2, 3), torch.nn.Flatten(), torch.nn.LazyLinear(2)))
+        with pytest.raises(dv.InputError, match=r"make_model: the network cannot take records of shape \(3,\)"):
+            how.one(records, seed=0)

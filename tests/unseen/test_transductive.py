@@ -1,4 +1,4 @@
-"""The transductive attack, and the choice of an attack by leaving seen classes out."""
+"""The transductive attack."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from divulge import Evidence, InputError
 from divulge.attacks import Combined, QuantileRegression, Threshold, Transductive, regressors
 from divulge.attacks.regressors import Booster
-from divulge.auditing.selector import leave_one_class_out, mean
 from divulge.evaluation import auc
 
 
@@ -126,51 +125,6 @@ def test_calibration_scores_hold_their_rate_when_they_are_scored_with_the_candid
 def test_bad_evidence_is_named(evidence, message):
     with pytest.raises(InputError, match=message):
         Transductive().score(evidence)
-
-
-def test_the_selector_finds_what_works_without_the_unseen_class():
-    x, y, _, _ = classes(3)
-    inside = np.random.default_rng(4).random((3, 600)) < 0.5
-    slopes = np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2], [-2, -2, 0]], dtype=float)
-    noise = 0.5 * np.random.default_rng(5).normal(size=(3, 600))
-    signal = (slopes[y] * x).sum(axis=1) + 0.5 * inside + noise
-    found = leave_one_class_out(
-        {"plain": (Threshold(), signal), "transductive": (Transductive(), signal)}, inside, x, y
-    )
-    assert found.name == "transductive"
-    assert found.gains["plain"].low > 0
-    assert found.gains["transductive"].value == 0
-    assert len(found.cells["plain"]) == 12
-    assert repr(found).startswith("Chosen('transductive'")
-
-
-def test_the_mean_of_cells_covers_the_truth():
-    rng = np.random.default_rng(0)
-    found = [mean(rng.normal(0.6, 0.1, size=8)) for _ in range(300)]
-    covered = sum(e.low <= 0.6 <= e.high for e in found)
-    # Binomial(300, 0.95): P(below 272) is 0.1 %.
-    assert covered >= 272
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"options": {}}, "at least 1 attack"),
-        ({"options": {"a": (Threshold(), np.zeros((2, 7)))}}, "a signal of shape"),
-        ({"labels": np.arange(60)}, "no class has 10 members"),
-    ],
-)
-def test_bad_choices_are_named(change, message):
-    rng = np.random.default_rng(0)
-    inside = rng.random((2, 60)) < 0.5
-    given = {
-        "options": {"a": (Threshold(), rng.normal(size=(2, 60)))},
-        "trained_on": inside,
-        "features": rng.normal(size=(60, 2)),
-        "labels": np.zeros(60, int),
-    } | change
-    with pytest.raises(InputError, match=message):
-        leave_one_class_out(**given)
 
 
 def test_scores_are_residuals_of_ridge_regressions_over_five_folds_and_slopes_of_classes_where_there_are_enough():

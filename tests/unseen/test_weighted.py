@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divulge import InputError
-from divulge.decisions import conformal, fpr, weighted
+from divulge.decisions import fpr, weighted
 
 SCORES = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
 
@@ -28,7 +28,7 @@ def test_p_values_equal_the_definition(calibration, scores, seed):
 @settings(max_examples=40, deadline=None)
 def test_equal_weights_are_no_weights(calibration, scores):
     weights = weighted.Weights(np.full(len(calibration), 2.0), np.full(len(scores), 2.0))
-    assert np.allclose(weighted.p_values(calibration, scores, weights), conformal.p_values(calibration, scores))
+    assert np.allclose(weighted.p_values(calibration, scores, weights), fpr.p_values(calibration, scores))
 
 
 def shifted(rng, n, centre):

@@ -2,8 +2,20 @@
 
 from divulge.auditing.findings import Outcome
 from divulge.auditing.forecasts import Forecast
+from divulge.auditing.modality import Modality
 from divulge.auditing.pipeline import audit, forecast, over_shares
 from divulge.auditing.result import Audit, load, rerender
 from divulge.auditing.verdict import Verdict
 
-__all__ = ["Audit", "Forecast", "Outcome", "Verdict", "audit", "forecast", "load", "over_shares", "rerender"]
+__all__ = [
+    "Audit",
+    "Forecast",
+    "Modality",
+    "Outcome",
+    "Verdict",
+    "audit",
+    "forecast",
+    "load",
+    "over_shares",
+    "rerender",
+]

@@ -144,7 +144,7 @@ def _reorder_mask(known: Any, given_order: list[str] | None, members: Records) -
 
 def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, ...] | None, list[str]]:
     """Return the class names in the order of the target's outputs; None if labels are already numbers."""
-    labelled = [records for records in sets.values() if records.y is not None]
+    labelled = [records for records in sets.values() if records.labels is not None]
     with_names = [records for records in labelled if records.class_names is not None]
     target_names: tuple[str, ...] | None = getattr(target, "class_names", None)
     if target_names is not None:

@@ -11,8 +11,8 @@ from scipy import special
 from divulge import evaluation
 from divulge.decisions import controls
 from divulge.decisions import fpr as by_fpr
-from divulge.decisions.fdr import Judged
-from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
+from divulge.decisions.fdr import ScoreCounts
+from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, resolve_method
 from divulge.errors import InputError
 from divulge.identification.decision import Policy, decide
 from divulge.report import formatting
@@ -130,10 +130,10 @@ class Outcome:
 
     def _select_by_fdr(self, level: float, method: Method | str) -> Selection:
         """Select at a bounded FDR without using the membership labels; "auto" chooses by scores alone."""
-        policy = Policy(level, named(method, (Auto, BH, PTDI, Storey, Adaptive)))
-        one = Judged.of(self.scores, self.calibration)
-        made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
-        return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.notes)
+        policy = Policy(level, resolve_method(method, (Auto, BH, PTDI, Storey, Adaptive)))
+        one = ScoreCounts.from_scores(self.scores, self.calibration)
+        made = decide(one.counts, [controls.low_scores_from_counts(one.counts)], policy)
+        return one.make_selection(one.scores > made.rule.threshold, fdr=level, warnings=made.notes)
 
     def _exchangeability_flaw(self) -> str:
         """Explain why calibration records and non-members are not exchangeable; empty if they seem to be."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.auditing import reference_models
-from divulge.auditing.reference_models import MAX_BYTES_IN_MEMORY, TRAINED_REFERENCES
-from divulge.auditing.signals import active_signals
+from divulge.auditing.signals import (
+    MAX_BYTES_IN_MEMORY,
+    TRAINED_REFERENCES,
+    active_signals,
+    training_data,
+    white_box_names,
+)
 from divulge.signals import internals
-from divulge.targets import GivesLabels, GivesLogits
 from divulge.validation import check_memory
 
 if TYPE_CHECKING:
@@ -61,12 +64,8 @@ class Forecast:
 
 def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
     """Forecast a checked audit without querying the target."""
-    needs = [
-        need
-        for need in reference_models.TRAINED_REFERENCES
-        if any(need in recipe.needs for recipe in audit.inputs.recipes)
-    ]
-    lessons = [reference_models.training_data(audit, need) for need in needs]
+    needs = [need for need in TRAINED_REFERENCES if any(need in recipe.needs for recipe in audit.inputs.recipes)]
+    lessons = [training_data(audit, need) for need in needs]
     sizes = np.concatenate([rows.sum(1) for _, rows in lessons]) if lessons else np.zeros(0)
     return Forecast(
         records=audit.layout.total,
@@ -88,7 +87,7 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
         return forecast
     sample, white_box = (
         audit.inputs.population[:_N_TIMED_RECORDS],
-        reference_models.white_box_names(audit.inputs.recipes),
+        white_box_names(audit.inputs.recipes),
     )
     records = len(audit.views[0])
     answers = sum(map(len, audit.views)) + records * sum(
@@ -98,7 +97,9 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
         records * _time_call(lambda: internals.measure(audit.target, sample, white_box)) if white_box else 0.0
     )
     return replace(
-        forecast, scoring=(answers * _time_call(lambda: _query(audit, sample)) + white_box_seconds) / len(sample)
+        forecast,
+        scoring=(answers * _time_call(lambda: audit.modality.query(audit.target, sample)) + white_box_seconds)
+        / len(sample),
     )
 
 
@@ -108,16 +109,6 @@ def _time_call(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def _query(audit: PreparedAudit, records: Records) -> None:
-    target: Any = audit.target
-    if isinstance(target, GivesLogits):
-        target.logits(records)
-    elif isinstance(target, GivesLabels):
-        target.labels(records)
-    else:
-        target.tokens(list(records.x))
 
 
 def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray) -> float | None:
@@ -159,8 +150,6 @@ def _format_duration(seconds: float) -> str:
 
 _BYTES_PER_LOGIT = 3 * 8  # bytes per output of the target: itself, its copy in double precision, its exponential
 _BYTES_PER_SIGNAL = 4
-_CHARACTERS_PER_TOKEN = 4  # characters, in most languages and tokenizers
-_BYTES_PER_TOKEN = 7 * 8  # bytes per token of the target
 
 
 def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
@@ -175,7 +164,7 @@ def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
     reference_bytes = models * rows * versions * (signals * _BYTES_PER_SIGNAL + 1)
     if on_disk:
         reference_bytes = min(reference_bytes, 2 * MAX_BYTES_IN_MEMORY * _count_model_sets(audit))
-    return float(outputs + features + reference_bytes + _token_bytes(audit, models))
+    return float(outputs + features + reference_bytes + audit.modality.estimate_memory(audit, models))
 
 
 def check_memory_fits(audit: PreparedAudit, *, on_disk: bool) -> None:
@@ -210,11 +199,3 @@ def _count_models(audit: PreparedAudit) -> int:
 def _count_model_sets(audit: PreparedAudit) -> int:
     """Count the kinds of reference models that some recipe reads."""
     return sum(any(need in recipe.needs for recipe in audit.inputs.recipes) for need in TRAINED_REFERENCES)
-
-
-def _token_bytes(audit: PreparedAudit, models: int) -> int:
-    """Estimate the bytes of token statistics, if the records are documents."""
-    if audit.n_classes:
-        return 0
-    characters = sum(map(len, audit.views[0].x))
-    return characters // _CHARACTERS_PER_TOKEN * (_BYTES_PER_TOKEN + models * _BYTES_PER_SIGNAL)

@@ -14,26 +14,22 @@ from divulge.attacks import adapt
 from divulge.auditing import comparability
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
-from divulge.references import FineTune, Train
 from divulge.report import formatting
 from divulge.settings import Duplicates
 from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
-from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
-from divulge.validation import as_list, check_integer, check_labels, check_mask, check_number, to_numpy
+from divulge.validation import as_list, check_integer, check_mask, check_number, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from divulge.auditing.modality import Modality
     from divulge.columns import TableEncoder
     from divulge.recipes import Recipe
     from divulge.settings import AuditOptions
-    from divulge.targets import GivesLabels
     from divulge.types import Array, AuditData, Bools, Ints
 
     Sets = Mapping[str, Records]
-
-_N_PROBED = 64  # candidates that show what the target's outputs are
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,14 +76,14 @@ class AuditInputs:
         return concatenate_records([self.candidates, self.calibration, self.population])
 
 
-def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool = False) -> AuditInputs:
-    """Check the user's data and options; ``documents`` if the target is a language model.
+def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality) -> AuditInputs:
+    """Check the user's data and options against what the target's modality takes.
 
     Raises:
         divulge.InputError: see `divulge.audit`.
     """
     seed, levels, classes = options.seed, options.fpr, as_list(subject.unseen_classes, "unseen_classes")
-    recipes = _resolve_recipes(options.recipes, options.references, seed, documents=documents)
+    recipes = _resolve_recipes(options.recipes, options.references, seed, modality)
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
         raise InputError(
@@ -108,10 +104,10 @@ def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool =
         )
     columns = comparability.check_covariates(subject.covariates, len(members) + len(nonmembers))
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
-    if documents:
-        check_documents(sets)
-    check_record_sets(sets, recipes)
-    _check_texts_trainable(recipes, options.references, members)
+    modality.check_records(sets)
+    check_record_sets(sets, recipes, modality)
+    if options.references is not None:
+        modality.check_references(options.references, recipes, members)
     masks = _check_known(subject.known, recipes, sets, seed)
     separated = separate_sets(sets, options.duplicates)
     members, nonmembers, population = separated.members, separated.nonmembers, separated.population
@@ -144,89 +140,33 @@ def check_inputs(subject: AuditData, options: AuditOptions, *, documents: bool =
     )
 
 
-def check_label_recipes(recipes: Sequence[Recipe]) -> None:
-    """Check that all recipes can use a target that gives labels alone.
-
-    Raises:
-        divulge.InputError: one reads logits, or trains models on them.
-    """
-    usable = [recipe.name for recipe in book.label_recipes()]
-    if unusable := [recipe.name for recipe in recipes if recipe.needs_logits]:
-        raise InputError(
-            f"target: it gives labels alone, but {', '.join(unusable)} read logits; what labels are enough for: "
-            f"{', '.join(usable)}"
-        )
-
-
-def count_classes(target: GivesLogits | GivesLabels | GivesTokens, inputs: AuditInputs) -> int:
-    """Return the width of the target's output, 0 for a language model.
-
-    Every label must fit it, and outputs that are not as declared are refused here.
-    """
-    if isinstance(target, GivesTokens) and not isinstance(target, GivesLogits):
-        return 0
-    if not isinstance(target, GivesLogits):
-        label_arrays = [target.labels(inputs.candidates[:_N_PROBED])]
-        label_arrays += [records.y for records in (inputs.candidates, inputs.population) if records.y is not None]
-        return 1 + max(int(labels.max()) for labels in label_arrays)
-    width = target.logits(inputs.candidates[:_N_PROBED]).shape[1]
-    for records, name in ((inputs.candidates, "members, nonmembers"), (inputs.population, "population")):
-        if records.y is not None:
-            check_labels(records.y, f"{name}: y", classes=width)
-    return width
-
-
-def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, *, documents: bool) -> tuple[Recipe, ...]:
+def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, modality: Modality) -> tuple[Recipe, ...]:
     if references is not None and not callable(getattr(references, "fit", None)):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
-    resolved = tuple(_resolve_recipe(requested, seed, documents=documents) for requested in recipes)
-    _check_model_type(resolved, references, documents=documents)
+    # A recipe passed as an object keeps its own seed.
+    resolved = tuple(
+        book.seeded(modality.resolve_recipe(requested), seed)
+        if isinstance(requested, str)
+        else modality.resolve_recipe(requested)
+        for requested in recipes
+    )
+    modality.check_recipes(resolved)
     names = [recipe.name for recipe in resolved]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
     trained = [recipe.name for recipe in resolved if recipe.needs_training]
-    if active := [
-        recipe.name for recipe in resolved if recipe.references != "none" and not isinstance(recipe.signal, str)
-    ]:
+    if active := [recipe.name for recipe in resolved if recipe.references != "none" and recipe.output_signal is None]:
         raise InputError(
             f"recipes: {', '.join(active)}: an active signal is measured on the target alone, so its attack can "
             "have no reference models"
         )
     if trained and references is None:
         raise InputError(
-            f"references: the recipes {', '.join(trained)} need reference models; give references=divulge.references."
-            + ("FineTune(base, count=4, epochs=…)" if documents else "Train(make_model, count=16, epochs=…)")
+            f"references: the recipes {', '.join(trained)} need reference models; give "
+            f"references=divulge.references.{modality.references}"
         )
     _check_reference_count(resolved, getattr(references, "count", None))
     return resolved
-
-
-def _resolve_recipe(requested: object, seed: int, *, documents: bool) -> Recipe:
-    """Resolve a recipe and seed it; a recipe passed as an object keeps its own seed."""
-    recipe = book.resolve(requested, documents=documents)
-    return book.seeded(recipe, seed) if isinstance(requested, str) else recipe
-
-
-def _check_model_type(recipes: Sequence[Recipe], references: object, *, documents: bool) -> None:
-    """Check that recipes and references fit the target: a classifier or a language model."""
-    model_type = "a language model" if documents else "a classifier"
-    if unsuitable := [r.name for r in recipes if isinstance(r.signal, str) and r.of_documents != documents]:
-        raise InputError(f"recipes: {', '.join(unsuitable)} read other signals than those of {model_type}, the target")
-    if references is not None and isinstance(references, FineTune) != documents:
-        required = "FineTune" if documents else "Train or Custom"
-        raise InputError(
-            f"references: the target is {model_type}: divulge.references.{required} is needed, got "
-            f"{type(references).__name__}"
-        )
-
-
-def _check_texts_trainable(recipes: Sequence[Recipe], references: object, members: Records) -> None:
-    """Check that texts are not to be learned by networks, which take numbers."""
-    if isinstance(references, Train) and members.x.dtype == object and any(r.needs_training for r in recipes):
-        raise InputError(
-            "references: Train makes networks, which learn from numbers, and the records are texts; give "
-            "references=divulge.references.Custom(train), whose function may train any classifier of texts"
-        )
 
 
 def _check_reference_count(recipes: Sequence[Recipe], count: int | None) -> None:
@@ -245,25 +185,25 @@ def _check_unseen_classes(
 ) -> tuple[int, ...]:
     if not len(classes):
         return ()
-    if members.y is None or nonmembers.y is None or population.y is None:
+    if members.labels is None or nonmembers.labels is None or population.labels is None:
         raise InputError(f"unseen_classes: {tuple(classes)} needs labelled records, but there are no labels")
     unseen = tuple(sorted({check_integer(c, "unseen_classes", least=0) for c in classes}))
-    present = set(np.unique(np.concatenate([members.y, nonmembers.y])).tolist())
+    present = set(np.unique(np.concatenate([members.labels, nonmembers.labels])).tolist())
     if absent := [c for c in unseen if c not in present]:
         raise InputError(
             f"unseen_classes: {absent[0]} is not among the candidates' classes {sorted(present)}; nothing to audit"
         )
-    for name, records in (("members", members.y), ("nonmembers", nonmembers.y)):
+    for name, records in (("members", members.labels), ("nonmembers", nonmembers.labels)):
         if not np.isin(records, unseen).any():
             raise InputError(
                 f"unseen_classes: no record of {list(unseen)} is among the {name}; auditing them needs members and "
                 "non-members"
             )
-    if present | set(np.unique(population.y).tolist()) <= set(unseen):
+    if present | set(np.unique(population.labels).tolist()) <= set(unseen):
         raise InputError(
             f"unseen_classes: all classes {list(unseen)} are unseen; the auditor must hold at least one to learn from"
         )
-    population_counts = {c: int((population.y == c).sum()) for c in unseen}
+    population_counts = {c: int((population.labels == c).sum()) for c in unseen}
     if any(population_counts.values()):
         listed = ", ".join(
             f"{count} records of class {formatting.class_name(c, population.class_names)}"
@@ -286,9 +226,9 @@ def _unseen_class_warnings(
     classes: Sequence[int], fpr: Sequence[float], members: Records, nonmembers: Records
 ) -> list[str]:
     """Return a warning about levels for which the unseen classes have too few records."""
-    if not classes or members.y is None or nonmembers.y is None:
+    if not classes or members.labels is None or nonmembers.labels is None:
         return []
-    n_members, n_nonmembers = (int(np.isin(labels, classes).sum()) for labels in (members.y, nonmembers.y))
+    n_members, n_nonmembers = (int(np.isin(labels, classes).sum()) for labels in (members.labels, nonmembers.labels))
     level = min(fpr)
     if n_nonmembers >= (required := evaluation.min_nonmembers(level)):
         return []
@@ -399,7 +339,7 @@ def _split_population(
     return learning_rows, calibration_rows
 
 
-def check_record_sets(sets: Sets, recipes: Sequence[Recipe]) -> None:
+def check_record_sets(sets: Sets, recipes: Sequence[Recipe], modality: Modality) -> None:
     """Check that members, non-members and population fit together and have what the recipes read.
 
     Raises:
@@ -408,36 +348,8 @@ def check_record_sets(sets: Sets, recipes: Sequence[Recipe]) -> None:
     _check_same_shape(sets)
     _check_id_types(sets)
     _check_distinct_ids(sets)
-    _check_labels_present(sets, recipes)
+    _check_labels_present(sets, recipes, modality)
     _check_numeric(sets, recipes)
-    _check_several_classes(sets)
-
-
-def check_documents(sets: Sets) -> None:
-    """Check that the records are non-empty documents.
-
-    Raises:
-        divulge.InputError: numbers in place of texts; a text without a visible character.
-    """
-    for name, records in sets.items():
-        if records.x.dtype != object:
-            text_columns = [] if records.encoder is None else [
-                column.name for column in records.encoder.columns if column.measure in ("text", "category")
-            ]  # fmt: skip
-            hint = (
-                f"; name the column of the documents as data.text (it may be {text_columns[0]!r})"
-                if text_columns
-                else ""
-            )
-            raise InputError(
-                f"{name}: the target is a language model, so documents (strings) are needed, got "
-                f"{records.x.dtype}{hint}"
-            )
-        empty_rows = [row for row, text in enumerate(records.x) if not text.strip()]
-        if empty_rows:
-            raise InputError(
-                f"{name}: {len(empty_rows)} documents are empty (first: row {empty_rows[0]}); leave them out"
-            )
 
 
 def _check_same_shape(sets: Sets) -> None:
@@ -481,13 +393,13 @@ def _check_distinct_ids(sets: Sets) -> None:
             )
 
 
-def _check_labels_present(sets: Sets, recipes: Sequence[Recipe]) -> None:
+def _check_labels_present(sets: Sets, recipes: Sequence[Recipe], modality: Modality) -> None:
     recipes_with_labels = [recipe.name for recipe in recipes if recipe.needs_labels]
     if recipes_with_labels and sets["members"].y is None:
-        usable = [recipe.name for recipe in book.recipes() if not recipe.needs_labels]
+        usable = [recipe.name for recipe in modality.known_recipes() if not recipe.needs_labels]
         raise InputError(
-            f"recipes: {', '.join(recipes_with_labels)} read the records' labels, but there are none; "
-            f"without labels use {', '.join(usable)}"
+            f"recipes: {', '.join(recipes_with_labels)} read the records' labels, but there are none"
+            + (f"; without labels use {', '.join(usable)}" if usable else "")
         )
 
 
@@ -497,14 +409,6 @@ def _check_numeric(sets: Sets, recipes: Sequence[Recipe]) -> None:
         raise InputError(
             f"recipes: {', '.join(numeric_recipes)} move records a little, which numbers allow and texts do not; of "
             "texts use correct, correct-calibrated, transfer, or recipes that read the target's outputs"
-        )
-
-
-def _check_several_classes(sets: Sets) -> None:
-    labels = [records.y for records in sets.values() if records.y is not None]
-    if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
-        raise InputError(
-            f"records: all labels are {classes[0]}; with a single class, a classifier's output carries no information"
         )
 
 

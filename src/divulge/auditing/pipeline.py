@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import errors, evaluation, store
-from divulge.auditing import comparability, documents, exhibits, forecasts, plausibility, run_metadata, signals
+from divulge.auditing import comparability, exhibits, forecasts, plausibility, run_metadata, signals
 from divulge.auditing.alignment import align_data
-from divulge.auditing.inputs import check_inputs, check_label_recipes, count_classes
+from divulge.auditing.inputs import check_inputs
+from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
+from divulge.auditing.modality import Classifier, Modality
 from divulge.auditing.partial_knowledge import ALL_KNOWN, complete_inputs
 from divulge.auditing.prepared import AuditLog, PreparedAudit
 from divulge.auditing.result import KIND, Audit
-from divulge.auditing.signals import compute_signals, score_recipe
+from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
-from divulge.evidence import query_target
 from divulge.references.progress import ignore_progress
 from divulge.results import Accuracy, BlindBaseline, RunMetadata, collect_environment, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
-from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
+from divulge.targets import adapt, declared_modality, is_language_model
 from divulge.types import AuditData, Records
 from divulge.validation import check_bool, check_path, require_callable
 
@@ -171,7 +172,7 @@ def audit(
         if prepared.inputs.covariates is None
         else [part for pair in prepared.inputs.covariates.items() for part in pair]
     )
-    digest, kept_files = store.hash_values(settings, *covariate_columns), (documents.ANSWERS_FILE,)
+    digest, kept_files = store.hash_values(settings, *covariate_columns), (ANSWERS_FILE,)
     with RunDirectory(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
         return _run_into(prepared, options.fpr, settings, plan, draft)
 
@@ -192,24 +193,21 @@ def _prepare_audit(
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
-    aligned = align_data(subject, adapted_target, options.unknown_classes)
+    modality = find_modality(adapted_target)
+    aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
-    has_documents = documents.is_language_model(aligned_target)
-    checked = check_inputs(subject, options, documents=has_documents)
+    checked = check_inputs(subject, options, modality)
     checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
-    if not isinstance(aligned_target, GivesLogits | GivesTokens):
-        check_label_recipes(checked.recipes)
-    if isinstance(aligned_target, Endpoint):
-        documents.check_endpoint_recipes(checked.recipes)
+    modality.check_target(aligned_target, checked.recipes)
     inputs, partial_knowledge = complete_inputs(checked, options.imputer, options.seed)
-    references = documents.open_references(inputs, options.references) if has_documents else options.references
+    references = modality.open_references(options.references, inputs.recipes)
     views = (inputs.everything,) if partial_knowledge is None else partial_knowledge.views
     versions = signals.make_version_views(inputs.recipes, views[0], options.seed, len(views))
     views = (*views, *versions.views)
-    n_classes = count_classes(aligned_target, inputs)
+    n_classes = modality.probe_target(aligned_target, inputs)
     signals.check_white_box(aligned_target, references, inputs.recipes, inputs.candidates)
     prepared = PreparedAudit(
-        inputs, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
+        inputs, modality, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
         keep_texts=options.texts, version_views=versions.places,
     )  # fmt: skip
     partial_metadata = (
@@ -220,6 +218,11 @@ def _prepare_audit(
     )
 
 
+def find_modality(target: Any) -> Modality:
+    """Return the modality that a target declares; without one it is a language model or a classifier by its outputs."""
+    return declared_modality(target) or (LanguageModel() if is_language_model(target) else Classifier())
+
+
 def _run_into(
     prepared: PreparedAudit,
     fpr: tuple[float, ...],
@@ -228,12 +231,12 @@ def _run_into(
     draft: RunDraft,
 ) -> Audit:
     """Run the audit and write everything into ``draft``."""
-    target = documents.with_journal(prepared.target, draft.path)
+    target = with_journal(prepared.target, draft.path)
     prepared = replace(
         prepared, target=target, pool=prepared.pool or draft.home / "pool", scratch_folder=draft.path / ".signals"
     )
     result = _run_audit(prepared, fpr, settings, draft.home)
-    (draft.path / documents.ANSWERS_FILE).unlink(missing_ok=True)
+    (draft.path / ANSWERS_FILE).unlink(missing_ok=True)
     draft.write_plan(plan or to_json_values(settings))
     result.save(draft, {} if plan is None else plan_files(plan, draft.path))
     return result
@@ -252,13 +255,7 @@ def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
 def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditSettings, path: Path | None) -> Audit:
     """Run a prepared audit: signals, scores, checks of the split, metadata."""
     inputs, layout, log = prepared.inputs, prepared.layout, AuditLog()
-    views = (
-        documents.compute_document_signals(prepared, log)
-        if documents.is_language_model(prepared.target)
-        else compute_signals(prepared, log)
-    )
-    if not documents.is_language_model(prepared.target):
-        _record_predictions(prepared, log)
+    views = prepared.modality.compute_signals(prepared, log)
     names = signals.signal_names(inputs.recipes)
     scoring = {
         r.name: partial(score_recipe, r, names[r.name], views, prepared.version_views.get(r.name, ()))
@@ -308,8 +305,8 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         signals={name: values[layout.candidate_rows] for name, values in views[0].target.items()},
         ids=np.asarray(inputs.candidates.ids),
         members=inputs.truth,
-        labels=inputs.candidates.y,
-        calibration_labels=inputs.calibration.y,
+        labels=inputs.candidates.labels,
+        calibration_labels=inputs.calibration.labels,
         unseen_classes=inputs.unseen_classes,
         fpr=fpr,
         about=about,
@@ -325,18 +322,12 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
     )
 
 
-def _record_predictions(prepared: PreparedAudit, log: AuditLog) -> None:
-    """Query the predicted labels of the candidates, if no signal has queried the target for them."""
-    if log.predicted_labels is None and isinstance(prepared.target, GivesLogits | GivesLabels):
-        log.predicted_labels = query_target(prepared.target, prepared.views[0][: prepared.layout.candidates], ())[1]
-
-
 def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
     """Return the target's accuracy on members and non-members; None without classes."""
     inputs = prepared.inputs
-    if log.predicted_labels is None or inputs.candidates.y is None:
+    if log.predicted_labels is None or inputs.candidates.labels is None:
         return None
-    is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.y
+    is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.labels
     shares = [
         evaluation.intervals.proportion(int(is_correct[rows].sum()), int(rows.sum()))
         for rows in (inputs.truth, ~inputs.truth)
@@ -348,7 +339,7 @@ def _transfer(
     prepared: PreparedAudit, calibration: Mapping[str, Floats], measured: Measurements, level: float
 ) -> TransferSummary | None:
     """Assess whether thresholds from seen classes hold on unseen ones; None without unseen classes."""
-    labels, features = prepared.inputs.candidates.y, measured.features
+    labels, features = prepared.inputs.candidates.labels, measured.features
     if not prepared.inputs.unseen_classes or labels is None or features is None:
         return None
     unseen = features[prepared.layout.candidate_rows][np.isin(labels, prepared.inputs.unseen_classes)]
@@ -360,7 +351,7 @@ def _transfer(
 def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
     """Classify members without the model; None (with a warning) if there are too few records."""
     inside, records = prepared.inputs.truth, prepared.inputs.candidates
-    y = records.y
+    y = records.labels
     member_labels, nonmember_labels = (None, None) if y is None else (y[inside], y[~inside])
     try:
         baseline = blind.baseline(
@@ -380,7 +371,7 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
 def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the candidates' scores less what the records alone explain."""
     records = prepared.inputs.candidates
-    return blind.adjust_scores(scores, records.x, records.y, prepared.seed)
+    return blind.adjust_scores(scores, records.x, records.labels, prepared.seed)
 
 
 def over_shares(

@@ -111,7 +111,7 @@ def measure_token_fit(audit: PreparedAudit, statistics: TokenStatistics) -> Toke
 
 def gives_single_answer(audit: PreparedAudit, answers: np.ndarray) -> bool:
     """Check whether the target predicts one class for all candidates though their labels differ or are unknown."""
-    candidate_answers, labels = answers[audit.layout.candidate_rows], audit.inputs.candidates.y
+    candidate_answers, labels = answers[audit.layout.candidate_rows], audit.inputs.candidates.labels
     return bool((candidate_answers == candidate_answers[0]).all()) and (labels is None or len(np.unique(labels)) > 1)
 
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.auditing.inputs import AuditInputs
+    from divulge.auditing.modality import Modality
     from divulge.auditing.partial_knowledge import PartialKnowledge
     from divulge.evidence import Layout
     from divulge.references import Progress
     from divulge.results import TokenFit
-    from divulge.targets import GivesLabels, GivesLogits, GivesTokens
     from divulge.types import Ints, Records
 
 T = TypeVar("T")
@@ -29,9 +29,10 @@ class PreparedAudit:
 
     Args:
         inputs: the checked inputs.
+        modality: the kind of model that the target is.
         target: the model under audit.
         n_classes: number of classes (for a target that gives labels alone, as far as its answers show); 0 for a
-            language model.
+            model without classes.
         references: training settings of the reference models, or None.
         seed: seed of every random draw.
         views: versions of the records that the models are queried on: candidates, calibration and population (with
@@ -45,7 +46,8 @@ class PreparedAudit:
     """
 
     inputs: AuditInputs
-    target: GivesLogits | GivesLabels | GivesTokens
+    modality: Modality
+    target: Any
     n_classes: int
     references: Any
     seed: int

@@ -13,8 +13,7 @@ from divulge.auditing.signals import signal_names
 from divulge.errors import InputError
 from divulge.results import AuditSettings, Digests, RecipeRun, RecordCounts
 from divulge.signals import internals
-from divulge.targets import GivesTokens, GivesWeights
-from divulge.targets.rights import UserTarget
+from divulge.targets.rights import UserTarget, weights_key
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.results import PartialKnowledgeSettings
     from divulge.settings import AuditOptions
-    from divulge.targets import GivesLabels, GivesLogits
 
 # Where an object lies in memory, as a repr tells it.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -64,16 +62,12 @@ def describe_attack(recipe: Recipe) -> str:
     )
 
 
-def describe_target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
+def describe_target(target: Any) -> str:
     """Describe the target by its type and a digest of its weights, if they can be read."""
     target_type = type(target.target if isinstance(target, UserTarget) else target).__name__
-    if isinstance(target, GivesTokens):
-        return f"{target_type}, {store.hash_values(sorted(target.key().items()))[:16]}"
-    if not isinstance(target, GivesWeights):
+    if not (key := weights_key(target)):
         return target_type
-    weights = target.weights()
-    parts = (part for name in sorted(weights) for part in (name, weights[name]))
-    return f"{target_type}, weights {store.hash_values(*parts)[:16]}"
+    return f"{target_type}, {key}" if callable(getattr(target, "key", None)) else f"{target_type}, weights {key}"
 
 
 def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:
@@ -112,8 +106,8 @@ def _reference_options(references: Any) -> list[tuple[str, str]]:
     config = getattr(references, "config", references)
     for option in fields(config):
         value = getattr(references, option.name, getattr(config, option.name))
-        if isinstance(value, GivesTokens):
-            pairs.append((option.name, f"{type(value).__name__} {store.hash_values(sorted(value.key().items()))[:16]}"))
+        if option.name == "base" and (key := weights_key(value)):
+            pairs.append((option.name, f"{type(value).__name__} {key}"))
             continue
         has_qualified_name = hasattr(value, "__qualname__")
         pairs.append(

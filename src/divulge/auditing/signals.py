@@ -11,49 +11,58 @@ import numpy as np
 from divulge import errors, lazy, seeds
 from divulge.attacks import Need, Scored
 from divulge.attacks import adapt as adapt_attack
-from divulge.auditing import reference_models
 from divulge.errors import InputError
-from divulge.evidence import Measurements, average_evidence, query_target, regression_features, signals_from_answers
+from divulge.evidence import Measurements, Models, average_evidence, regression_features
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, Train, splits
 from divulge.signals import internals
+from divulge.signals.named import NAMED_SIGNALS, OutputSignal
 from divulge.statistics.duplicates import number_groups
-from divulge.targets import GivesLabels, GivesLogits, GivesTokens, Metered, adapt
+from divulge.targets import Metered, adapt
 from divulge.targets.rights import GivesNotes
 from divulge.types import Records
 from divulge.validation import check_array, check_instance, check_integer, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe, Signal
+    from divulge.references import Progress, Trained
     from divulge.signals.versions import Versions
     from divulge.targets import torch_modules
-    from divulge.types import Evidence, Floats, PartialRecords
+    from divulge.types import Bools, Evidence, Floats, Ints, PartialRecords
 else:
     torch_modules = lazy.module("divulge.targets.torch_modules")
 
 
 def compute_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
-    """Compute every signal the recipes need, for each view of the records."""
-    requested = [name for r in audit.inputs.recipes if isinstance(r.signal, str) for name in (r.signal, *r.beside)]
-    names = tuple(dict.fromkeys(requested))
-    output_signals = tuple(name for name in names if name not in internals.SIGNALS)
+    """Compute every signal the recipes need, for each view of the records.
+
+    Signals of a network's inside are computed for the first view alone. Candidates, calibration and population go
+    through the same calls, so that their scores stay exchangeable.
+    """
+    needed = list(output_signals(audit.inputs.recipes).values())
+    of_outputs = [signal for signal in needed if signal.output != "internals"]
     targets = [
-        log.run_timed("target", partial(_target_signals, audit, view, output_signals if index else names, log))
+        log.run_timed(
+            "target", partial(audit.modality.target_signals, audit, view, of_outputs if index else needed, log)
+        )
+        if needed
+        else {}
         for index, view in enumerate(audit.views)
     ]
     if isinstance(audit.target, GivesNotes):
         log.warnings += [f"target: {note}" for note in audit.target.notes(audit.views[0])]
     targets[0] |= measure_active_signals(audit, log)
-    reference_signals = reference_models.train_reference_models(audit, log)
+    reference_signals = train_reference_models(audit, log)
     features = compute_features(audit, log)
     return [
         Measurements(
             target=target,
             layout=audit.layout,
-            labels=view.y,
+            labels=view.labels,
             features=None if features is None else features[: len(view)],
             models={need: views[index] for need, views in reference_signals.items() if index in views},
         )
@@ -70,37 +79,42 @@ def compute_features(audit: PreparedAudit, log: AuditLog) -> Floats | None:
     return log.run_timed("features", lambda: regression_features(audit.views[0], is_population, audit.seed))
 
 
-def _target_signals(audit: PreparedAudit, view: Records, names: Sequence[str], log: AuditLog) -> dict[str, Floats]:
-    """Compute the target's signals of one view, and record its predicted labels of the first view."""
-    if not names:
-        return {}
-    assert isinstance(audit.target, GivesLogits | GivesLabels)
-    white_box = [name for name in names if name in internals.SIGNALS]
-    output_signals = [name for name in names if name not in internals.SIGNALS]
-    logits, predicted_labels = query_target(audit.target, view, output_signals)
-    log.predicted_labels = predicted_labels if log.predicted_labels is None else log.predicted_labels
-    values = signals_from_answers(logits, predicted_labels, view.y, output_signals, max(2, audit.n_classes)).T
-    white_box_values = internals.measure(audit.target, view, white_box).T if white_box else ()
-    return dict(zip([*output_signals, *white_box], [*values, *white_box_values], strict=True))
-
-
 def signal_names(recipes: Sequence[Recipe]) -> dict[str, str]:
     """Return the name of each recipe's signal in the tables.
 
     Two signals may share a name though they are configured differently; the later one is told by its recipe.
     """
-    names_by_id: dict[int, str] = {}
+    names: dict[Any, str] = {}
     for recipe in recipes:
-        if not isinstance(recipe.signal, str) and id(recipe.signal) not in names_by_id:
-            is_taken = recipe.signal_name in names_by_id.values()
-            names_by_id[id(recipe.signal)] = f"{recipe.signal_name} ({recipe.name})" if is_taken else recipe.signal_name
-    return {recipe.name: names_by_id.get(id(recipe.signal), recipe.signal_name) for recipe in recipes}
+        if not isinstance(recipe.signal, str) and _identity(recipe.signal) not in names:
+            is_taken = recipe.signal_name in names.values()
+            names[_identity(recipe.signal)] = (
+                f"{recipe.signal_name} ({recipe.name})" if is_taken else recipe.signal_name
+            )
+    return {recipe.name: names.get(_identity(recipe.signal), recipe.signal_name) for recipe in recipes}
 
 
-def active_signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal | PreparedSignal]:
+def _identity(signal: Any) -> Any:
+    return signal if isinstance(signal, OutputSignal) else id(signal)
+
+
+def output_signals(recipes: Sequence[Recipe]) -> dict[str, OutputSignal]:
+    """Return the signals computed from outputs of the model, each once, by their names in the tables."""
+    names = signal_names(recipes)
+    needed: dict[str, OutputSignal] = {}
+    for recipe in recipes:
+        if (signal := recipe.output_signal) is not None:
+            name = names[recipe.name]
+            needed.setdefault(name, signal if signal.name == name else replace(signal, name=name))
+        for name in recipe.beside:
+            needed.setdefault(name, NAMED_SIGNALS[name])
+    return needed
+
+
+def active_signals(recipes: Sequence[Recipe]) -> dict[str, Any]:
     """Return the signals that query the target themselves, each once, by name."""
     names = signal_names(recipes)
-    return {names[r.name]: r.signal for r in recipes if not isinstance(r.signal, str)}
+    return {names[r.name]: r.signal for r in recipes if r.output_signal is None}
 
 
 def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Floats]:
@@ -109,7 +123,6 @@ def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Flo
     for name, signal in active_signals(audit.inputs.recipes).items():
         if isinstance(signal, PartialSignal):
             assert audit.partial_knowledge is not None
-            assert isinstance(audit.target, GivesLogits)
             visible, population = audit.partial_knowledge.visible, audit.inputs.population
             work = partial(
                 _measure_partial,
@@ -122,7 +135,6 @@ def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Flo
                 audit.seed,
             )
         elif isinstance(signal, PreparedSignal):
-            assert isinstance(audit.target, GivesLogits | GivesTokens)
             work = partial(_measure_prepared, signal, audit.target, audit.views[0], audit.inputs.population, audit.seed)
         else:
             work = partial(_measure_signal, signal, audit.target, audit.views[0])
@@ -130,16 +142,14 @@ def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Flo
     return values
 
 
-def _measure_signal(
-    signal: Signal, target: GivesLogits | GivesLabels | GivesTokens, records: Records
-) -> tuple[Floats, int]:
+def _measure_signal(signal: Signal, target: Any, records: Records) -> tuple[Floats, int]:
     """Return one number per record, and the number of queries."""
     meter = Metered(target)
     return signal.measure(meter, records), meter.queries
 
 
 def _measure_prepared(
-    signal: PreparedSignal, target: GivesLogits | GivesTokens, records: Records, population: Records, seed: int
+    signal: PreparedSignal, target: Any, records: Records, population: Records, seed: int
 ) -> tuple[Floats, int]:
     """Return one number per document from a signal prepared on the population, and the number of queries."""
     prepared_signal = signal.prepare(list(population.x), seed)
@@ -148,7 +158,7 @@ def _measure_prepared(
 
 def _measure_partial(
     signal: PartialSignal,
-    target: GivesLogits,
+    target: Any,
     visible: PartialRecords,
     population: Records,
     references: Any,
@@ -172,9 +182,7 @@ def _measure_partial(
     return fitted.measure(target, visible, **shadow_models), fitted.queries * len(visible)
 
 
-def _train_shadow_models(
-    references: Any, population: Records, count: int, classes: int, seed: int
-) -> list[GivesLogits]:
+def _train_shadow_models(references: Any, population: Records, count: int, classes: int, seed: int) -> list[Any]:
     """Train models on random halves of the population.
 
     Reference models leave their outputs behind; these can still be asked, for gradients too.
@@ -183,7 +191,7 @@ def _train_shadow_models(
         len(population),
         max(count, 2),
         seeds.derive_seed(seed, "shadow halves"),
-        labels=population.y,
+        labels=population.labels,
         groups=number_groups(population.x, population.y),
     ).trained_on
     return [
@@ -192,7 +200,7 @@ def _train_shadow_models(
     ]
 
 
-def _train_shadow_model(references: Any, records: Records, classes: int, seed: int) -> GivesLogits:
+def _train_shadow_model(references: Any, records: Records, classes: int, seed: int) -> Any:
     if isinstance(references, Custom):
         return adapt(references.train(records, seed), outputs=references.outputs)
     return adapt(references.one(records, seed=seed, classes=classes), device=references.device)
@@ -263,16 +271,186 @@ def check_white_box(target: Any, references: Any, recipes: Sequence[Recipe], rec
     white_box_recipes = [recipe for recipe in recipes if recipe.inside]
     if not white_box_recipes:
         return
-    names, probe = reference_models.white_box_names(white_box_recipes), records[:_N_PROBED]
+    names, probe = white_box_names(white_box_recipes), records[:_N_PROBED]
     internals.require_white_box(target, ", ".join(recipe.name for recipe in white_box_recipes))
     internals.measure(target, probe, names)
     with_references = [recipe for recipe in white_box_recipes if recipe.references != "none"]
     if with_references and isinstance(references, Train):
-        reference_models.measure_reference(
-            torch_modules.TorchTarget(references.untrained(), device="cpu"),
+        measure_reference(
+            torch_modules.TorchTarget(references.untrained(probe), device="cpu"),
             probe,
-            reference_models.white_box_names(with_references),
+            white_box_names(with_references),
         )
+
+
+# Reference models: offline recipes have models that saw none of the candidates, online recipes models that saw half of
+# them, and the transfer attack models that learned from the target's own answers. No set stands in for another, so an
+# audit of several trains them all, and every score is what it would be alone.
+TRAINED_REFERENCES = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES)
+
+# Signals of a set of models beyond this are kept on disk, where there is a run directory.
+MAX_BYTES_IN_MEMORY = 1 << 30
+
+
+def train_reference_models(audit: PreparedAudit, log: AuditLog) -> Mapping[Need, Mapping[int, Models]]:
+    """Train the reference models each recipe needs and return their signals, by need and view.
+
+    Raises:
+        divulge.InputError: as `substitute_labels`, where substitutes are needed; what training raises.
+    """
+    recipes_by_need = {need: [r for r in audit.inputs.recipes if need in r.needs] for need in TRAINED_REFERENCES}
+    needs = [need for need in TRAINED_REFERENCES if recipes_by_need[need]]
+    if Need.REFERENCES_SUBSTITUTES in needs:
+        substitute_labels(audit, log)  # fails before models of another kind are trained
+    return {
+        need: _train_models(
+            audit, log, need, recipes_by_need[need], progress_of_part(audit.progress, index, len(needs))
+        )
+        for index, need in enumerate(needs)
+    }
+
+
+def training_data(audit: PreparedAudit, need: Need) -> tuple[Records, Bools]:
+    """Return the training records for one need and the mask of each model's rows, bool ``[m, records]``.
+
+    Offline models and substitutes are given the population alone, so that they cannot see a candidate or a calibration
+    record. Substitutes learn from all of it, with the target's own answers as labels (`substitute_labels`).
+    """
+    count, population = audit.references.count, audit.inputs.population
+    if need == Need.REFERENCES_SUBSTITUTES:
+        return audit.views[0][audit.layout.population_rows], np.ones((count, len(population)), dtype=bool)
+    if need == Need.REFERENCES_OUT:
+        halves = splits.offline(
+            len(population), max(count, 2), audit.seed, labels=population.labels, groups=_duplicate_groups(population)
+        ).trained_on
+        return population, halves[:count]  # one model is trained on a half, too
+    records = audit.views[0]
+    rows = splits.online(
+        len(records), max(count, 2), audit.seed, labels=records.labels, groups=_duplicate_groups(records)
+    ).trained_on[:count]
+    return (
+        (records, rows) if audit.partial_knowledge is None else audit.partial_knowledge.training_data(population, rows)
+    )
+
+
+def _duplicate_groups(records: Records) -> Ints:
+    """Number the distinct records: a model is trained on all copies of one or on none."""
+    return number_groups(records.x, records.y)
+
+
+def substitute_labels(audit: PreparedAudit, log: AuditLog) -> Ints:
+    """Return the target's predicted labels of the population, ``[z]``, from the answers already given.
+
+    Raises:
+        divulge.InputError: it calls all of them the same.
+    """
+    assert log.predicted_labels is not None
+    labels = log.predicted_labels[audit.layout.population_rows]
+    if (labels == labels[0]).all():
+        raise InputError(
+            f"population: the target calls all {len(labels):,} records class {labels[0]}, so substitutes of it learn "
+            "nothing; leave out the recipes that train some, or give records of which it calls some otherwise"
+        )
+    return labels
+
+
+def _train_models(
+    audit: PreparedAudit, log: AuditLog, need: Need, recipes: Sequence[Recipe], progress: Progress
+) -> dict[int, Models]:
+    # Signals of the inside come last: they are kept beside the others, for the first view alone.
+    needed = sorted(signals_read(audit, recipes), key=lambda signal: signal.output == "internals")
+    names = [signal.name for signal in needed]
+    n_of_outputs = sum(signal.output != "internals" for signal in needed)
+    view_places = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
+    view_places += sorted({place for recipe in recipes for place in audit.version_views.get(recipe.name, ())})
+    views = [audit.views[place] for place in view_places]
+    records, rows = training_data(audit, need)
+    options = audit.modality.reference_options(audit, needed)
+    if need == Need.REFERENCES_SUBSTITUTES:
+        substitute_classes = substitute_labels(audit, log)
+        records = records.with_labels(substitute_classes)
+        # Labels alone show no more classes than were answered.
+        options["classes"] = max(audit.n_classes, 1 + int(substitute_classes.max()))
+    classes = options.get("classes", audit.n_classes)
+    n_values = sum(map(len, views)) * n_of_outputs + len(views[0]) * (len(needed) - n_of_outputs)
+    try:
+        trained: Trained = log.run_timed(
+            "reference models",
+            lambda: audit.references.fit(
+                records,
+                rows,
+                seed=audit.seed,
+                observe=tuple(views),
+                pool=audit.pool,
+                out=_signal_folder(audit, need, n_values),
+                progress=progress,
+                **options,
+            ),
+        )
+    except InputError as error:
+        if classes == audit.n_classes:
+            raise
+        raise InputError(
+            f"{error}; substitutes of this target need {classes} outputs, as it calls a record of the population class "
+            f"{classes - 1}, which is not among the {audit.n_classes} of the records"
+        ) from None
+    log.engines.append(trained.engine)
+    log.warnings += [f"{need}: {note}" for note in trained.warnings]
+    trained_on = trained_on_mask(audit, need, trained.trained_on)
+    return {
+        place: Models(
+            {name: outputs[:, :, k] for k, name in enumerate(names[:n_of_outputs] if place else names)},
+            trained_on[:, : len(view)],
+        )
+        for place, view, outputs in zip(view_places, views, trained.outputs, strict=True)
+    }
+
+
+def signals_read(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[OutputSignal]:
+    """Return the signals that these recipes' attacks read of reference models, under their names in the tables."""
+    names, needed = signal_names(audit.inputs.recipes), output_signals(audit.inputs.recipes)
+    return [needed[name] for name in dict.fromkeys(n for r in recipes for n in (names[r.name], *r.beside))]
+
+
+def trained_on_mask(audit: PreparedAudit, need: Need, rows: Bools) -> Bools:
+    """Return the mask of candidates, calibration and population that each model was trained on."""
+    if need != Need.REFERENCES_IN_AND_OUT:
+        return np.hstack([np.zeros((len(rows), audit.layout.scored), dtype=bool), rows])
+    return rows if audit.partial_knowledge is None else audit.partial_knowledge.trained_on_mask(rows)
+
+
+def _signal_folder(audit: PreparedAudit, need: Need, columns: int) -> Path | None:
+    """Return the folder for reference signals that exceed memory; None if they fit."""
+    exceeds_memory = audit.references.count * columns * 4 > MAX_BYTES_IN_MEMORY
+    return (
+        audit.scratch_folder / need.replace(" ", "-") if exceeds_memory and audit.scratch_folder is not None else None
+    )
+
+
+def progress_of_part(progress: Progress, part: int, n_parts: int) -> Progress:
+    """Report the progress of one of several sets of models as progress of all."""
+
+    def watch(done: float, total: int, note: str) -> None:
+        progress(part * total + done, n_parts * total, note)
+
+    return watch
+
+
+def white_box_names(recipes: Sequence[Recipe]) -> tuple[str, ...]:
+    """Return the white-box signals that the recipes read, each once."""
+    return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.inside))
+
+
+def measure_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:
+    """Compute white-box signals of a reference model; prefix its errors with "references:".
+
+    Raises:
+        divulge.InputError: as there.
+    """
+    try:
+        return internals.measure(target, records, names)
+    except InputError as error:
+        raise InputError(f"references: a reference model as the {error}") from None
 
 
 def score_recipe(

@@ -248,4 +248,4 @@ def exceeds_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
         [False, True]
     """
     rule = fdr.step_up(Counts.empty(nonmembers).add(scores), min(level, _MAX_FALSE_REPORTS), Storey())
-    return bool((scores > rule.cut).any())
+    return bool((scores > rule.threshold).any())

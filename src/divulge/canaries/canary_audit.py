@@ -24,6 +24,7 @@ from divulge.report.sections import add_provenance
 from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment, provenance
 from divulge.run_directory import RunDirectory
 from divulge.signals import tokens
+from divulge.signals.named import OutputSignal
 from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Estimate, Evidence, Records
 from divulge.validation import (
@@ -326,14 +327,14 @@ def _train(train: Callable[[Records, int], Any], records: Records, seed: int) ->
 
 def _accuracy(target: Any, holdout: Records, outputs: Outputs) -> Estimate:
     adapted = adapt(target, outputs=outputs)
-    if not isinstance(adapted, GivesLabels) or holdout.y is None:
+    if not isinstance(adapted, GivesLabels) or holdout.labels is None:
         raise InputError("holdout: accuracy needs a target that gives labels, and records that have them")
-    return proportion(int((adapted.labels(holdout) == holdout.y).sum()), len(holdout))
+    return proportion(int((adapted.labels(holdout) == holdout.labels).sum()), len(holdout))
 
 
 def _training_accuracy(target: Any, records: Records | None, outputs: Outputs) -> Estimate | None:
     """Return the accuracy on records with labels, of a target that gives some; None otherwise."""
-    if records is None or records.y is None or not isinstance(adapt(target, outputs=outputs), GivesLabels):
+    if records is None or records.labels is None or not isinstance(adapt(target, outputs=outputs), GivesLabels):
         return None
     return _accuracy(target, records, outputs)
 
@@ -407,10 +408,11 @@ def _score_by_outputs(target: GivesLogits, canaries: Canaries, recipe: Recipe) -
     learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
     if learns or isinstance(signal, PartialSignal | PreparedSignal):
         raise InputError(f"population: {recipe.name!r} learns from other records, and none are given")
-    values = (
-        target_signals(target, records, (signal,))[:, 0] if isinstance(signal, str) else signal.measure(target, records)
-    )
-    scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.y))
+    if isinstance(signal, str | OutputSignal):
+        values = target_signals(target, records, (signal,))[:, 0]
+    else:
+        values = signal.measure(target, records)
+    scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.labels))
     return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)
 
 

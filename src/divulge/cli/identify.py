@@ -98,7 +98,7 @@ def identify(
         wanted = score_tables.resolve_columns(
             frame, scores, id=names.get("id"), text=names.get("text"), truth=truth, baseline=baseline
         )
-        policy = decision.Policy(fdr, methods.named(method, decision.METHODS, eta=eta, lam=lam))
+        policy = decision.Policy(fdr, methods.resolve_method(method, decision.METHODS, eta=eta, lam=lam))
         return from_tables.DecisionPlan(wanted, policy, drop_nan, drop_overlap, seed, texts)
 
     if not (model or endpoint):

@@ -71,7 +71,7 @@ def _given(setting: planning.Setting, n: int, fdr: float, methods: tuple[str, ..
     rows = [(name, _interval(power)) for name, power in powers.items()]
     printing.table(f"With {n:,} calibration scores", ["method", _SELECTED], rows)
     _caveat(next(iter(powers.values())).method)
-    least = step_up.least_selected(n, setting.candidates, fdr)
+    least = step_up.min_selected(n, setting.candidates, fdr)
     printing.line(
         f"They can prove no selection at this level; {step_up.required_calibration(1, fdr, 1):,} can prove one."
         if least is None

@@ -146,7 +146,7 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
         classes.check_names(y, layout.classes, "y")
     covariates = {name: arrays[check_choice(name, "data.covariates", arrays)] for name in layout.covariates or ()}
     named = layout.classes if y is not None else None
-    records = Records(_scaled(arrays["x"], layout.scale), y, arrays.get("ids"), class_names=named)
+    records = _check_classes(Records(_scaled(arrays["x"], layout.scale), y, arrays.get("ids"), class_names=named))
     return DataFile(records, group, columns, covariates=covariates)
 
 
@@ -197,7 +197,8 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
         words = [name for name in layout.covariates or () if not frame[name].dtype.is_numeric()]
         values = [name for name in values if name not in words or frame[name].dtype == pl.Boolean]
     x = _values(frame.select(values), layout.scale, layout.codes)
-    records = Records(x, special.get(layout.label), special.get(layout.id), class_names=_class_order(special, layout))
+    class_names = _class_order(special, layout)
+    records = _check_classes(Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names))
     group = special.get(layout.group or "")
     return DataFile(records, group, tuple(values), covariates=_covariates(frame, layout))
 
@@ -346,3 +347,10 @@ def _some(names: Sequence[str]) -> str:
 
 def _scaled(x: Array, scale: float) -> Array:
     return x if scale == 1.0 else check_array(x, "x").astype(np.float32) * np.float32(scale)
+
+
+def _check_classes(records: Records) -> Records:
+    """Return the records if their labels, where they have some, are of classes: files hold no real values yet."""
+    if records.y is not None and records.labels is None:
+        raise InputError("y: whole-number labels are needed, or names of classes, got float")
+    return records

@@ -1,13 +1,13 @@
-"""Negative controls: tests that must stay silent if a selection's guarantee is to hold.
+"""Negative controls: tests that should find nothing if the guarantee of a selection holds.
 
-Every guarantee here rests on exchangeability, and no score can prove that. What can be done is to look
-where it would show: in scores of documents declared unseen, in the scores of a model that saw nothing,
-in the texts themselves. Each control raises a false alarm with probability at most its level.
+Every guarantee here assumes exchangeability, and no score can prove that. The controls look where a violation would
+show: in scores of documents declared unseen, in the scores of a model that saw none of the documents, in the texts
+themselves. Each control raises a false alarm with probability at most its level.
 
-What a difference means depends on who is compared. The assumption is about non-members alone. So known
-non-members against known non-members may *fail*: then it is broken, whatever the members are. All
-candidates against the calibration can only raise *doubt*: their members may well be about something else,
-be longer or score lower, while their non-members are like the calibration in every respect.
+What a difference means depends on who is compared. The assumption concerns non-members alone. So known non-members
+compared with known non-members may *fail*: then the assumption is violated, whatever the members are. All candidates
+compared with the calibration can only raise *doubt*: their members may well be about another topic, be longer or score
+lower, while their non-members are like the calibration in every respect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn import linear_model
 from sklearn.feature_extraction import text as sklearn_text
 
@@ -45,10 +45,12 @@ if TYPE_CHECKING:
 
 State: TypeAlias = Literal["passed", "doubtful", "failed"]
 
+BLIND_SCORE = "blind score"
 _STANDING: dict[State, Standing] = {"passed": "holds", "doubtful": "doubtful", "failed": "void"}
 
-_MAX_SIGNS = 3  # that are named of what tells texts apart
-_MAX_TEXTS = 20_000  # of each kind; more sharpen nothing that is not found with these
+_MAX_SIGNS = 3  # differences named in a message about texts
+_MAX_TEXTS = 20_000  # texts used of each side; more hardly change the result
+_LOW_END_PARTS = (10, 40)  # the lowest tenth and the lowest fortieth of all scores are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,11 @@ class Control:
     """The result of a negative control.
 
     Args:
-        name: which control.
+        name: of the control.
         p_value: probability of a result at least as extreme if the assumption holds.
-        level: the control does not pass when ``p_value`` is at most this.
-        says: what was observed, in words.
-        auc: how well the two sides are separated, where measured.
+        level: the control passes if ``p_value`` is above this.
+        says: the observation, as text.
+        auc: of one side against the other, where measured.
         conclusive: whether both sides are known non-members, so that a difference breaks the assumption.
 
     Examples:
@@ -84,14 +86,14 @@ class Control:
 
     @property
     def state(self) -> State:
-        """The outcome: "failed" where known non-members differ, "doubtful" where all candidates do."""
+        """The outcome: "failed" if known non-members differ, "doubtful" if candidates and calibration do."""
         if self.passed:
             return "passed"
         return "failed" if self.conclusive else "doubtful"
 
     @property
     def standing(self) -> Standing:
-        """How a guarantee stands that rests on what was examined."""
+        """The standing of a guarantee whose assumption was examined."""
         return _STANDING[self.state]
 
     def __str__(self) -> str:
@@ -102,18 +104,19 @@ class Control:
 def exchangeability(calibration: object, holdout: object, *, level: float = 0.05, seed: int = 0) -> Control:
     """Test whether scores of documents declared unseen look like the calibration scores.
 
-    Kolmogorov and Smirnov's test finds any difference, Mann and Whitney's a shift; each at half the
-    level. Of several signals each is tested at its part of the level. The holdout must be apart from the
-    calibration, and unseen beyond doubt: newer than the model, or written for the purpose.
+    Null hypothesis: both come from one distribution. Kolmogorov and Smirnov's test finds any difference, Mann and
+        Whitney's a
+    shift; each has half the level. Several signals share the level (Bonferroni). The holdout must not overlap the
+    calibration and must be unseen beyond doubt: newer than the model, or written for the purpose.
 
     Args:
         calibration: scores ``[n]``, or several signals ``[n, d]``.
         holdout: scores ``[h]`` (``[h, d]``) of other known non-members.
         level: rate of false alarms.
-        seed: of the random divisions that scores with ties are compared with.
+        seed: of the permutations that are used if scores tie.
 
     Raises:
-        divulge.InputError: empty, NaN or infinity, other signals in one than in the other.
+        divulge.InputError: empty, NaN or infinity, different numbers of signals.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -131,10 +134,8 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
             f"holdout: the same signals as in calibration are needed, got shapes "
             f"{holdout_signals.shape} and {calibration_signals.shape}"
         )
-    description, sides = (
-        "declared-unseen holdout",
-        [np.atleast_2d(side.T) for side in (calibration_signals, holdout_signals)],
-    )
+    description = "declared-unseen holdout"
+    sides = [np.atleast_2d(side.T) for side in (calibration_signals, holdout_signals)]
     d = len(sides[0])
     names = [description] if d == 1 else [f"{description} (signal {i + 1} of {d})" for i in range(d)]
     pairs = zip(*sides, names, strict=True)
@@ -142,7 +143,7 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
 
 
 def _check_signals(value: object, name: str) -> Floats:
-    """Scores ``[n]`` or signals ``[n, d]``."""
+    """Return finite scores ``[n]`` or signals ``[n, d]``."""
     signals = check_nonempty(check_array(value, name), name)
     if signals.ndim > 2 or not signals.size:
         raise InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
@@ -150,7 +151,7 @@ def _check_signals(value: object, name: str) -> Floats:
 
 
 def strongest(evidence: Sequence[Control]) -> Control:
-    """Several controls of one kind as one: the most extreme, with its p-value times their number.
+    """Return the control with the smallest p-value, which is multiplied by the number of controls (Bonferroni).
 
     Examples:
         >>> strongest([Control("exchangeability", p, 0.05, "") for p in (0.4, 0.02, 0.9)]).p_value
@@ -165,15 +166,16 @@ def strongest(evidence: Sequence[Control]) -> Control:
 
 
 def clean_model(calibration: object, candidates: object, *, level: float = 0.05, seed: int = 0) -> Control:
-    """Test whether a model that saw neither set tells them apart; if it does, the sets themselves differ.
+    """Test whether the scores of a model that saw none of the documents differ between candidates and calibration.
 
-    That may be the members' doing, so it raises doubt and does not void.
+    If they do, the sets themselves differ. The reason may be the members, so the control raises doubt and does not
+    fail.
 
     Args:
         calibration: scores ``[n]`` under a model trained on none of the documents.
         candidates: scores ``[m]`` under the same model.
         level: rate of false alarms, where members differ from non-members only in their training.
-        seed: of the random divisions that scores with ties are compared with.
+        seed: of the permutations that are used if scores tie.
 
     Raises:
         divulge.InputError: empty, NaN or infinity.
@@ -194,10 +196,10 @@ def clean_model(calibration: object, candidates: object, *, level: float = 0.05,
 def low_scores(calibration: object, candidates: object, *, level: float = 0.05) -> Control:
     """Test whether low scores are more frequent among candidates than in the calibration.
 
-    Training pushes scores up, never down. So an excess of low ones (a one-sided Kolmogorov-Smirnov test)
-    means that the candidates differ from the calibration in some other way, or that the scores are the
-    wrong way round. It needs nothing but scores, it is blind to a shift towards high ones, and it can't
-    say whether members or non-members are the low ones.
+    Training on a document raises its score. So an excess of low scores among candidates (a one-sided Kolmogorov-Smirnov
+    test) means that they differ from the calibration in some other way, or that the scores are reversed. The control
+    needs nothing but scores. It does not notice a shift towards high scores, and cannot tell whether members or
+    non-members have the low ones.
 
     Args:
         calibration: scores ``[n]``.
@@ -212,21 +214,89 @@ def low_scores(calibration: object, candidates: object, *, level: float = 0.05) 
         >>> low_scores(rng.normal(size=300), rng.normal(size=200) - 1).passed
         False
     """
-    return low_scores_of(Counts.empty(calibration).add(candidates), level=level)
+    return low_scores_from_counts(Counts.empty(calibration).add(candidates), level=level)
 
 
-def low_scores_of(counts: Counts, *, level: float = 0.05) -> Control:
-    """`low_scores` from counts alone, for candidates that were streamed."""
-    counting.nonempty(counts)
+def low_scores_from_counts(counts: Counts, *, level: float = 0.05) -> Control:
+    """Run the control `low_scores` on counts, for candidates that were streamed."""
+    counting.check_counts(counts)
     check_number(level, "level", above=0, below=1)
     m, n = counts.total, len(counts.calibration)
-    # The excess is largest just below a calibration score, where the calibration's frequency has not jumped yet.
+    # The excess is largest just below a calibration score, before the distribution function of the calibration jumps.
     candidates = 1 - (counts.above + counts.tied) / m
     calibration = np.searchsorted(counts.calibration, counts.calibration, side="left") / n
     excess = max(float(np.max(candidates - calibration)), 0.0)
     p = float(np.exp(-2 * m * n / (m + n) * excess**2))  # Massey's bound
     says = f"low scores are more frequent among candidates than in calibration, by up to {excess:.3f}"
     return Control("low scores", p, level, says)
+
+
+def low_end(calibration: object, holdout: object, *, level: float = 0.05) -> Control:
+    """Test whether documents declared unseen are as frequent among the lowest scores as the calibration is.
+
+    The share of non-members is estimated from the lowest scores. Odd documents in the calibration, such as
+    garbage or boilerplate, may gather there, and a comparison of the whole distributions does not show them. Null
+    hypothesis: the order of holdout and calibration is random. Among the lowest tenth and the lowest fortieth of all
+    scores, without ties at the edge, the number of holdout documents is then hypergeometric (Fisher's exact test,
+    two-sided by doubling, each at half the level).
+
+    Args:
+        calibration: scores ``[n]``.
+        holdout: scores ``[h]`` of other known non-members.
+        level: rate of false alarms.
+
+    Raises:
+        divulge.InputError: empty, NaN or infinity.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> known, unseen = rng.normal(size=400), rng.normal(size=200)
+        >>> low_end(known, unseen).state, low_end(np.append(known, np.full(40, -9.0)), unseen).state
+        ('passed', 'failed')
+    """
+    check_number(level, "level", above=0, below=1)
+    calibration_scores, holdout_scores = check_vector(calibration, "calibration"), check_vector(holdout, "holdout")
+    pooled = np.sort(np.append(calibration_scores, holdout_scores))
+    p, description = 1.0, "no lowest scores that stand apart from the rest"
+    for edge in pooled[[len(pooled) // part for part in _LOW_END_PARTS]]:
+        n_low, n_holdout_low = int(np.searchsorted(pooled, edge)), int((holdout_scores < edge).sum())
+        distribution = stats.hypergeom(len(pooled), len(holdout_scores), n_low)
+        tail = 2 * len(_LOW_END_PARTS) * float(min(distribution.cdf(n_holdout_low), distribution.sf(n_holdout_low - 1)))
+        if tail < p:
+            expected = n_low * len(holdout_scores) / len(pooled)
+            p, description = (
+                tail,
+                f"{n_holdout_low} of the {n_low} lowest scores are of the declared-unseen holdout, "
+                f"{expected:.1f} expected",
+            )
+    return Control("low end", p, level, description, conclusive=True)
+
+
+def blind_score(calibration_baseline: object, baseline: object, *, level: float = 0.05, seed: int = 0) -> Control:
+    """Test whether the blind score alone tells candidates from calibration.
+
+    A blind score comes from a classifier that never saw the model. If it differs, the sets themselves differ. The
+    reason may be the members, so the control raises doubt and does not fail.
+
+    Args:
+        calibration_baseline: blind scores of the calibration ``[n]``.
+        baseline: of the candidates ``[m]``.
+        level: rate of false alarms, where members differ from non-members only in their training.
+        seed: of the permutations that are used if scores tie.
+
+    Raises:
+        divulge.InputError: empty, NaN or infinity.
+
+    Examples:
+        >>> blind_score([0.0, 1.0, 2.0], [0.5, 1.5]).passed
+        True
+    """
+    calibration_scores = check_vector(calibration_baseline, "calibration_baseline")
+    candidate_scores = check_vector(baseline, "baseline")
+    p = two_samples.two_sample_p_value(calibration_scores, candidate_scores, seed=seed)
+    area = _auc_against_calibration(calibration_scores, candidate_scores)
+    description = f"the blind score alone tells candidates from calibration with AUC {area} (1/2 expected)"
+    return Control(BLIND_SCORE, p, check_number(level, "level", above=0, below=1), description, area)
 
 
 def _compare_samples(
@@ -249,12 +319,11 @@ def _compare_samples(
 def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0) -> Control:
     """Test whether the texts alone, without any model, tell candidates from calibration.
 
-    A logistic regression on words, pairs of words, length, digits and years learns on one half and is
-    judged on the other by Mann and Whitney's test, both ways round, each at half the level (a
-    classifier two-sample test; Lopez-Paz & Oquab 2017; as a warning on membership benchmarks: Das et
-    al., "Blind baselines beat membership inference attacks", 2024). A text that occurs on both sides or
-    twice on one stays on one side of the split. Beyond 20,000 texts per side, a random sample is used. Where they can
-    be told apart, ``says`` names the surest signs (`divulge.evaluation.text_differences`).
+    A classifier two-sample test (Lopez-Paz & Oquab 2017): a logistic regression on words, pairs of words, length,
+    digits and years is trained on one half and tested on the other by Mann and Whitney's test, in both directions, each
+    at half the level. Das et al., "Blind baselines beat membership inference attacks", 2024, show that membership
+    benchmarks fail it. Equal texts stay in one half. Beyond 20,000 texts per side, a random sample is used. If the
+    texts differ, ``says`` names the clearest differences (`divulge.evaluation.text_differences`).
 
     Args:
         cal_texts: texts of the known non-members.
@@ -303,7 +372,7 @@ def _blind_text_control(score_pairs: list[tuple[Floats, Floats]], n: int, m: int
         for candidates, calibration in score_pairs
     )
     aucs = [_auc_against_calibration(calibration, candidates) for candidates, calibration in score_pairs]
-    # As if both ways round erred together, which is the worst.
+    # The mean of the bounds covers the worst case, in which both directions err together.
     value, low, high = np.mean([(auc.value, auc.low, auc.high) for auc in aucs], axis=0).tolist()
     auc = Estimate(value, low, high, aucs[0].confidence, aucs[0].method)
     says = f"words, length and years alone tell candidates from calibration with AUC {auc} (1/2 expected)"
@@ -311,14 +380,14 @@ def _blind_text_control(score_pairs: list[tuple[Floats, Floats]], n: int, m: int
 
 
 def _auc_against_calibration(calibration: Floats, sample: Floats) -> Estimate:
-    """Return the probability that one of ``sample`` scores above one of ``calibration``, with a 95 % interval."""
+    """Return the probability that one of ``sample`` exceeds one of ``calibration``, with a 95 % interval."""
     return ranking.auc(
         np.concatenate([calibration, sample]), np.arange(len(calibration) + len(sample)) >= len(calibration)
     )
 
 
 def _check_texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[str]:
-    """Return the distinct texts, at most `_MAX_TEXTS`; repeats are not independent evidence."""
+    """Return the distinct texts, at most `_MAX_TEXTS` of them; repeated texts are not independent evidence."""
     texts = check_strings(value, name)
     if len(texts) < 8:
         raise InputError(f"{name}: at least 8 texts are needed, got {len(texts)}")
@@ -340,7 +409,7 @@ def _text_features(words: sklearn_text.HashingVectorizer, texts: Array) -> spars
 
 
 def _style_features(text: str) -> tuple[float, ...]:
-    """Length, digits, capitals and years: what dates a text without reading it."""
+    """Return length, digits, capitals and years of a text, which often tell its date."""
     size = max(len(text), 1)
     years = [int(year) for year in re.findall(r"\b(?:1[5-9]|20)\d\d\b", text)]
     newest = (max(years) - 1900) / 100 if years else 0.0

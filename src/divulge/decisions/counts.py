@@ -1,9 +1,9 @@
-"""What every decision needs to know about millions of scores: how many exceed each calibration score.
+"""Conformal p-values, and the counts of candidates above each calibration score from which selections are made.
 
 Larger scores are more member-like. With calibration scores ``S_1 … S_n`` of known non-members, the
 conformal p-value of a candidate with score ``T`` is ``p = (1 + #{S_i ≥ T}) / (n + 1)``. It takes only
-``n + 1`` values, so a selection needs no more than the number of candidates at each of them: `Counts`,
-which is filled chunk by chunk and merged across machines exactly.
+``n + 1`` values, so a selection needs no more than the number of candidates at each of them. `Counts` holds these
+numbers; it is filled chunk by chunk, and counts from several machines merge exactly.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
     from divulge.types import Floats, Ints
 
-# Candidates ordered at a time, by one core (the index must fit the bits given up below), and looked up at a time.
+# One core sorts _CHUNK candidates at a time (an index into a chunk must fit into the bits that _nearly_ascending
+# clears) and looks up _BLOCK of them at a time.
 _CHUNK = 1 << 20
 _BLOCK = 1 << 11
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """Candidates above and at each calibration score: all that a selection needs, in ``O(n)`` memory.
+    """Numbers of candidates above and at each calibration score, in ``O(n)`` memory.
 
     Args:
         calibration: scores of known non-members, ascending, ``[n]``.
@@ -50,7 +51,7 @@ class Counts:
 
     @classmethod
     def empty(cls, calibration: object) -> Counts:
-        """No candidates yet.
+        """Return the counts of no candidates.
 
         Raises:
             divulge.InputError: empty calibration, NaN or infinity.
@@ -59,7 +60,7 @@ class Counts:
         return cls(ordered, np.zeros(len(ordered), np.int64), np.zeros(len(ordered), np.int64))
 
     def add(self, candidates: object) -> Counts:
-        """These counts with more candidates, ``[any]``.
+        """Return these counts with the candidates ``[any]`` added.
 
         Raises:
             divulge.InputError: NaN or infinity.
@@ -68,14 +69,14 @@ class Counts:
         above, tied = _count_above_and_tied(scores, self.calibration)
         return Counts(self.calibration, self.above + above, self.tied + tied, self.total + len(scores))
 
-    def judge(self, candidates: object) -> tuple[Counts, Floats]:
-        """These counts with more candidates, and the candidates' p-values ``[any]``, in one pass.
+    def add_with_p_values(self, candidates: object) -> tuple[Counts, Floats]:
+        """Return these counts with the candidates ``[any]`` added, and the candidates' p-values, in one pass.
 
         Raises:
             divulge.InputError: NaN or infinity.
 
         Examples:
-            >>> counts, p = Counts.empty([0.0, 1.0, 2.0]).judge([0.5, 3.0, 2.0])
+            >>> counts, p = Counts.empty([0.0, 1.0, 2.0]).add_with_p_values([0.5, 3.0, 2.0])
             >>> counts.above, counts.tied, p
             (array([3, 2, 1]), array([0, 0, 1]), array([0.75, 0.25, 0.5 ]))
         """
@@ -92,20 +93,20 @@ class Counts:
         for chunk_counts, equal_places in machine.map_in_threads(count_chunk, _chunks(len(scores))):
             n_below_counts += chunk_counts
             tied += np.bincount(equal_places, minlength=n)
-        if tied.any():  # seen at the first of equal calibration scores, and true of all of them
+        if tied.any():  # Ties are counted at the first of equal calibration scores and hold for all of them.
             tied = tied[np.searchsorted(self.calibration, self.calibration, side="left")]
         above = n_below_counts[::-1].cumsum()[::-1][1:]
         return Counts(self.calibration, self.above + above, self.tied + tied, self.total + len(scores)), p_values
 
-    def merge(self, other: Counts) -> Counts:
-        """Return the counts of both, as if all candidates had been added to one.
+    def merge(self, counts: Counts) -> Counts:
+        """Return the counts of the candidates of both.
 
         Raises:
-            divulge.InputError: the two were made against different calibration scores.
+            divulge.InputError: the calibration scores of the two differ.
         """
-        if not np.array_equal(self.calibration, other.calibration):
-            raise InputError("counts: they can only be merged when made against the same calibration scores")
-        return Counts(self.calibration, self.above + other.above, self.tied + other.tied, self.total + other.total)
+        if not np.array_equal(self.calibration, counts.calibration):
+            raise InputError("counts: only counts with the same calibration scores can be merged")
+        return Counts(self.calibration, self.above + counts.above, self.tied + counts.tied, self.total + counts.total)
 
     @property
     def reached(self) -> Ints:
@@ -117,7 +118,7 @@ class Counts:
         return int(self.total - self.above[place] - self.tied[place])
 
     def save(self, path: Path) -> None:
-        """Write the counts to an ``.npz``, to be merged elsewhere."""
+        """Write the counts to an ``.npz`` file."""
         total = np.array(self.total)
         store.write_arrays(
             path, {"calibration": self.calibration, "above": self.above, "tied": self.tied, "total": total}
@@ -128,19 +129,19 @@ class Counts:
         """Return the counts written by `save`.
 
         Raises:
-            divulge.InputError: missing or damaged file, or not one of counts.
+            divulge.InputError: the file is missing, damaged or holds something else.
         """
         arrays = store.read_arrays(path, inside=path.parent)
         if set(arrays) != {"calibration", "above", "tied", "total"}:
-            raise InputError(f"{path}: holds {sorted(arrays)}, not counts")
+            raise InputError(f"{path}: is no file of counts; it holds the arrays {sorted(arrays)}")
         return cls(arrays["calibration"], arrays["above"], arrays["tied"], int(arrays["total"]))
 
 
-def nonempty(counts: object) -> Counts:
-    """``counts``, if there is a candidate in it.
+def check_counts(counts: object) -> Counts:
+    """Return ``counts`` if they are `Counts` of at least one candidate.
 
     Raises:
-        divulge.InputError: no counts, or no candidates.
+        divulge.InputError: otherwise.
     """
     checked = check_instance(counts, "counts", Counts, "a decisions.counts.Counts")
     if checked.total == 0:
@@ -151,7 +152,7 @@ def nonempty(counts: object) -> Counts:
 def _count_above_and_tied(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
     """Return how many of the ascending ``scores`` lie above, and exactly at, each ascending calibration score."""
     below = np.searchsorted(scores, calibration, side="right")
-    # Ties are rare among continuous scores, so the left edge is looked up only where one is seen.
+    # Ties are rare among continuous scores, so the left edge is looked up only where there is one.
     equal = (below > 0) & (scores[below - 1] == calibration)
     tied = np.zeros(len(calibration), np.int64)
     tied[equal] = below[equal] - np.searchsorted(scores, calibration[equal], side="left")
@@ -159,7 +160,7 @@ def _count_above_and_tied(scores: Floats, calibration: Floats) -> tuple[Ints, In
 
 
 def ranks(candidates: Floats, calibration: Floats) -> Ints:
-    """Number of calibration scores at or above each candidate, ``[m]``; ``calibration`` is ascending.
+    """Return the number of calibration scores at or above each candidate, ``[m]``; ``calibration`` is ascending.
 
     Examples:
         >>> ranks(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
@@ -169,7 +170,7 @@ def ranks(candidates: Floats, calibration: Floats) -> Ints:
 
 
 def p_values(candidates: Floats, calibration: Floats) -> Floats:
-    """Conformal p-values ``(1 + #{S ≥ T}) / (n + 1)``, ``[m]``; ``calibration`` is ascending.
+    """Return conformal p-values ``(1 + #{S ≥ T}) / (n + 1)``, ``[m]``, of checked scores; ``calibration`` is ascending.
 
     Examples:
         >>> p_values(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))

@@ -1,7 +1,7 @@
 """Decisions whose false-positive rate is bounded in finite samples.
 
-Two guarantees exist and are never blurred. *Marginal*: FPR ≤ level on average over the draw of the
-calibration records. *Training-conditional*: FPR ≤ level for this very draw, with confidence 1 - δ.
+Two guarantees are offered and never blurred. *Marginal*: FPR ≤ level on average over the draw of the calibration
+records. *Training-conditional*: FPR ≤ level for the calibration records at hand, with confidence 1 - δ over their draw.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy import special
 
-from divulge.decisions import conformal
+from divulge.decisions import counts
 from divulge.errors import InputError
 from divulge.types import Estimate, Guarantee, Selection
 from divulge.validation import check_choice, check_integer, check_number, check_vector
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
     from divulge.types import Bools, Floats
 
-Kind: TypeAlias = Literal["marginal", "training-conditional"]
-KINDS: tuple[Kind, ...] = ("marginal", "training-conditional")
+GuaranteeType: TypeAlias = Literal["marginal", "training-conditional"]
+GUARANTEE_TYPES: tuple[GuaranteeType, ...] = ("marginal", "training-conditional")
 
 
 @dataclass(frozen=True, slots=True)
 class ConformalThreshold:
-    """A score from which on a candidate is called a member; usable wherever a float is.
+    """A threshold on scores: candidates at or above it are called members. Converts to float.
 
     Attributes:
-        value: the smallest number above the ``rank``-th largest calibration score, so that scores that tie with
-            it are not selected, and ``score >= value`` and ``score > value`` are both safe.
-        fpr: the level asked for.
-        guarantee: what is claimed, and under which assumptions.
+        value: the smallest float above the ``rank``-th largest calibration score. Scores that tie with that score are
+            not selected, and ``score >= value`` and ``score > value`` select the same candidates.
+        fpr: the requested level.
+        guarantee: the claim and its assumptions.
         rank: rank, from the top, of the calibration score that the threshold lies just above.
         calibration: number of calibration scores.
 
@@ -60,24 +60,25 @@ class ConformalThreshold:
         return np.array(self.value, dtype=dtype or np.float64)
 
     def select(self, scores: object) -> Bools:
-        """True where a score reaches the threshold; ``[m]`` in, ``[m]`` out."""
+        """Return a mask ``[m]`` of the scores ``[m]`` that reach the threshold."""
         return check_vector(scores, "scores") >= self.value
 
     def realised(self, confidence: float = 0.95) -> Estimate:
-        """Where the FPR of this one calibration lies; see `realised_interval`."""
+        """Return the interval of the FPR given this calibration; see `realised_interval`."""
         return _beta_interval(self.rank, self.calibration, confidence)
 
 
 def threshold(
-    calibration: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95
+    calibration: object, fpr: float, *, guarantee: GuaranteeType = "marginal", confidence: float = 0.95
 ) -> ConformalThreshold:
     """Return the lowest threshold whose false-positive rate is guaranteed to stay at or below ``fpr``.
 
-    A conformal rank, never an interpolated quantile: just above the k-th largest of the n calibration scores, with
+    The threshold lies just above the k-th largest of the n calibration scores (a conformal rank, not an interpolated
+    quantile), with
 
     - marginal: ``k = floor(fpr (n + 1))``, so that P(non-member selected) ≤ k/(n+1) ≤ fpr;
-    - training-conditional: the FPR given the calibration is at most a Beta(k, n + 1 - k) variable (exactly so
-      without ties), and k is the largest rank for which P(Beta(k, n + 1 - k) ≤ fpr) ≥ confidence.
+    - training-conditional: given the calibration, the FPR is stochastically at most Beta(k, n + 1 - k), with equality
+      where there are no ties; k is the largest rank for which P(Beta(k, n + 1 - k) ≤ fpr) ≥ confidence.
 
     Args:
         calibration: scores of known non-members, ``[n]``; larger means more like a member.
@@ -100,7 +101,7 @@ def threshold(
     """
     calibration = check_vector(calibration, "calibration")
     level = check_number(fpr, "fpr", above=0, below=1)
-    guarantee_type = check_choice(guarantee, "guarantee", KINDS)
+    guarantee_type = check_choice(guarantee, "guarantee", GUARANTEE_TYPES)
     checked_confidence = check_number(confidence, "confidence", above=0, below=1)
     n = len(calibration)
     rank = _marginal_rank(n, level) if guarantee_type == "marginal" else _conditional_rank(n, level, checked_confidence)
@@ -119,8 +120,8 @@ def threshold(
     )
 
 
-def required_calibration(fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> int:
-    """Return how many calibration scores the level takes at least.
+def required_calibration(fpr: float, *, guarantee: GuaranteeType = "marginal", confidence: float = 0.95) -> int:
+    """Return the smallest number of calibration scores with which the level can be guaranteed.
 
     Examples:
         >>> required_calibration(0.01), required_calibration(0.01, guarantee="training-conditional")
@@ -128,17 +129,17 @@ def required_calibration(fpr: float, *, guarantee: Kind = "marginal", confidence
     """
     level = check_number(fpr, "fpr", above=0, below=1)
     checked_confidence = check_number(confidence, "confidence", above=0, below=1)
-    if check_choice(guarantee, "guarantee", KINDS) == "marginal":
+    if check_choice(guarantee, "guarantee", GUARANTEE_TYPES) == "marginal":
         return math.ceil(1 / Fraction(str(level))) - 1
     # Rank 1 suffices once P(no score in the upper fpr-tail) = (1 - fpr)^n ≤ 1 - confidence.
     return math.ceil(math.log1p(-checked_confidence) / math.log1p(-level))
 
 
 def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
-    """Where the false-positive rate of one calibration split lies, at the marginal threshold.
+    """Return mean and central interval of the FPR given one calibration split, at the marginal threshold.
 
-    The guarantee of `threshold` is an average over splits. The FPR of one split follows
-    Beta(n + 1 - k, k) with ``k = ceil((1 - fpr)(n + 1))``; this is its mean and its central interval.
+    The marginal guarantee of `threshold` is an average over splits. The FPR given one split follows
+    Beta(k, n + 1 - k) with ``k = floor(fpr (n + 1))``, if scores are continuous.
 
     Examples:
         >>> print(realised_interval(99, 0.01))
@@ -157,15 +158,15 @@ def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
 
 
 def decide(
-    calibration: object, scores: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95
+    calibration: object, scores: object, fpr: float, *, guarantee: GuaranteeType = "marginal", confidence: float = 0.95
 ) -> Selection:
-    """Call members the candidates whose score reaches `threshold`.
+    """Select the candidates whose score reaches `threshold`.
 
-    At the marginal level this is the same set as ``p_values(calibration, scores) <= fpr``.
+    With the marginal guarantee this is the same set as ``p_values(calibration, scores) <= fpr``.
 
     Returns:
-        The selection, with conformal p-values, the guarantee, and a warning that says how far the FPR of
-        this one calibration may lie from the level.
+        The selection, with conformal p-values, the guarantee, and a warning if the FPR given this calibration may lie
+        far from the level.
 
     Examples:
         >>> decide(range(99), [5.0, 98.5], fpr=0.01).selected
@@ -176,21 +177,50 @@ def decide(
     selected = cutoff.select(candidates)
     return Selection(
         selected=selected,
-        p_values=conformal.p_values(calibration, candidates),
+        p_values=p_values(calibration, candidates),
         threshold=_smallest_selected_score(candidates, selected),
         usage=None,
         guarantee=cutoff.guarantee,
-        warnings=_warnings(cutoff) if guarantee == "marginal" else (),
+        warnings=_calibration_warnings(cutoff) if guarantee == "marginal" else (),
     )
 
 
+def p_values(calibration: object, scores: object) -> Floats:
+    """Return the conformal p-value of each score, ``(1 + #{calibration ≥ s}) / (n + 1)``.
+
+    Null hypothesis: the candidate is a non-member, exchangeable with the ``n`` calibration records. Then P(p ≤ a) ≤ a
+        for
+    every a, in finite samples and for any distribution. Ties count against the candidate, so they only increase p.
+
+    Args:
+        calibration: scores of known non-members, ``[n]``; larger means more like a member.
+        scores: scores of the candidates, ``[m]``.
+
+    Returns:
+        p-values in ``[1/(n+1), 1]``, ``[m]``.
+
+    Raises:
+        divulge.InputError: an array that is empty, not one-dimensional, or has NaN or infinity.
+
+    References:
+        Vovk, Gammerman & Shafer, Algorithmic Learning in a Random World, 2005;
+        Bates, Candès, Lei, Romano & Sesia, Testing for outliers with conformal p-values, 2023, eq. 2.
+
+    Examples:
+        >>> p_values([1.0, 2.0, 2.0, 3.0], [0.0, 2.0, 9.0])
+        array([1. , 0.8, 0.2])
+    """
+    calibration = np.sort(check_vector(calibration, "calibration"))
+    return counts.p_values(check_vector(scores, "scores"), calibration)
+
+
 def _marginal_rank(n: int, fpr: float) -> int:
-    # In fractions of what the user wrote: 0.29 * 100 is 28.999… in binary.
+    # A fraction of the decimal that the user wrote: 0.29 * 100 is 28.999… in binary.
     return math.floor(Fraction(str(fpr)) * (n + 1))
 
 
 def _conditional_rank(n: int, fpr: float, confidence: float) -> int:
-    # P(Beta(k, n+1-k) ≤ fpr) falls in k, so the ranks that pass form a prefix of 1..n. (1e-12: rounding.)
+    # P(Beta(k, n+1-k) ≤ fpr) decreases in k, so the ranks that qualify are 1, …, k. The 1e-12 allows for rounding.
     return bisect.bisect_right(range(1, n + 1), 1e-12 - confidence, key=lambda k: -special.betainc(k, n + 1 - k, fpr))
 
 
@@ -218,12 +248,12 @@ def _smallest_selected_score(scores: Floats, selected: Bools) -> float:
     return float(scores[selected].min()) if selected.any() else math.inf
 
 
-def _warnings(threshold: ConformalThreshold) -> tuple[str, ...]:
+def _calibration_warnings(threshold: ConformalThreshold) -> tuple[str, ...]:
     realised = threshold.realised()
     if realised.high <= 1.5 * threshold.fpr:
         return ()
     return (
-        f"with {threshold.calibration} calibration scores, the FPR of this one calibration lies between "
+        f"with {threshold.calibration} calibration scores, the FPR given this calibration lies between "
         f"{realised.low:.2g} and {realised.high:.2g} (95 %), if the assumption holds; {threshold.fpr:g} is an average "
         "over calibrations",
     )

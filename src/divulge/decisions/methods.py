@@ -1,19 +1,19 @@
-"""Methods of bounding false discoveries, as values: `Storey(0.5)` says all, "storey" is short for it.
+"""Multiple-testing methods as values: `Storey(0.5)` holds its parameters, "storey" is short for its defaults.
 
-A method estimates the share of non-members among the candidates; the step-up of `divulge.decisions.fdr`
-multiplies the p-values by it. Sources are named there.
+A method estimates the share of non-members among the candidates; the step-up of `divulge.decisions.fdr` multiplies the
+p-values by it. Sources are named there.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.validation import check_choice, check_instance, check_number
+from divulge.validation import check_bool, check_choice, check_instance, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from divulge.decisions.counts import Counts
     from divulge.types import Floats
 
-_TOLERATED = 1.01  # times its level that PTDI may reach before a warning says so
+_MAX_EXCESS = 1.01  # ratio of PTDI's false discovery rate to its level from which on a warning is given
 
 
 @dataclass(frozen=True, slots=True)
 class BH:
-    """Benjamini and Hochberg: every candidate may be a non-member, so nothing is estimated.
+    """Benjamini and Hochberg's procedure: the share of non-members is taken to be 1.
 
     Examples:
         >>> BH().name
@@ -46,10 +46,10 @@ class BH:
 
 @dataclass(frozen=True, slots=True)
 class Storey:
-    """Storey: non-members are counted among p-values of at least ``lam``, on the conformal grid.
+    """Storey's estimator of the share of non-members, from the p-values of at least ``lam``, on the conformal grid.
 
     Args:
-        lam: p-values of at least the grid point next below it are counted.
+        lam: p-values are counted from the grid point at or next below it on.
 
     Raises:
         divulge.InputError: ``lam`` outside (0, 1).
@@ -84,13 +84,13 @@ class Storey:
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """`Storey` at several grid points that the numbers of scores decide: a mean of the inverse estimates.
+    """The mean of the inverse estimates of `Storey` at six grid points, which depend on the sample sizes alone.
 
-    Counting non-members among few low scores misses weak members least, among many it scatters least. The widest
-    region holds twice the least standard error that the scores allow, ``2 / sqrt(n m / (n + m))`` of the calibration,
-    but at most half and at least a twentieth of it; the narrowest is half as wide. Six regions in equal ratios count
-    alike. The bound on the false discovery rate is linear in the inverse of the estimated share of non-members, and it
-    holds for each region, as none is chosen by the scores; so it holds for their mean.
+    A narrow region of low scores contains few weak members, so its estimate has little bias; a wide region has little
+    variance. The widest region holds the share ``2 / sqrt(n m / (n + m))`` of the calibration, limited to [0.05, 0.5];
+    the narrowest is half as wide; the widths are in equal ratios and the six estimates have equal weights. The bound on
+    the false discovery rate is linear in the inverse of the estimated share of non-members and holds for each region,
+    as none is chosen by the scores; so it holds for their mean.
 
     Examples:
         >>> Adaptive().lams(500, 1000).round(3).tolist()
@@ -100,7 +100,7 @@ class Adaptive:
     name: ClassVar[str] = "adaptive"
 
     def lams(self, n: int, m: int) -> Floats:
-        """Grid points for ``n`` calibration scores and ``m`` candidates, ascending, ``[6]``."""
+        """Return the grid points for ``n`` calibration scores and ``m`` candidates, ascending, ``[6]``."""
         widest = min(max(2 / math.sqrt(n * m / (n + m)), 0.05), 0.5)
         return 1 - widest / 2.0 ** np.linspace(0, 1, 6)
 
@@ -116,10 +116,10 @@ class Adaptive:
 
 @dataclass(frozen=True, slots=True)
 class PTDI:
-    """PTDI: non-members are counted where members are rare, among the least member-like ``eta`` of calibration.
+    """PTDI's estimator of the share of non-members, from scores below the ``eta`` quantile of the calibration.
 
     Args:
-        eta: share of calibration beyond the threshold τ.
+        eta: share of the calibration beyond the threshold τ, where members are rare.
 
     Raises:
         divulge.InputError: ``eta`` outside (0, 1).
@@ -137,12 +137,12 @@ class PTDI:
         check_number(self.eta, "eta", above=0, below=1)
 
     def region(self, counts: Counts) -> tuple[int, int]:
-        """Candidates and calibration scores in the region R, where members are rare.
+        """Return the numbers of candidates and of calibration scores in the region R, where members are rare.
 
         The paper's scores are low for members, its τ is the ``1 - eta`` quantile of calibration and ``R = (τ, ∞)``.
         Larger is more member-like here, so R holds the scores strictly below the calibration score that has
         ``floor(eta · n)`` others below it. Where that many tie with it, or ``eta · n < 1``, no calibration score
-        lies in R, the paper's ratio has a zero below, and nothing can be selected.
+        lies in R, the denominator of the paper's ratio is zero, and nothing can be selected.
 
         Examples:
             >>> from divulge.decisions.counts import Counts
@@ -156,44 +156,120 @@ class PTDI:
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
         """Return the estimated share of non-members as numerator and denominator, both whole numbers."""
-        beyond, inside = self.region(counts)  # nothing in R: infinite, and nothing is selected
-        return float((1 + beyond) * len(counts.calibration)), float((counts.total + 1) * inside)
+        n_candidates, n_calibration = self.region(counts)
+        # Where R is empty the share is infinite, and nothing is selected.
+        return float((1 + n_candidates) * len(counts.calibration)), float((counts.total + 1) * n_calibration)
 
     def caution(self, m: int) -> tuple[str, ...]:
-        """Return a warning when ``m`` candidates are so few, and the region so wide, that the bound is not kept.
+        """Return a warning if the bound fails because ``m`` is small and the region wide.
 
         The estimated share of non-members has ``m + 1`` where ``m`` would be exact. Without members and with
         calibration in plenty the false discovery rate is ``(1 + 1/m) (1 - (1 - eta)^m)`` times the level, where that
         is above 1; at ``eta`` = .05 never by more than .7 %.
         """
         excess = (1 + 1 / m) * (1 - (1 - self.eta) ** m)
-        if excess <= _TOLERATED:
+        if excess <= _MAX_EXCESS:
             return ()
         message = f"with {m} candidates and eta={self.eta:g} ptdi can reach {excess:.2f} times its bound"
         return (f"{message}; storey and bh do not",)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """`PTDI` with confirmed members: the share of non-members by the method of moments, corrected for its variance.
+
+    Liu et al. (arXiv 2510.09717v1) report an adjusted moment estimator for this case. We worked from a summary without
+    a formula, so this estimator is ours.
+
+    With ``F`` the shares of candidates, calibration and confirmed members in the region R of `PTDI`,
+    ``F_candidates = (1 - π) F_calibration + π F_members``, so ``1 - π = (F_candidates - F_members) / (F_calibration -
+    F_members)``: `PTDI` takes ``F_members`` to be 0. P-values are multiplied by ``x = max(1 - π̂,
+    s)``, s the estimate's standard error, times ``1 + s² /
+    x²``: to second order, the mean of the inverse is at most ``1 / (1 -
+    π)``. Where the confirmed members are no rarer in R than the calibration, nothing is subtracted and the p-values are
+    not made smaller.
+
+    There is no proof that it bounds the false discovery rate. In simulations over many distributions of members' scores
+    it did wherever the confirmed members score like those among the candidates; where the confirmed ones score lower,
+    it does not.
+
+    Args:
+        members: scores ``[k]`` of documents known to have been used, larger = more member-like.
+        eta: share of the calibration in R. Members in R do not cost power here, so it may be large.
+        corrected: whether to correct for the variance; False gives no bound and serves comparisons alone.
+
+    Raises:
+        divulge.InputError: no scores, NaN or infinity; ``eta`` outside (0, 1).
+
+    Examples:
+        >>> from divulge.decisions import Moments, fdr
+        >>> rng = np.random.default_rng(0)
+        >>> scores = np.append(rng.normal(1.2, 1, 700), rng.normal(size=300))
+        >>> calibration, confirmed = rng.normal(size=500), rng.normal(1.2, 1, 500)
+        >>> [fdr.select(scores, calibration, fdr=0.1, method=m).count for m in ("ptdi", Moments(confirmed))]
+        [233, 273]
+    """
+
+    members: object
+    eta: float = 0.5
+    corrected: bool = True
+    _scores: Floats = field(init=False, repr=False)
+
+    name: ClassVar[str] = "moments"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_scores", check_vector(self.members, "members"))
+        check_number(self.eta, "eta", above=0, below=1)
+        check_bool(self.corrected, "corrected")
+
+    def null_share(self, counts: Counts) -> tuple[float, float]:
+        """Return the estimated share of non-members as numerator and denominator."""
+        n_candidates_inside, n_inside = PTDI(self.eta).region(counts)
+        n, m, k = len(counts.calibration), counts.total, len(self._scores)
+        if not n_inside:
+            return 1.0, 0.0
+        # R holds the scores strictly below the first calibration score outside it.
+        n_members_inside = int(np.sum(self._scores < counts.calibration[n_inside]))
+        candidate_rate, calibration_rate = (1 + n_candidates_inside) / (m + 1), n_inside / n
+        member_rate = n_members_inside / (k + 1)
+        if member_rate >= calibration_rate:
+            return max(candidate_rate / calibration_rate, 1.0), 1.0
+        share = (candidate_rate - member_rate) / (calibration_rate - member_rate)
+        if not self.corrected:
+            return max(share, 1e-9), 1.0
+        error = _standard_error(
+            (candidate_rate, calibration_rate, (n_members_inside + 0.5) / (k + 1)), (m, n, k), share
+        ) / (calibration_rate - member_rate)
+        raised = max(share, error)
+        return raised + error**2 / raised, 1.0
+
+    def caution(self, m: int) -> tuple[str, ...]:
+        """Return the warning that the bound is simulated and not proven."""
+        return ("moments has no proof: its bound was only simulated, and confirmed members must score like the others",)
+
+
+def _standard_error(rates: tuple[float, float, float], sizes: tuple[int, int, int], share: float) -> float:
+    """Return the standard error of ``F_candidates - (1 - π) F_calibration - π F_members``."""
+    clipped = min(max(share, 0.0), 1.0)
+    weights = (1.0, clipped, 1 - clipped)
+    variances = (w * w * r * (1 - r) / size for w, r, size in zip(weights, rates, sizes, strict=True))
+    return math.sqrt(sum(variances))
+
+
 @dataclass(frozen=True, slots=True)
 class AdaDetect:
-    """`divulge.decisions.adadetect`: one score is learned from several signals, and `BH` judges that."""
+    """AdaDetect: `BH` on one score learned from several signals, see `divulge.decisions.pooled_scores`."""
 
     name: ClassVar[str] = "adadetect"
 
 
 @dataclass(frozen=True, slots=True)
-class Knockoff:
-    """`divulge.decisions.knockoff`: candidates against their own paraphrases, a baseline known to fail."""
-
-    name: ClassVar[str] = "knockoff"
-
-
-@dataclass(frozen=True, slots=True)
 class Auto:
-    """The method that the controls and the numbers of scores suggest; `divulge.identify` says which when.
+    """The method that suits the controls and the number of signals; see `divulge.identify`.
 
     Args:
-        adaptive: taken of one score, where a holdout was compared.
-        storey: taken elsewhere, of one score.
+        adaptive: used for one score, where a holdout was compared.
+        storey: used for one score elsewhere.
     """
 
     adaptive: Adaptive = Adaptive()
@@ -207,25 +283,27 @@ class Auto:
 
 
 StepUp: TypeAlias = BH | PTDI | Storey | Adaptive
-"""A method that judges one score."""
-Method: TypeAlias = Auto | BH | PTDI | Storey | Adaptive | AdaDetect | Knockoff
-Kind = TypeVar("Kind", bound=Auto | BH | PTDI | Storey | Adaptive | AdaDetect | Knockoff)
+"""A method for one score per candidate."""
+Method: TypeAlias = Auto | BH | PTDI | Storey | Adaptive | AdaDetect
+MethodT = TypeVar("MethodT", bound=Auto | BH | PTDI | Storey | Adaptive | AdaDetect)
 
 
-def named(method: object, method_types: Sequence[type[Kind]], *, eta: float = 0.05, lam: float = 0.5) -> Kind:
-    """Return the method that a name is short for; a method is itself.
+def resolve_method(
+    method: object, method_types: Sequence[type[MethodT]], *, eta: float = 0.05, lam: float = 0.5
+) -> MethodT:
+    """Return the method of a name; return a method as it is.
 
     Args:
-        method: a method, or its name.
-        method_types: those that apply.
-        eta: of `PTDI`, where a name is given.
-        lam: of `Storey`, where a name is given.
+        method: a method, or the name of one.
+        method_types: the methods that apply here.
+        eta: of `PTDI`, if ``method`` is a name.
+        lam: of `Storey`, if ``method`` is a name.
 
     Raises:
-        divulge.InputError: a method that does not apply, or is none; ``eta`` or ``lam`` outside (0, 1).
+        divulge.InputError: an unknown method or one that does not apply; ``eta`` or ``lam`` outside (0, 1).
 
     Examples:
-        >>> named("auto", (Auto, BH), lam=0.3)
+        >>> resolve_method("auto", (Auto, BH), lam=0.3)
         Auto(adaptive=Adaptive(), storey=Storey(lam=0.3))
     """
     ptdi, storey = PTDI(eta), Storey(lam)
@@ -235,7 +313,7 @@ def named(method: object, method_types: Sequence[type[Kind]], *, eta: float = 0.
     if not isinstance(method, str) and hasattr(method, "name"):
         raise InputError(f"method: {type(method).__name__} does not apply here (known: {', '.join(names)})")
     check_choice(method, "method", names)
-    defaults: tuple[Method, ...] = (Auto(storey=storey), BH(), ptdi, storey, Adaptive(), AdaDetect(), Knockoff())
+    defaults: tuple[Method, ...] = (Auto(storey=storey), BH(), ptdi, storey, Adaptive(), AdaDetect())
     return next(
         method_value
         for method_value in defaults
@@ -243,11 +321,11 @@ def named(method: object, method_types: Sequence[type[Kind]], *, eta: float = 0.
     )
 
 
-def parameters(method: Method) -> tuple[float, float]:
-    """``eta`` and ``lam`` with which `named` makes the method of its name; the defaults where it has none.
+def method_parameters(method: Method) -> tuple[float, float]:
+    """Return the ``eta`` and ``lam`` from which `resolve_method` makes the method; defaults where it has neither.
 
     Examples:
-        >>> parameters(PTDI(0.1)), parameters(BH())
+        >>> method_parameters(PTDI(0.1)), method_parameters(BH())
         ((0.1, 0.5), (0.05, 0.5))
     """
     storey = method.storey if isinstance(method, Auto) else Storey()

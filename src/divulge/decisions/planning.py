@@ -1,8 +1,8 @@
-"""How much calibration a wanted power takes, before any is collected: by simulation, for every method.
+"""Power of a selection and the calibration that it takes, by simulation before any data are collected.
 
 `divulge.decisions.fdr.required_calibration` says what makes a selection possible. Its power depends on how well the
-scores separate. Here non-members' scores are standard normal and members' are shifted by what the area under the curve
-asks for; real scores with the same area may need more or less, so half of a plan is to measure the area on a pilot.
+scores separate. Here the scores of non-members are standard normal and those of members are shifted to reach a given
+AUC. Real scores with the same AUC may need more or fewer calibration records, so measure the AUC on a pilot.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp
     from divulge.types import Floats
 
-_SEARCH_RUNS = 100  # of each size tried
-_FINAL_RUNS = 400  # of the size that is named
-_SIZE_RATIO = 1.1  # between sizes tried
+_SEARCH_RUNS = 100  # simulations of each size during the search
+_FINAL_RUNS = 400  # simulations of the size that is returned
+_SIZE_RATIO = 1.1  # ratio of neighbouring sizes in the search
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is expected of the candidates.
+    """Assumptions about the candidates.
 
     Args:
-        candidates: how many there are.
-        members: how many of them are members.
-        auc: how well scores tell a member from a non-member: above 0.5, below 1.
+        candidates: number of candidates.
+        members: number of members among them.
+        auc: of the scores, members against non-members: above 0.5, below 1.
 
     Raises:
         divulge.InputError: no candidates, more members than candidates, an AUC outside (0.5, 1).
@@ -53,7 +53,7 @@ class Setting:
         check_number(self.auc, "auc", above=0.5, below=1)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Counts, Floats]:
-        """Candidates and ``n`` calibration scores, and the scores of the members."""
+        """Draw candidates and ``n`` calibration scores; return their counts and the scores of the members."""
         scores = rng.normal(size=self.candidates)
         scores[: self.members] += math.sqrt(2) * float(special.ndtri(self.auc))
         return Counts.empty(rng.normal(size=n)).add(scores), scores[: self.members]
@@ -61,12 +61,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A size of the calibration.
+    """The size of a calibration set.
 
     Args:
-        calibration: records needed; None where ``most`` of them do not reach the power.
-        power: with that many, simulated; with ``most`` of them where that is not enough.
-        least: without which no method selects anything, as no p-value can be as small as the level.
+        calibration: number of records needed; None if ``most`` records do not reach the power.
+        power: simulated power with that many records, or with ``most`` if those are not enough.
+        least: number of records below which no method selects anything, as no p-value reaches the level.
     """
 
     calibration: int | None
@@ -78,8 +78,8 @@ def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str =
     """Return the share of members that is selected, on average over 400 simulated draws.
 
     Args:
-        n: calibration scores.
-        setting: what is expected of the candidates.
+        n: number of calibration scores.
+        setting: assumptions about the candidates.
         fdr: the level.
         method: see `divulge.decisions.fdr.decide`.
         seed: of the draws.
@@ -106,13 +106,13 @@ def calibration(
     most: int = 20_000,
     seed: int = 0,
 ) -> Plan:
-    """Return the calibration that a wanted power takes.
+    """Return the number of calibration records with which the power reaches ``wanted``.
 
-    Sizes in steps of a tenth are tried with 100 draws each, the same candidates for all; the one named is simulated
-    again, 400 times, with other draws.
+    Sizes in steps of 10 % are simulated 100 times each, with the same candidates; the result is simulated again, 400
+    times, with other draws.
 
     Args:
-        setting: what is expected of the candidates.
+        setting: assumptions about the candidates.
         wanted: share of members to be selected, on average.
         fdr: the level.
         method: see `divulge.decisions.fdr.decide`.
@@ -144,7 +144,7 @@ def calibration(
         return _simulate_power(n, setting, level, method, _SEARCH_RUNS, seed).value >= target_power
 
     low, high = -1, len(sizes)
-    while high - low > 1:  # but for scatter and the grid of p-values, the power rises with the size
+    while high - low > 1:  # The power increases with the size, apart from noise and the grid of p-values.
         middle = (low + high) // 2
         low, high = (low, middle) if reaches_power(sizes[middle]) else (middle, high)
     size = sizes[high] if high < len(sizes) else None
@@ -155,14 +155,18 @@ def _simulate_power(n: int, setting: Setting, level: float, method: StepUp | str
     shares = np.zeros(runs)
     for run in range(runs):
         counts, members = setting.draw(n, seeds.generator(seed, "planning", run))
-        if not step_up.too_small(n, level):
-            shares[run] = np.mean(members > step_up.decide(counts, fdr=level, method=method).cut)
+        if not step_up.is_calibration_too_small(n, level):
+            shares[run] = np.mean(members > step_up.decide(counts, fdr=level, method=method).threshold)
     return _mean_power(shares)
 
 
 def _mean_power(shares: Floats) -> Estimate:
-    """How often any member is selected, times the share where any is: runs of which none is are no certainty of 0."""
-    positive_shares, error = shares[shares > 0], 0.025 / 2  # on either side of either factor
+    """Return the mean share with an interval: the probability that any member is selected times the mean share if so.
+
+    The factors have intervals of their own, so that runs in which no member is selected do not give a power of exactly
+    0.
+    """
+    positive_shares, error = shares[shares > 0], 0.025 / 2  # error on either side of either factor
     probability = intervals.proportion(len(positive_shares), len(shares), 1 - 2 * error)
     low, high = 0.0, 1.0
     if len(positive_shares) >= 2:

@@ -1,9 +1,9 @@
-"""How large a share of the candidates was used for training, from counts alone.
+"""Estimates of the share of candidates that were used for training, from counts alone.
 
-Among candidates that score no higher than some calibration score, non-members are expected at the rate
-of the calibration itself; so the share of non-members is at most the candidates' share there over the
-calibration's (Storey 2002, on the conformal grid), with equality when no member scores that low. Where
-scores of known members can be had as well, the candidates are a mixture of two known kinds.
+Among candidates below some calibration score, non-members are expected at the rate of the calibration itself. So the
+share of non-members is at most the candidates' rate there over the calibration's (Storey 2002, on the conformal grid),
+with equality if no member scores that low. If scores of known members are available as well, the candidates are a
+mixture of two known distributions.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from divulge.decisions.counts import Counts
     from divulge.types import Floats
 
-# Grid points λ; the region of each is the lowest 1 - λ of calibration.
+# Grid points λ; the region of each is the lowest share 1 - λ of the calibration.
 _GRID = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
-# Standard errors by which a wider region may disagree with a narrower one (Lepski's method).
+# Number of standard errors by which a wider region may differ from a narrower one (Lepski's method).
 _TOLERANCE = 2.0
-# Times its size that ties may make the lowest tenth, before it is no place that members can be thought to avoid.
+# Ratio to its nominal size up to which ties may enlarge the lowest tenth; beyond, members cannot be assumed to avoid
+# it.
 _MAX_TIE_RATIO = 2.0
-# Where the scores of members are known: cuts, by the share above them of an equal mixture of both kinds;
-# pseudo-observations shared out over the regions, and put on both sides of a cut; shares that the interval tries.
+# For known members: cuts, as the share above them of an equal mixture of members and calibration; pseudo-observations
+# distributed over the regions, and put on either side of a cut; number of shares tried for the interval.
 _CUTS = (0.8, 0.5, 0.25, 0.1, 0.03)
 _PSEUDO_COUNTS = 2.0
 _PSEUDO_PER_SIDE = 1.5
@@ -41,18 +42,19 @@ _N_SHARES = 4001
 def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -> Estimate:
     """Return the estimated share of members among the candidates.
 
-    With ``members`` it is that of a mixture of two known kinds, see `mixture`. Without, a wide region of
-    low scores is precise but may contain members, a narrow one is the reverse; the widest that agrees with
-    all narrower ones is taken (Lepski's method). The lower end is then a proven bound whatever the members
-    score: Clopper-Pearson for the candidates and the Beta law of an order statistic for the calibration,
-    shared out over the whole grid. The upper end is of the same make but rests on an assumption that no
-    data can check: members do not score among the lowest tenth of non-members. Without it the only upper
-    bound is 1, which is also the upper end where ties make that tenth more than a fifth, and where more candidates
-    score that low than any share of such members allows.
+    With ``members``, see `mixture`. Without, a wide region of low scores has a small variance but may contain members,
+    a narrow one the reverse; the widest that agrees with all narrower ones is taken (Lepski's method).
+
+    The lower end is a proven bound for any distribution of members' scores: Clopper-Pearson for the candidates and the
+    Beta distribution of an order statistic for the calibration, with the error divided over the whole grid. The upper
+    end is computed alike but rests on an assumption that no data can check: members do not score among the lowest tenth
+        of
+    non-members. It is 1 where ties make that tenth more than a fifth, or where more candidates score that low than any
+    share of such members allows.
 
     Args:
         counts: candidates above each calibration score.
-        members: scores of documents known to have been used, ``[k]``: planted ones, or those of a twin
+        members: scores of documents known to have been used, ``[k]``: planted ones, or training documents of a similar
             model whose training set is known.
         confidence: coverage of the interval.
 
@@ -83,7 +85,7 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     high = _upper_bound_if_pure(int(n_low[-1]), int(region_sizes[-1]), m, n, error / 2)
     if region_sizes[-1] > _MAX_TIE_RATIO * (places[-1] + 1):
         high, assumption = 1.0, "unknown, as too many low scores tie"
-    elif high < 0:  # no share fits: members score low, or non-members do not score like the calibration
+    elif high < 0:  # Members score low, or non-members do not score like the calibration.
         high, assumption = 1.0, "unknown, as more candidates than non-members score low"
     value = min(max(1 - nonmembers, 0.0), 1.0)
     method = f"ratio of low scores (Lepski); low end proven, high end {assumption}"
@@ -95,7 +97,7 @@ def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int,
     expected = region / (n + 1)
     nonmembers = low_scoring / (m * expected)
     for i in range(len(region)):
-        # What the narrower regions would scatter by if this one were right; their own estimates are too noisy to say.
+        # The variance of the narrower regions if this estimate were right; their own estimates are too noisy for it.
         nonmember_share = min(nonmembers[i], 1.0)
         variance = np.maximum(1 - expected, 0) / expected * (nonmember_share / m + nonmember_share**2 / n)
         spread = np.sqrt(np.maximum(variance[i + 1 :] - variance[i], 0))
@@ -105,7 +107,7 @@ def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int,
 
 
 def _proven_lower_bound(n_low: np.ndarray, min_calibration: np.ndarray, m: int, n: int, error: float) -> float:
-    """Return a lower bound of the share; each region holds ``min_calibration`` scores whatever ties with its edge."""
+    """Return a lower bound of the share; each region has at least ``min_calibration`` scores, with or without ties."""
     candidate_rate, calibration_rate = (
         intervals.clopper_pearson_upper(n_low, m, error),
         intervals.clopper_pearson_lower(min_calibration, n, error),
@@ -116,7 +118,7 @@ def _proven_lower_bound(n_low: np.ndarray, min_calibration: np.ndarray, m: int, 
 def _upper_bound_if_pure(n_low: int, region_size: int, m: int, n: int, error: float) -> float:
     """Return an upper bound of the share if the narrowest region holds no member; ties with its edge belong to it.
 
-    Below 0 where more candidates score low than any share allows.
+    It is below 0 if more candidates score low than any share allows.
     """
     candidate_rate, calibration_rate = (
         intervals.clopper_pearson_lower(n_low, m, error),
@@ -126,21 +128,21 @@ def _upper_bound_if_pure(n_low: int, region_size: int, m: int, n: int, error: fl
 
 
 def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Estimate:
-    """Return the share of members among candidates that are a mixture of two kinds with known scores.
+    """Return the share of members among candidates that score as a mixture of known members and calibration.
 
-    Most likely share given the numbers of candidates in a few regions of the score, cut at quantiles of an
-    equal mixture of both kinds. With a single cut, where members and non-members differ most, and the rates
-    of non-members taken from a twin instead of the calibration, it is DUCI's estimator (Tong et al., "How
-    much of my dataset did you use?", ICLR 2025). The interval holds the shares that no cut rejects: at each
-    the share of candidates above it must be a mixture of those of members and of calibration, up to the
-    scatter of all three (Fieller's method, with pseudo-observations on both sides of the cut as Agresti and
-    Caffo put them, the error shared out over the cuts). No cut is sought where the kinds differ most: few
-    known members differ somewhere by chance.
+    The estimate is the maximum-likelihood share given the numbers of candidates in a few regions of the score, cut at
+    quantiles of an equal mixture of both. With a single cut, where members and non-members differ most, and the rates
+    of non-members taken from a similar model instead of the calibration, it is DUCI's estimator (Tong et al., "How much
+    of my dataset did you use?", ICLR 2025). The interval contains the shares that no cut rejects: at each cut the rate
+    of candidates above it must be a mixture of the rates of members and calibration, within the standard error of all
+    three (Fieller's method, with pseudo-observations on either side of the cut as in Agresti and Caffo, the error
+    divided over the cuts). Cuts are not placed where the two differ most, as few known members differ somewhere by
+    chance.
 
     Args:
         counts: candidates above each calibration score.
-        members: scores of documents known to have been used, ``[k]``. Members among the candidates
-            must score like them; under a twin model that means a twin trained alike.
+        members: scores of documents known to have been used, ``[k]``. Members among the candidates must score like
+            them; scores of another model need one trained in the same way.
         confidence: coverage of the interval.
 
     Raises:
@@ -162,7 +164,7 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
     member_rates = (bin_counts[1] + _PSEUDO_COUNTS / len(cut_places)) / (
         sizes[1] + _PSEUDO_COUNTS * (1 + 1 / len(cut_places))
     )
-    # Cuts at calibration scores leave 1 / (n + 1) above the largest: the one of the conformal p-value.
+    # One pseudo-observation lies above the largest calibration score, as in the conformal p-value.
     calibration_rates = np.append(bin_counts[2][:-1], bin_counts[2][-1] + 1) / (sizes[2] + 1)
     value = _most_likely(bin_counts[0], member_rates, calibration_rates)
     low, high = _compatible_interval(n_above, sizes, 1 - confidence)
@@ -174,12 +176,12 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
 
 
 def _compatible_interval(n_above: Sequence[np.ndarray], sizes: Sequence[int], error: float) -> tuple[float, float]:
-    """Return the least and the largest share in [0, 1] that no cut rejects; ``(1, 0)`` if there is none.
+    """Return the smallest and the largest share in [0, 1] that no cut rejects; ``(1, 0)`` if there is none.
 
     Args:
-        n_above: how many candidates, known members and calibration scores lie above each cut, three times ``[cuts]``.
-        sizes: how many there are.
-        error: of all cuts together.
+        n_above: numbers of candidates, known members and calibration scores above each cut, three times ``[cuts]``.
+        sizes: numbers of candidates, known members and calibration scores.
+        error: probability of error, over all cuts.
     """
     shares = np.linspace(0, 1, _N_SHARES)
     rates = [
@@ -191,7 +193,7 @@ def _compatible_interval(n_above: Sequence[np.ndarray], sizes: Sequence[int], er
     variance = variances[0] + shares**2 * variances[1] + (1 - shares) ** 2 * variances[2]
     limit = special.ndtri(1 - error / (2 * len(rates[0])))
     compatible_shares = shares[np.all(differences**2 <= limit**2 * variance, axis=0)]
-    step = 1 / (_N_SHARES - 1)  # the end lies between the last share kept and the next
+    step = 1 / (_N_SHARES - 1)  # The end of the interval lies between the last compatible share and the next.
     return (
         (max(compatible_shares[0] - step, 0.0), min(compatible_shares[-1] + step, 1.0))
         if len(compatible_shares)
@@ -200,7 +202,7 @@ def _compatible_interval(n_above: Sequence[np.ndarray], sizes: Sequence[int], er
 
 
 def _cuts(calibration: Floats, members: Floats) -> np.ndarray:
-    """Places in the calibration with the wanted shares of an equal mixture of both kinds above them."""
+    """Return the places in the calibration with shares `_CUTS` of an equal mixture of both above them."""
     share_above = (
         _count_above(calibration, calibration) / len(calibration) + _count_above(members, calibration) / len(members)
     ) / 2
@@ -213,7 +215,7 @@ def _count_above(ordered: Floats, cuts: Floats) -> np.ndarray:
 
 
 def _most_likely(candidate_counts: np.ndarray, member_rates: Floats, calibration_rates: Floats) -> float:
-    """Return the share in [0, 1] where the concave log-likelihood is largest, by bisection of its slope."""
+    """Return the share in [0, 1] that maximises the concave log-likelihood, by bisection of its slope."""
 
     def slope(value: float) -> float:
         return float(

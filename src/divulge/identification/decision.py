@@ -115,7 +115,7 @@ def decide(
     choice = choice or choose(policy, controls)
     m, n, level = counts.total, len(counts.calibration), policy.fdr
     method = BH() if isinstance(choice.method, AdaDetect) else choice.method
-    if isinstance(choice.method, AdaDetect) and step_up.too_small(n, level):
+    if isinstance(choice.method, AdaDetect) and step_up.is_calibration_too_small(n, level):
         # Enough calibration for the level, but not in the half that learning leaves.
         rule = step_up.step_up(counts, level, method)
         required, cautions = 2 * step_up.required_calibration(m, level, m), ()
@@ -124,7 +124,7 @@ def decide(
         )
     else:
         rule = step_up.decide(counts, fdr=level, method=method)
-        rule_notes, cautions = step_up.warnings(counts, rule, level), method.caution(m)
+        rule_notes, cautions = step_up.selection_warnings(counts, rule, level), method.caution(m)
     guarantee = Guarantee("FDR", level, step_up.ASSUMES, combined_standing(controls))
     if cautions:
         guarantee = guarantee.at_most("doubtful")

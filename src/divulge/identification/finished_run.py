@@ -16,10 +16,10 @@ import polars as pl
 
 from divulge import results, store, tables
 from divulge.decisions import fdp
-from divulge.decisions import sensitivity as robustness
+from divulge.decisions import fdr as robustness
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
-from divulge.decisions.methods import named
+from divulge.decisions.methods import resolve_method
 from divulge.errors import InputError
 from divulge.identification import score_tables
 from divulge.identification.decision import (
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from divulge.decisions.fdp import Envelope
+    from divulge.decisions.fdr import Sensitivity
     from divulge.decisions.methods import AdaDetect, StepUp
-    from divulge.decisions.sensitivity import Sensitivity
     from divulge.identification.score_tables import Columns
     from divulge.run_directory import RunDraft
     from divulge.tables import Table
@@ -83,7 +83,7 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
     """
     stored, counts = results.read_summary(folder, IdentificationSummary), Counts.load(folder / "counts.npz")
     path, settings = folder / "selection.parquet", stored.settings
-    policy = Policy(settings.fdr, named(settings.method, METHODS, eta=settings.eta, lam=settings.lam))
+    policy = Policy(settings.fdr, resolve_method(settings.method, METHODS, eta=settings.eta, lam=settings.lam))
     rows = tables.open_parquet(path)
     decision = decide(
         counts,
@@ -121,7 +121,7 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
 
 def resolved_method(summary: IdentificationSummary) -> AdaDetect | StepUp:
     """Return the method that decided, with its parameters."""
-    return named(summary.used, RESOLVED_METHODS, eta=summary.settings.eta, lam=summary.settings.lam)
+    return resolve_method(summary.used, RESOLVED_METHODS, eta=summary.settings.eta, lam=summary.settings.lam)
 
 
 def stored_controls(summary: IdentificationSummary) -> list[Control]:
@@ -171,7 +171,9 @@ def envelope(directory: str | Path, *, confidence: float = 0.95) -> Envelope:
 
 def run_envelope(summary: IdentificationSummary, folder: Path, confidence: float = 0.95) -> Envelope:
     """Return the `envelope` of a run that is open."""
-    bounds = fdp.of(Counts.load(folder / "counts.npz"), confidence=confidence, seed=summary.settings.seed)
+    bounds = fdp.envelope_from_counts(
+        Counts.load(folder / "counts.npz"), confidence=confidence, seed=summary.settings.seed
+    )
     return replace(bounds, guarantee=bounds.guarantee.at_most(summary.guarantee.standing))
 
 
@@ -209,7 +211,7 @@ def sensitivity(directory: str | Path) -> Sensitivity:
 def run_sensitivity(summary: IdentificationSummary, folder: Path) -> Sensitivity:
     """Return the `sensitivity` of a run that is open."""
     level, counts = summary.settings.fdr, Counts.load(folder / "counts.npz")
-    factors = robustness.by_rank(counts, fdr=level, method=resolved_method(summary))
+    factors = robustness.sensitivity_by_rank(counts, fdr=level, method=resolved_method(summary))
     return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), level)
 
 

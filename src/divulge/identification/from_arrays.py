@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.decisions import controls, knockoff, strata, weighted_fdr
+from divulge.decisions import controls, weighted
 from divulge.decisions import fdr as step_up
-from divulge.decisions.fdr import Judged
-from divulge.decisions.methods import BH, Auto, Knockoff, named
-from divulge.decisions.strata import Strata
-from divulge.decisions.weighted import Weights
+from divulge.decisions.fdr import ScoreCounts
+from divulge.decisions.methods import BH, Auto, resolve_method
+from divulge.decisions.weighted import Strata, Weights
 from divulge.errors import InputError
 from divulge.identification import decision
 from divulge.identification.decision import LEVEL, METHODS, Policy, choose, decide, orientation_warning, share_level
@@ -28,7 +27,6 @@ from divulge.identification.score_adjustment import (
     learn_score,
     mean_rank,
 )
-from divulge.types import Guarantee
 from divulge.validation import (
     check_array,
     check_instance,
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import Method
     from divulge.types import Floats, Selection
 
-SYMMETRIC = "a non-member scores above and below its own paraphrase equally often"
 UNCHECKED = "the guarantee is in doubt: nothing here checks that the weights are right, and the bound holds if they are"
 
 
@@ -61,8 +58,6 @@ def identify(
     holdout: object = None,
     candidate_texts: Sequence[str] | None = None,
     calibration_texts: Sequence[str] | None = None,
-    knockoffs: object = None,
-    calibration_knockoffs: object = None,
     members: object = None,
     truth: object = None,
     adjust: Strata | Weights | None = None,
@@ -86,25 +81,22 @@ def identify(
         calibration: scores ``[n]`` (or ``[n, d]``) of documents known not to have been used.
         fdr: bound on the expected share of non-members among the selected.
         method: of `divulge.decisions.methods`, or the name of one: "bh"; "ptdi"; "storey"; "adaptive"; "adadetect"
-            (learns one score from several with half the calibration, then "bh"); "knockoff" (a baseline
-            known to fail, needs ``knockoffs``); "auto": when the controls pass "storey", or "adaptive" where
-            a holdout was compared, or "adadetect" for several signals; "bh" when one does not (on the
-            mean rank of several signals).
+            (learns one score from several with half the calibration, then "bh"); "auto": when the controls
+            pass "storey", or "adaptive" where a holdout was compared, or "adadetect" for several signals; "bh" when
+            one does not (on the mean rank of several signals).
         eta: share of calibration beyond the threshold of "ptdi", where the method is named.
         lam: grid point of "storey", where the method is named.
         holdout: scores ``[h]`` (or ``[h, d]``) of other known non-members, for the exchangeability control.
         candidate_texts: the candidates' texts ``[m]``, for the blind text control.
         calibration_texts: the calibration's texts ``[n]``.
-        knockoffs: scores ``[m]`` of paraphrases of the candidates.
-        calibration_knockoffs: scores ``[n]`` of paraphrases of the calibration, for the symmetry test.
         members: scores ``[k]`` of documents known to have been used (planted ones, or a twin model's):
             ``usage`` is then estimated with them, see `divulge.decisions.usage.mixture`.
         truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
-        adjust: `divulge.decisions.strata.Strata` or `divulge.decisions.weighted.Weights`, where the calibration
+        adjust: `divulge.decisions.weighted.Strata` or `divulge.decisions.weighted.Weights`, where the calibration
             differs from the candidates in something known of both; "bh" then decides within strata, or by weights.
         baseline: scores ``[m]`` that a classifier which never saw the model gives the candidates. What is usual at each
             such blind score is taken out of the scores before anything is decided; and where it tells candidates
-            from calibration by itself, the guarantee is in doubt. See `divulge.decisions.blind_score`.
+            from calibration by itself, the guarantee is in doubt. See `divulge.decisions.pooled_scores`.
         calibration_baseline: the same of the calibration ``[n]``.
         holdout_baseline: of the holdout ``[h]``, where there is one; a difference from the calibration voids.
         members_baseline: of the known members ``[k]``, where there are some.
@@ -123,7 +115,7 @@ def identify(
         0.4801 [0.3465, 0.7444]
         (104, 1.39, None)
     """
-    requested = named(method, (*METHODS, Knockoff), eta=eta, lam=lam)
+    requested = resolve_method(method, METHODS, eta=eta, lam=lam)
     check_number(fdr, "fdr", above=0, below=1)
     check_integer(seed, "seed", least=0)
     candidate_scores = _check_signals(candidates, "candidates")
@@ -140,21 +132,13 @@ def identify(
             unused={
                 "candidate_texts": candidate_texts,
                 "calibration_texts": calibration_texts,
-                "knockoffs": knockoffs,
-                "calibration_knockoffs": calibration_knockoffs,
                 "members": members,
                 "baseline": baseline,
                 "calibration_baseline": calibration_baseline,
                 "holdout_baseline": holdout_baseline,
             },
         )
-    if knockoffs is not None:
-        knockoffs = check_vector(knockoffs, "knockoffs", length=len(candidate_scores))
-    if calibration_knockoffs is not None:
-        calibration_knockoffs = check_vector(
-            calibration_knockoffs, "calibration_knockoffs", length=len(calibration_scores)
-        )
-    _check_method_inputs(requested, candidate_scores.ndim, knockoffs, members, baseline)
+    _check_method_inputs(requested.name, candidate_scores.ndim, members)
     member_scores = None if members is None else check_vector(members, "members")
     blind = collect_blind_scores(
         {
@@ -179,26 +163,21 @@ def identify(
     control_results = _compare_texts(
         candidate_texts, calibration_texts, len(scores.candidates), len(scores.calibration), seed
     )
-    judged = Judged.of(*learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members)
+    judged = ScoreCounts.from_scores(*learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members)
     control_results += scores.controls
     if holdout_scores is not None and blind is None:
         control_results += compare_holdout(
             holdout_scores, scores.calibration, scores.candidates if several else None, seed
         )
-    control_results.append(controls.low_scores_of(judged.counts, level=LEVEL))
+    control_results.append(controls.low_scores_from_counts(judged.counts, level=LEVEL))
     control_results = share_level(control_results)
-    if isinstance(requested, Knockoff):
-        orientation = orientation_warning(judged.scores, truth)
-        return _select_by_knockoffs(
-            judged, scores.calibration, knockoffs, calibration_knockoffs, fdr, control_results, orientation
-        )
     policy = Policy(fdr, requested)
     choice = choose(policy, control_results, several=several)
     if several and isinstance(choice.method, BH):
-        judged = Judged.of(*mean_rank(scores.candidates, scores.calibration), scores.members)
+        judged = ScoreCounts.from_scores(*mean_rank(scores.candidates, scores.calibration), scores.members)
     orientation = orientation_warning(judged.scores, truth)
     result = decide(judged.counts, control_results, policy, choice=choice, orientation=orientation, notes=scores.notes)
-    selection = judged.chosen(judged.scores > result.rule.cut, fdr=fdr, warnings=result.warnings)
+    selection = judged.make_selection(judged.scores > result.rule.threshold, fdr=fdr, warnings=result.warnings)
     return replace(selection, guarantee=result.guarantee)
 
 
@@ -232,21 +211,14 @@ def format_rows(index: Sequence[int] | np.ndarray) -> str:
     return f"{len(index)} rows ({numbers}{', …' if len(index) > 10 else ''})"
 
 
-def _check_method_inputs(
-    requested: Method, n_dimensions: int, knockoffs: object, members: object, baseline: object
-) -> None:
-    """Raise where a method lacks an input, or has no place for one."""
-    method = requested.name
-    if method == "knockoff" and baseline is not None:
-        raise InputError("baseline: 'knockoff' compares paraphrases and has no place for it")
+def _check_method_inputs(method: str, n_dimensions: int, members: object) -> None:
+    """Raise if the method does not apply to so many dimensions of scores."""
     if members is not None and n_dimensions == 2:
         raise InputError("members: the share is estimated from one score column, got several")
     if method == "adadetect" and n_dimensions == 1:
         raise InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
     if method not in ("auto", "adadetect") and n_dimensions == 2:
         raise InputError(f"candidates: {method!r} uses one score, got several; use 'adadetect' or one column")
-    if method == "knockoff" and knockoffs is None:
-        raise InputError("knockoffs: 'knockoff' needs the scores of paraphrases of the candidates")
 
 
 def _compare_texts(
@@ -271,30 +243,6 @@ def _compare_texts(
     return [controls.blind_text(calibration, candidates, level=LEVEL, seed=seed)]
 
 
-def _select_by_knockoffs(
-    judged: Judged,
-    calibration: Floats,
-    knockoffs: object,
-    calibration_knockoffs: object,
-    level: float,
-    control_results: list[Control],
-    orientation: str,
-) -> Selection:
-    """Select by knockoffs, whose assumption fails unless paraphrases of the calibration show that it holds."""
-    selected, _ = knockoff.select(judged.scores, knockoffs, fdr=level)
-    note = ""
-    if calibration_knockoffs is None:
-        note = "symmetry was not tested (calibration_knockoffs is missing); with paraphrases it usually fails"
-    else:
-        control_results = share_level(
-            [*control_results, knockoff.symmetry(calibration, calibration_knockoffs, level=LEVEL)]
-        )
-    guarantee = Guarantee("FDR", level, (SYMMETRIC,), "void" if note else "holds")
-    guarantee = guarantee.at_most(decision.combined_standing(control_results))
-    warnings = decision.warnings(control_results, [orientation, note])
-    return replace(judged.chosen(selected, fdr=level, warnings=warnings), guarantee=guarantee)
-
-
 def _select_adjusted(
     scores: tuple[Floats, Floats, Floats | None],
     adjust: Strata | Weights,
@@ -312,7 +260,7 @@ def _select_adjusted(
     """
     candidates, calibration, holdout = scores
     if not isinstance(adjust, Weights):
-        check_instance(adjust, "adjust", Strata, "a decisions.strata.Strata or weighted.Weights")
+        check_instance(adjust, "adjust", Strata, "a decisions.weighted.Strata or weighted.Weights")
     if not isinstance(requested, BH | Auto):
         raise InputError("method: an adjusted decision is made by 'bh'; 'auto' takes it as well")
     if candidates.ndim != 1:
@@ -321,7 +269,7 @@ def _select_adjusted(
         if value is not None:
             raise InputError(f"{name}: has no place beside adjust")
     orientation = orientation_warning(candidates, truth)
-    step_up.refuse_constant(candidates, np.sort(calibration))
+    step_up.require_distinct_scores(candidates, np.sort(calibration))
     if isinstance(adjust, Strata):
         return _select_within_strata(candidates, calibration, holdout, adjust, fdr, orientation, seed)
     if holdout is not None:
@@ -329,7 +277,7 @@ def _select_adjusted(
             "holdout: no control compares it by weights; hand its features to weighted.density_ratio as like"
         )
     # Nothing can check weights, so the guarantee is doubtful at best.
-    selection = weighted_fdr.select(candidates, calibration, adjust, fdr=fdr, seed=seed)
+    selection = weighted.select(candidates, calibration, adjust, fdr=fdr, seed=seed)
     warnings = tuple(text for text in (UNCHECKED, orientation, *selection.warnings) if text)
     return replace(selection, guarantee=selection.guarantee.at_most("doubtful"), warnings=warnings)
 
@@ -346,10 +294,10 @@ def _select_within_strata(
     """Select within strata, each of which is examined as a calibration is; the most striking control counts."""
     if (holdout is None) != (adjust.holdout is None):
         raise InputError("holdout: its scores and its strata are needed, both or neither")
-    selection = strata.select(candidates, calibration, adjust, fdr=level)
+    selection = weighted.select_within_strata(candidates, calibration, adjust, fdr=level)
     low_scores = [
         controls.low_scores(calibration[known_rows], candidates[rows], level=LEVEL)
-        for rows, known_rows in adjust.each()
+        for rows, known_rows in adjust.iterate_rows()
     ]
     control_results = [controls.strongest(low_scores)]
     uncompared = ""
@@ -359,7 +307,7 @@ def _select_within_strata(
             raise InputError("holdout: none of its strata has calibration records to be compared with")
         comparisons = [
             controls.exchangeability(calibration[known_rows], holdout[rows], level=LEVEL, seed=seed)
-            for rows, known_rows in Strata(adjust.holdout, adjust.calibration).each()
+            for rows, known_rows in Strata(adjust.holdout, adjust.calibration).iterate_rows()
         ]
         control_results.append(controls.strongest(comparisons))
         is_uncompared = np.isin(adjust.candidates, adjust.calibration) & ~np.isin(adjust.candidates, adjust.holdout)

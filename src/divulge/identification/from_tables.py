@@ -16,7 +16,7 @@ import polars as pl
 from divulge import results, store, tables
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts, ranks
-from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
+from divulge.decisions.methods import BH, AdaDetect, Auto, method_parameters, resolve_method
 from divulge.errors import InputError
 from divulge.identification import finished_run, identification_page, score_adjustment
 from divulge.identification.decision import (
@@ -265,7 +265,7 @@ def _score(
         control_results += score_adjustment.compare_holdout(
             holdout, calibration, candidates if several else None, plan.seed
         )
-    control_results = share_level([*control_results, controls.low_scores_of(counts, level=LEVEL)])
+    control_results = share_level([*control_results, controls.low_scores_from_counts(counts, level=LEVEL)])
     choice = choose(plan.policy, control_results, several=several)
     if several and candidates is not None and isinstance(choice.method, BH):
         counts = _replace_scores(clean.candidates, *score_adjustment.mean_rank(candidates, calibration), progress)
@@ -310,7 +310,7 @@ def _count(candidates: CleanTable, calibration: Floats, progress: Progress) -> C
         progress(counts.total, 2 * candidates.n_rows)
     lowest, highest = counts.calibration[0], counts.calibration[-1]
     if lowest == highest and counts.tied[0] == counts.total:
-        fdr.refuse_constant(counts.calibration[:1], counts.calibration)
+        fdr.require_distinct_scores(counts.calibration[:1], counts.calibration)
     return counts
 
 
@@ -387,7 +387,7 @@ def _summarize_comparison(columns: Columns, comparison: BlindComparison | None) 
 
 
 def _settings(policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequence[str]) -> IdentificationSettings:
-    eta, lam = parameters(policy.method)
+    eta, lam = method_parameters(policy.method)
     return IdentificationSettings(policy.method.name, policy.fdr, eta, lam, seed, scores, tuple(notes))
 
 
@@ -460,7 +460,9 @@ def redecide(
         before = results.read_summary(folder, IdentificationSummary)
         settings = before.settings
         counts = Counts.load(draft.home / "counts.npz")
-        requested = named(settings.method if method is None else method, METHODS, eta=settings.eta, lam=settings.lam)
+        requested = resolve_method(
+            settings.method if method is None else method, METHODS, eta=settings.eta, lam=settings.lam
+        )
         policy = Policy(settings.fdr if fdr is None else fdr, requested)
         control_results = finished_run.stored_controls(before)
         rows = tables.open_parquet(draft.home / "selection.parquet")
@@ -480,7 +482,7 @@ def redecide(
 def _choose_again(policy: Policy, control_results: Sequence[Control], before: IdentificationSummary) -> Choice:
     """Choose the method for scores that stay what they are: learned from several signals, or not."""
     if isinstance(policy.method, Auto) and len(before.settings.scores) > 1:
-        return Choice(named(before.used, (BH, AdaDetect)), before.why)
+        return Choice(resolve_method(before.used, (BH, AdaDetect)), before.why)
     is_learned, choice = before.used == AdaDetect.name, choose(policy, control_results)
     if is_learned and isinstance(choice.method, BH):
         choice = replace(choice, method=AdaDetect())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy, seeds, tables
-from divulge.decisions.methods import named
+from divulge.decisions.methods import resolve_method
 from divulge.identification import document_scoring, from_tables
 from divulge.identification.decision import METHODS, Policy
 from divulge.identification.finished_run import RUN_TYPE
@@ -96,7 +96,7 @@ def run(
     Raises:
         divulge.MissingExtraError: torch or transformers is not installed.
     """
-    policy = Policy(fdr, named(method, METHODS))
+    policy = Policy(fdr, resolve_method(method, METHODS))
     with RunDirectory(out).writing(RUN_TYPE, "demo", overwrite=overwrite) as draft:
         texts = load_paragraphs(seed)
         half, quarter = len(texts) // 2, len(texts) // 4

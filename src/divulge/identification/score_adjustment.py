@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from divulge.decisions import adadetect, blind_score, controls, low_end
+from divulge.decisions import controls, pooled_scores
 from divulge.decisions import fdr as step_up
-from divulge.decisions.blind_score import Adjustment
 from divulge.decisions.controls import Control
+from divulge.decisions.pooled_scores import Adjustment
 from divulge.errors import InputError
 from divulge.evaluation import against_baseline, auc, paired_difference
 from divulge.identification.decision import LEVEL
@@ -44,8 +44,8 @@ def learn_score(candidates: Floats, calibration: Floats, level: float, seed: int
     """
     if candidates.ndim == 1:
         return candidates, calibration
-    step_up.refuse_small(len(calibration), len(candidates), level)  # before half of it goes to learning
-    scores, remaining = adadetect.scores(candidates, calibration, seed=seed)
+    step_up.require_enough_calibration(len(calibration), len(candidates), level)  # before half of it goes to learning
+    scores, remaining = pooled_scores.adadetect_scores(candidates, calibration, seed=seed)
     return scores, remaining
 
 
@@ -71,8 +71,8 @@ def compare_holdout(holdout: Floats, calibration: Floats, candidates: Floats | N
     """
     direct = controls.exchangeability(calibration, holdout, level=LEVEL, seed=seed)
     if candidates is None:
-        return [direct, low_end.control(calibration.ravel(), holdout.ravel(), level=LEVEL)]
-    _, *learned = adadetect.scores(candidates, calibration, holdout, seed=seed)
+        return [direct, controls.low_end(calibration.ravel(), holdout.ravel(), level=LEVEL)]
+    _, *learned = pooled_scores.adadetect_scores(candidates, calibration, holdout, seed=seed)
     _, *ranked = mean_rank(candidates, calibration, holdout)
     learned_control = controls.exchangeability(*learned, level=LEVEL, seed=seed)
     rank_control = controls.exchangeability(*ranked, level=LEVEL, seed=seed)
@@ -201,12 +201,12 @@ def adjust_scores(
         divulge.InputError: constant scores; scores that are too large to be adjusted.
     """
     if candidates.ndim == 1:
-        step_up.refuse_constant(candidates, np.sort(calibration))
+        step_up.require_distinct_scores(candidates, np.sort(calibration))
     pairs = ((candidates, blind.candidates), (calibration, blind.calibration))
     (adjusted_candidates, adjusted_calibration), adjustments = _adjust_signals(*pairs)
     single = (candidates, calibration) if candidates.ndim == 1 else mean_rank(candidates, calibration)
     blind_auc, score_auc, difference = _compare_aucs(single, (blind.candidates, blind.calibration))
-    blind_control = blind_score.control(blind.calibration, blind.candidates, level=LEVEL, seed=seed)
+    blind_control = controls.blind_score(blind.calibration, blind.candidates, level=LEVEL, seed=seed)
     no_better = "" if blind_control.passed or difference.low > 0 else ", which is not surely better"
     says = f"{blind_control.says}, the score with AUC {score_auc}{no_better} (difference {difference})"
     control_results = [replace(blind_control, says=says)]

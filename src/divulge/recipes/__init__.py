@@ -5,7 +5,7 @@ from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.documents import document_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.measured import DataSet, Performance, measured
-from divulge.recipes.names import everything, resolve, seeded
+from divulge.recipes.names import everything, resolve, resolve_for, seeded
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import (
     RESERVED,
@@ -42,6 +42,7 @@ __all__ = [
     "partial_recipes",
     "recipes",
     "resolve",
+    "resolve_for",
     "seeded",
     "weight_recipes",
     "white_box_recipes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from divulge import attacks, errors, user_code
 from divulge.errors import InputError
@@ -13,6 +14,7 @@ from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
 from divulge.recipes.white_box import weight_recipes, white_box_recipes
 from divulge.recipes.whole import recipes
+from divulge.targets import declared_modality, is_language_model
 from divulge.validation import check_choice, check_instance
 
 
@@ -45,6 +47,18 @@ def resolve(wanted: object, *, documents: bool = False) -> Recipe:
         return _third_party(wanted)
     recipes_by_name = {recipe.name: recipe for recipe in (document_recipes() if documents else everything())}
     return recipes_by_name[check_choice(wanted, "recipes", recipes_by_name)]
+
+
+def resolve_for(target: Any, wanted: object) -> Recipe:
+    """Return the recipe that ``wanted`` means for a target, whose modality may have recipes of its own.
+
+    Raises:
+        divulge.InputError: as `resolve`.
+    """
+    modality = declared_modality(target)
+    if modality is not None:
+        return modality.resolve_recipe(wanted)
+    return resolve(wanted, documents=is_language_model(target))
 
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:

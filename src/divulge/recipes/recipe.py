@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, r
 from divulge.attacks import Need, Scores, adapt
 from divulge.attacks.protocol import REFERENCES
 from divulge.errors import InputError
-from divulge.signals import classification, internals, tokens
+from divulge.signals import internals
+from divulge.signals.named import CLASSIFIER_SIGNALS, NAMED_SIGNALS, OutputSignal
 from divulge.signals.versions import Versions
 from divulge.validation import as_list, check_choice, check_integer
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 References: TypeAlias = Literal["none", "out", "in and out", "base", "substitutes"]
 
-_CLASSIFIER_SIGNALS = {**classification.SIGNALS, **internals.SIGNALS}
-_NAMED_SIGNALS = {**_CLASSIFIER_SIGNALS, **tokens.SIGNALS, **tokens.RESCALED}
+CLASSIFIER_OUTPUTS = ("logits", "labels", "internals")
 # Columns of a score table that are not recipes.
 RESERVED = frozenset({"id", "member", "label", "group", "duplicate_group"})
 
@@ -113,8 +113,8 @@ class Recipe:
 
     Args:
         name: what it is called.
-        signal: the name of a signal of classifiers, of a network's inside or of language models, a `Signal`, a
-            `PartialSignal` or a `PreparedSignal`.
+        signal: the name of a signal of classifiers, of a network's inside or of language models, an `OutputSignal` of
+            your own, a `Signal`, a `PartialSignal` or a `PreparedSignal`.
         attack: what turns the signal into a score; a third party's may have ``score(evidence)`` alone
             (see `divulge.attacks.adapt`).
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
@@ -135,7 +135,7 @@ class Recipe:
     """
 
     name: str
-    signal: str | Signal | PartialSignal | PreparedSignal
+    signal: str | OutputSignal | Signal | PartialSignal | PreparedSignal
     attack: Scores
     references: References = "none"
     summary: str = ""
@@ -147,14 +147,14 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
-            check_choice(self.signal, "signal", _NAMED_SIGNALS)
-        elif self.signal.name in _NAMED_SIGNALS:
+            check_choice(self.signal, "signal", NAMED_SIGNALS)
+        elif self.signal.name in NAMED_SIGNALS:
             raise InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
         if self.name in RESERVED or ":" in self.name:
             raise InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
         check_choice(self.references, "references", get_args(References))
         names = as_list(self.beside, "beside")
-        object.__setattr__(self, "beside", tuple(check_choice(name, "beside", _CLASSIFIER_SIGNALS) for name in names))
+        object.__setattr__(self, "beside", tuple(check_choice(name, "beside", CLASSIFIER_SIGNALS) for name in names))
         self._check_attack()
         self._check_versions()
         self._check_inside()
@@ -165,9 +165,10 @@ class Recipe:
             Need(check_choice(part, "attack: needs", [need.value for need in Need]))
             for part in adapt(self.attack).needs
         }
-        if self.references == "substitutes" and self.of_documents:
+        if self.references == "substitutes" and self.output not in (*CLASSIFIER_OUTPUTS, None):
+            model = "a language model" if self.of_documents else f"a model of {self.output}"
             raise InputError(
-                f"recipe: {self.name!r}: substitutes learn from a classifier's labels, and a language model gives none"
+                f"recipe: {self.name!r}: substitutes learn from a classifier's labels, and {model} gives none"
             )
         if attack_needs == set(Need):  # it does not say: whatever the recipe has will do
             return
@@ -196,19 +197,32 @@ class Recipe:
                 f"versions: of divulge.signals.versions, or an object with count and of(records, seed), is needed, got "
                 f"{type(self.versions).__name__}"
             )
-        if self.of_documents or not isinstance(self.signal, str) or self.imputed.random:
+        if self.output not in ("logits", "labels") or self.imputed.random:
             raise InputError(
                 f"recipe: {self.name!r}: only a classifier's outputs are asked for on several versions of a record"
             )
 
     def _check_inside(self) -> None:
-        if self.beside and (not isinstance(self.signal, str) or self.of_documents):
+        if self.beside and self.output not in CLASSIFIER_OUTPUTS:
             raise InputError(f"recipe: {self.name!r}: only a classifier's signals can have others beside them")
         if (self.beside or self.inside) and (self.versions is not None or self.imputed.random):
             raise InputError(
                 f"recipe: {self.name!r}: signals beside others, and of a network's inside, are measured on whole "
                 "records alone, without versions or random completions"
             )
+
+    @property
+    def output_signal(self) -> OutputSignal | None:
+        """The signal if it is computed from an output of the model; None if it queries the target itself."""
+        if isinstance(self.signal, str):
+            return NAMED_SIGNALS[self.signal]
+        return self.signal if isinstance(self.signal, OutputSignal) else None
+
+    @property
+    def output(self) -> str | None:
+        """Output of the model that the signal is computed from ("logits", "tokens", …); None if it has none."""
+        signal = self.output_signal
+        return None if signal is None else signal.output
 
     @property
     def inside(self) -> tuple[str, ...]:
@@ -236,28 +250,27 @@ class Recipe:
 
     @property
     def reads(self) -> str:
-        """What of the target the adversary must see, in words; a signal that reads more than outputs says so."""
+        """What of the target the adversary must see; a signal that reads more than outputs says so itself."""
         substitute_text = " and its label of each population record" * (self.references == "substitutes")
-        if self.signal in classification.LABELS_ENOUGH:
+        if self.output == "labels":
             return f"the target's label of each candidate{substitute_text}"
         if self.inside:
             return f"the target's {internals.describe_reads(self.inside)} on each candidate"
+        if self.output not in (None, "logits", "tokens"):
+            return f"the target's {self.output} on each candidate"
         versions_text = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
         return getattr(self.signal, "reads", f"the target's outputs on each candidate{versions_text}{substitute_text}")
 
     @property
     def needs_labels(self) -> bool:
-        """Whether the signal reads the record's label."""
-        if isinstance(self.signal, str):
-            return not self.of_documents and self.signal not in classification.LABEL_AGNOSTIC
-        return isinstance(self.signal, PartialSignal)
+        """Whether the signal reads the record's label, or its real value."""
+        signal = self.output_signal
+        return isinstance(self.signal, PartialSignal) if signal is None else signal.needs_labels
 
     @property
     def needs_logits(self) -> bool:
         """Whether a target that gives its label alone will not do."""
-        if isinstance(self.signal, str):
-            return self.signal not in classification.LABELS_ENOUGH
-        return self.needs_known
+        return self.needs_known if self.output is None else self.output != "labels"
 
     @property
     def needs_numbers(self) -> bool:
@@ -267,7 +280,7 @@ class Recipe:
     @property
     def of_documents(self) -> bool:
         """Whether the signal is a language model's."""
-        return isinstance(self.signal, str) and self.signal not in _CLASSIFIER_SIGNALS
+        return self.output == "tokens"
 
     @property
     def needs_training(self) -> bool:

@@ -116,7 +116,7 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
     same way; with no training point between them they would be one neuron. Theorem 4.3: where the first and the
     third of three adjacent pieces lie on the margin and the one between does not, one of its two ends is a training
     point, if some neuron is active on all training points. The published proof does not hold, another does
-    (docs/sources/004.md); this rule (``flat``) proposes candidates but proves nothing here.
+    (docs/sources/weights.md); this rule (``flat``) proposes candidates but proves nothing here.
 
     The paper's algorithm 1 joins both rules, its algorithm 2 (Appendix G) takes windows only. "crossings" are all
     isolated places with |Φ| = m, for which answers of the network suffice. "both" is Divulge's: all of these and

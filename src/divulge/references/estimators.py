@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,7 @@ from divulge.references.jobs import (
     InternalSignal,
     Job,
     LocalEngine,
+    OutputLearner,
     Predict,
     Signal,
     Task,
@@ -27,7 +29,6 @@ from divulge.references.jobs import (
     TrainedModel,
     count_classes,
     output_only_model,
-    stored_outputs,
 )
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
@@ -181,8 +182,60 @@ def _is_network(made: object) -> bool:
     return hasattr(made, "state_dict") and not isinstance(made, type)
 
 
+class _ReferenceTraining:
+    """Training of many models on splits of the records; a subclass says how in ``_train``."""
+
+    __slots__ = ()
+
+    def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
+        raise NotImplementedError
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        signal: Signal | None = None,
+        classes: int | None = None,
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+        inside: InternalSignal | None = None,
+        measure: InternalSignal | None = None,
+    ) -> Trained:
+        """Train the models of ``splits`` and keep their outputs on the observed records.
+
+        Args:
+            records: what the models are trained on, with labels.
+            splits: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
+            seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
+            observe: sets of records each model is queried on while it is in memory.
+            signal: reduces logits ``[b, K]`` and labels ``[b]`` to ``[b]`` or ``[b, q]``; None keeps the logits.
+            classes: size of the whole label set, classes without records included; None: the largest label plus one.
+            pool: folder of finished models; those whose key matches are not trained again.
+            out: folder for memory-mapped outputs; None keeps them in memory.
+            progress: called with what is done.
+            inside: called with each model as a target and the first set of observed records; returns ``[n, w]``, which
+                is kept beside what ``signal`` returns.
+            measure: called in place of asking for logits, for models of `Custom` that are no classifiers: with each
+                model as a target and some observed records; returns what is kept of them, ``[b, w]``.
+
+        On the CPU a process trains networks on one thread: networks of this size gain little from more, and where other
+        work runs beside them they lose much. Several cores are used by several processes.
+
+        Raises:
+            divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
+        """
+        request = fitting.TrainingRequest(
+            records, splits, tuple(observe), signal, classes, pool, out, progress, inside, measure
+        )
+        return self._train(request, seed)
+
+
 @dataclass(frozen=True, slots=True)
-class Train(Hyperparameters):
+class Train(Hyperparameters, _ReferenceTraining):
     """Train ``count`` networks with cross-entropy.
 
     Args:
@@ -229,13 +282,14 @@ class Train(Hyperparameters):
         """One model for one epoch, in this process: what a forecast of the time is made from."""
         return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
 
-    def untrained(self) -> torch.nn.Module:
-        """A network as ``make_model`` makes it, with the weights of seed 0 and in the precision of training.
+    def untrained(self, records: Records) -> torch.nn.Module:
+        """Return a network for such records as ``make_model`` makes it, with the weights of seed 0, before training.
 
         Raises:
             divulge.InputError: ``make_model`` returns no network with parameters.
         """
-        return network_training.build_network(self.make_model, 0).to(
+        config = network_training.initialize_lazy(self, records.x)
+        return network_training.build_network(config.make_model, 0).to(
             dtype=network_training.weights_dtype(self.precision)
         )
 
@@ -243,46 +297,13 @@ class Train(Hyperparameters):
     def _place(self) -> Placement:
         return Placement(self.engine, self.workers)
 
-    def fit(
-        self,
-        records: Records,
-        splits: Splits | Bools,
-        *,
-        seed: int,
-        observe: Sequence[Records | Array] = (),
-        signal: Signal | None = None,
-        classes: int | None = None,
-        pool: Path | str | None = None,
-        out: Path | str | None = None,
-        progress: Progress | None = None,
-        inside: InternalSignal | None = None,
-    ) -> Trained:
-        """Train the models of ``splits`` and keep what they say about the observed records.
-
-        Args:
-            records: what the models are trained on, with labels.
-            splits: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
-            seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
-            observe: sets of records each model is queried on while it is in memory.
-            signal: reduces logits ``[b, K]`` and labels ``[b]`` to ``[b]`` or ``[b, q]``; None keeps the logits.
-            classes: size of the whole label set, classes without records included; None: the largest label plus one.
-            pool: folder of finished models; those whose key matches are not trained again.
-            out: folder for memory-mapped outputs; None keeps them in memory.
-            progress: called with what is done.
-            inside: called with each model as a target and the first set of observed records; returns ``[n, w]``, which
-                is kept beside what ``signal`` returns.
-
-        On the CPU a process trains on one thread: networks of this size gain little from more, and where other
-        work runs beside them they lose much. Several cores are used by several processes.
-
-        Raises:
-            divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
-        """
-        work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
+    def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
+        if request.measure is not None:
+            raise InputError("references: Train makes classifiers; models of another kind need references.Custom")
         with networks.single_thread():
-            return fitting.fit_references(
-                network_learner.NetworkLearner(self, self.device), work, self.count, seed, self._place
-            )
+            config = network_training.initialize_lazy(self, getattr(request.records, "x", None))
+            learner = network_learner.NetworkLearner(config, self.device)
+            return fitting.fit_references(learner, request, self.count, seed, self._place)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
@@ -294,7 +315,8 @@ class Train(Hyperparameters):
         """
         if progress is not None:
             require_callable(progress, "progress")
-        how = network_learner.NetworkLearner(self, self.device)
+        config = network_training.initialize_lazy(self, getattr(records, "x", None))
+        how = network_learner.NetworkLearner(config, self.device)
         return network_learner.train_single(how, records, seed, count_classes(records, classes), progress)
 
 
@@ -316,12 +338,13 @@ def train_one(
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class Custom(_ReferenceTraining):
     """The user's own training, of any kind of model.
 
     Args:
         train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
-            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``.
+            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``, or
+            one of the user's own modality, as the audited target is.
         count: number of reference models.
         version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
             it imports is not: change this when that changes.
@@ -354,29 +377,14 @@ class Custom:
         check_choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
         Placement(self.engine, self.workers)
 
-    def fit(
-        self,
-        records: Records,
-        splits: Splits | Bools,
-        *,
-        seed: int,
-        observe: Sequence[Records | Array] = (),
-        signal: Signal | None = None,
-        classes: int | None = None,
-        pool: Path | str | None = None,
-        out: Path | str | None = None,
-        progress: Progress | None = None,
-        inside: InternalSignal | None = None,
-    ) -> Trained:
-        """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`)."""
-        work = fitting.TrainingRequest(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
+    def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         return fitting.fit_references(
-            _CustomLearner(self), work, self.count, seed, Placement(self.engine, self.workers)
+            _CustomLearner(self), request, self.count, seed, Placement(self.engine, self.workers)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _CustomLearner:
+class _CustomLearner(OutputLearner):
     """Targets made by ``config.train``: how they are named, made, questioned and brought back from the pool."""
 
     config: Custom
@@ -407,7 +415,7 @@ class _CustomLearner:
         training_function = pool.digest_function(self.config.train), self.config.version, self.config.outputs
         stored = [
             pool.digest_function(task.signal),
-            *([] if task.inside is None else [pool.digest_function(task.inside)]),
+            *(pool.digest_function(function) for function in (task.inside, task.measure) if function is not None),
         ]
         return store.hash_values(pool.ARITHMETIC_VERSION, training_function, task.data, rows, seed, observed, *stored)[
             :32
@@ -420,20 +428,13 @@ class _CustomLearner:
             with errors.user_code_errors("train"):
                 target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
+            if task.measure is not None:
+                model = targets.wrap_target(target)
+                return output_only_model(partial(task.measure, model), model)
             target_model = adapt_trained_model(target, task.classes, self.config.outputs)
             return output_only_model(checked_predictor(target_model, task.classes), target_model)
 
         return learn
-
-    def stack(
-        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
-    ) -> Iterator[tuple[Job, TrainedModel | None]]:
-        """Refused: only networks are stacked."""
-        raise InputError("engine: 'stacked' trains networks alone; use 'serial' or 'processes'")
-
-    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
-        """The outputs the pool kept."""
-        return stored_outputs(task, arrays)
 
 
 def adapt_trained_model(target: Any, classes: int, outputs: str) -> targets.GivesLogits:

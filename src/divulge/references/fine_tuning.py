@@ -6,7 +6,7 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from divulge import errors, lazy, networks, people, seeds, store
 from divulge.errors import InputError
 from divulge.references import fitting, pool
 from divulge.references.engines import Placement
-from divulge.references.jobs import Job, LocalEngine, Task, Tick, TrainedModel, output_only_model, stored_outputs
+from divulge.references.jobs import Job, LocalEngine, OutputLearner, Task, Tick, TrainedModel, output_only_model
 from divulge.references.network_training import DivergedError
 from divulge.targets import folders, language_models, token_statistics
 from divulge.targets.language_models import CausalLM
@@ -197,7 +197,7 @@ class LoadedFineTune:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentLearner:
+class DocumentLearner(OutputLearner):
     """The learner behind `FineTune`: documents in, log-probabilities of tokens out."""
 
     opened: LoadedFineTune
@@ -271,16 +271,6 @@ class DocumentLearner:
             return output_only_model(predict)
 
         return learn
-
-    def stack(
-        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
-    ) -> Iterator[tuple[Job, TrainedModel | None]]:
-        """Refused: only small networks are stacked."""
-        raise InputError("engine: 'stacked' trains small networks alone; use 'serial' or 'processes'")
-
-    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
-        """What the pool kept."""
-        return stored_outputs(task, arrays)
 
     def _lessons(self, task: Task) -> list[list[list[int]]]:
         return self.opened.tokenised(_require_texts(task.records))

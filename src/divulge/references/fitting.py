@@ -33,6 +33,7 @@ class TrainingRequest:
     out: Path | str | None
     progress: Progress | None
     inside: InternalSignal | None = None
+    measure: InternalSignal | None = None
 
 
 def fit_references(
@@ -152,11 +153,12 @@ def _make_task(learner: Learner, request: TrainingRequest) -> Task:
         how=learner,
         records=request.records,
         data=pool.digest_records(request.records),
-        classes=learner.width(request.records, request.classes),
+        classes=0 if request.measure is not None else learner.width(request.records, request.classes),
         observe=observe,
         signal=request.signal,
         pool=None if request.pool is None else Path(request.pool),
         inside=request.inside,
+        measure=request.measure,
     )
 
 

@@ -53,11 +53,6 @@ def output_only_model(predict: Predict, target: Any = None) -> TrainedModel:
     return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict, target)
 
 
-def stored_outputs(task: Task, arrays: Mapping[str, Array]) -> list[Floats]:
-    """What the pool kept of a model `by_outputs`."""
-    return [arrays[str(k)] for k in range(len(task.observe))]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class JobResult:
     """One finished job: outputs on every observed set, or None when training diverged."""
@@ -116,6 +111,22 @@ class Learner(Protocol):
         ...
 
 
+class OutputLearner:
+    """Models of which the pool keeps their outputs on the observed records, and which are trained one by one."""
+
+    __slots__ = ()
+
+    def stack(
+        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    ) -> Iterator[tuple[Job, TrainedModel | None]]:
+        """Raise, as only small networks are stacked."""
+        raise InputError("engine: 'stacked' trains small networks alone; use 'serial' or 'processes'")
+
+    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
+        """Return the outputs that the pool kept."""
+        return [arrays[str(k)] for k in range(len(task.observe))]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
     """What all jobs of a run share.
@@ -132,6 +143,7 @@ class Task:
     signal: Signal | None
     pool: Path | None
     inside: InternalSignal | None = None
+    measure: InternalSignal | None = None
 
     def about(self, job: Job) -> dict[str, Any]:
         """What the pool records beside a model."""
@@ -173,7 +185,7 @@ Signal: TypeAlias = Callable[[Floats, Ints | None], Floats]
 """Outputs ``[b, K]`` and labels ``[b]`` to what is kept of them: ``[b]`` or ``[b, q]``."""
 
 InternalSignal: TypeAlias = Callable[[Any, Records], Floats]
-"""A model as a target, and records, to what is kept of its inside: ``[b, w]``."""
+"""A model as a target, and records, to what is kept of it: ``[b, w]``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

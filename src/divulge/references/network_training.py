@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from divulge import errors, networks, seeds
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from divulge.references.estimators import Hyperparameters
     from divulge.types import Array, Floats, Ints
 
+
+HyperparametersT = TypeVar("HyperparametersT", bound="Hyperparameters")
 
 MemoryFormat: TypeAlias = torch.memory_format
 """How images lie in memory: on the CPU, convolutions run faster with a pixel's channels side by side.
@@ -61,6 +65,53 @@ def build_network(make_model: Callable[..., Any], seed: int) -> nn.Module:
     if not isinstance(module, nn.Module) or not any(p.requires_grad for p in module.parameters()):
         raise InputError(f"make_model: a torch.nn.Module with parameters is needed, got {type(module).__name__}")
     return module
+
+
+@dataclass(frozen=True, slots=True)
+class LazyModel:
+    """``make_model`` of networks with lazy modules (`torch.nn.LazyLinear`), which take their shapes from one record.
+
+    Args:
+        make_model: the user's function.
+        record: one record, ``[1, ...]``.
+    """
+
+    make_model: Callable[..., Any]
+    record: Array
+
+    def __call__(self, seed: int) -> nn.Module:
+        """Return a network whose parameters have their shapes; they are drawn from torch's generators, as others are.
+
+        Raises:
+            divulge.InputError: the network cannot take the record.
+        """
+        module = build_network(self.make_model, seed)
+        # Building has reset the generators, so what the lazy modules draw needs a stream of its own.
+        device = torch.device("cpu")
+        stream = seeds.derive_seed(seed, "lazy modules")
+        with networks.torch_seed(stream, device), torch.no_grad(), _errors_of_records(self.record):
+            module.eval()(to_tensor(self.record, module, device, torch.float32))
+        return module.train()
+
+
+def initialize_lazy(config: HyperparametersT, x: object) -> HyperparametersT:
+    """Return settings whose ``make_model`` gives networks with shapes, if those of the user have lazy modules.
+
+    Args:
+        config: settings of the training.
+        x: what the networks are trained on, ``[n, ...]``.
+    """
+    try:
+        module = build_network(config.make_model, 0)
+    except InputError:
+        return config  # raised again where the records have been checked
+    if not isinstance(x, np.ndarray) or not _has_lazy_modules(module):
+        return config
+    return replace(config, make_model=LazyModel(config.make_model, x[:1]))
+
+
+def _has_lazy_modules(module: nn.Module) -> bool:
+    return any(isinstance(part, LazyModuleMixin) and part.has_uninitialized_params() for part in module.modules())
 
 
 def _seed_arguments(make_model: Callable[..., Any], seed: int) -> tuple[tuple[int, ...], dict[str, int]]:
@@ -112,16 +163,23 @@ def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device
     Raises:
         divulge.InputError: the network cannot take such records, or has another number of outputs than classes.
     """
-    try:
+    with _errors_of_records(x):
         outputs = predict_logits(module, x[:2], where, dtype)
-    except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        if isinstance(error, InputError | torch.OutOfMemoryError):
-            raise
-        raise InputError(f"make_model: the network cannot take records of shape {x.shape[1:]}: {error}") from None
     if outputs.ndim != 2 or outputs.shape[1] != classes:
         raise InputError(
             f"make_model: {classes} outputs are needed (one per class of the label set), got shape {outputs.shape[1:]}"
         )
+
+
+@contextlib.contextmanager
+def _errors_of_records(x: Array) -> Generator[None]:
+    """Raise what a network raises inside the block as an error about the shape of the records."""
+    try:
+        yield
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        if isinstance(error, InputError | torch.OutOfMemoryError):
+            raise
+        raise InputError(f"make_model: the network cannot take records of shape {x.shape[1:]}: {error}") from None
 
 
 def state_arrays(module: nn.Module) -> dict[str, Array]:

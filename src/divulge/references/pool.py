@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -437,6 +437,11 @@ def digest_value(value: object) -> str:
         return digest_function(value)
     if isinstance(value, functools.partial):
         return digest_function(value)
+    if isinstance(value, tuple) and any(map(is_dataclass, value)):
+        return store.hash_values("tuple", *map(digest_value, value))
+    if is_dataclass(value) and any(callable(getattr(value, field.name)) for field in fields(value)):
+        parts = [digest_value(getattr(value, field.name)) for field in fields(value)]
+        return store.hash_values("dataclass", type(value).__qualname__, *parts)
     return repr(value)
 
 

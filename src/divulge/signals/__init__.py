@@ -4,6 +4,7 @@ from divulge.signals import classification, internals, margin, tokens, versions
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.matching import GradientMatching
 from divulge.signals.mrad import MRAD
+from divulge.signals.named import OutputSignal
 from divulge.signals.recall import PreparedReCaLL, ReCaLL
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "BoundaryDistance",
     "GradientMatching",
     "NoiseRobustness",
+    "OutputSignal",
     "PreparedReCaLL",
     "ReCaLL",
     "classification",

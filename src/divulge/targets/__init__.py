@@ -22,6 +22,10 @@ from divulge.targets.rights import (
     Noisy,
     Rounded,
     adapt,
+    declared_modality,
+    is_label_only,
+    is_language_model,
+    wrap_target,
 )
 from divulge.targets.token_statistics import Continuations, Decoding, GivesContinuations, GivesTokens, TokenStatistics
 
@@ -73,7 +77,11 @@ __all__ = [
     "TorchTarget",
     "VisionLanguage",
     "adapt",
+    "declared_modality",
+    "is_label_only",
+    "is_language_model",
     "load",
+    "wrap_target",
 ]
 
 

@@ -109,9 +109,35 @@ class GivesWeights(Protocol):
         ...
 
 
+def declared_modality(target: Any) -> Any:
+    """Return the `divulge.auditing.Modality` that a target of the user's own class declares, or None."""
+    modality = getattr(target, "modality", None)
+    return modality if callable(getattr(modality, "compute_signals", None)) else None
+
+
+def is_language_model(target: Any) -> bool:
+    """Check whether a target is queried for tokens rather than for classes."""
+    return isinstance(target, GivesTokens) and not isinstance(target, GivesLogits)
+
+
+def is_label_only(target: Any) -> bool:
+    """Check whether a classifier gives its predicted labels and no logits."""
+    return isinstance(target, GivesLabels) and not isinstance(target, GivesLogits)
+
+
+def weights_key(target: Any) -> str:
+    """Return a digest that tells a model from others: of its own key, or of its weights; empty if it shows neither."""
+    if isinstance(target, GivesTokens):
+        return store.hash_values(sorted(target.key().items()))[:16]
+    if not isinstance(target, GivesWeights):
+        return ""
+    weights = target.weights()
+    return store.hash_values(*(part for name in sorted(weights) for part in (name, weights[name])))[:16]
+
+
 # Rights that ask the model about records, each record one query, and rights that ask nothing.
 _QUERY_RIGHTS = ("logits", "labels", "loss", "gradients", "head", "gradient_norms")
-_OTHER_RIGHTS = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode", "start", "length")
+_OTHER_RIGHTS = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode")
 _TARGET_METHODS = (
     "logits",
     "labels",
@@ -122,6 +148,8 @@ _TARGET_METHODS = (
 )  # other names mean other things
 # What an adapter holds: attacks on the weights read them there, which asks the target nothing.
 _ADAPTER_ATTRIBUTES = (
+    "start",
+    "length",
     "module",
     "function",
     "outputs",
@@ -130,6 +158,7 @@ _ADAPTER_ATTRIBUTES = (
     "likely_names",
     "known_classes",
     "takes_frames",
+    "modality",
 )
 
 
@@ -138,12 +167,17 @@ def grant_rights(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) 
 
     They become attributes of the object itself: Python tells a Protocol by these, not by ``__getattr__``.
     """
-    for name in _QUERY_RIGHTS:
-        if hasattr(target, name):
+    for name in dict.fromkeys((*_QUERY_RIGHTS, *_declared_outputs(target))):
+        if callable(getattr(target, name, None)):
             object.__setattr__(wrapper, name, partial(ask, name))
-    for name in (*_OTHER_RIGHTS, *_ADAPTER_ATTRIBUTES):
-        if hasattr(target, name):
-            object.__setattr__(wrapper, name, getattr(target, name))
+    held = [name for name in _ADAPTER_ATTRIBUTES if hasattr(target, name)]
+    for name in (*(name for name in _OTHER_RIGHTS if callable(getattr(target, name, None))), *held):
+        object.__setattr__(wrapper, name, getattr(target, name))
+
+
+def _declared_outputs(target: Any) -> tuple[str, ...]:
+    modality = declared_modality(target)
+    return () if modality is None else tuple(modality.outputs)
 
 
 @dataclass(frozen=True)
@@ -189,7 +223,8 @@ def wrap_target(target: Any) -> Any:
     Raises:
         divulge.InputError: it gives none of the rights.
     """
-    if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in _TARGET_METHODS):
+    methods = (*_TARGET_METHODS, *_declared_outputs(target))
+    if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in methods):
         raise InputError(
             f"target: an object with logits(records) or another right is needed, got {format_value(target)}"
         )
@@ -225,9 +260,8 @@ def adapt(
         CallableTarget(function=..., outputs='logits', frames=None)
     """
     check_choice(outputs, "outputs", out.OUTPUT_TYPES)
-    if isinstance(model, GivesLogits | GivesTokens) and not isinstance(model, type):
-        return wrap_target(model)
-    if labels_only and isinstance(model, GivesLabels) and not isinstance(model, type):
+    is_target = isinstance(model, GivesLogits | GivesTokens) or declared_modality(model) is not None
+    if (is_target or (labels_only and isinstance(model, GivesLabels))) and not isinstance(model, type):
         return wrap_target(model)
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
     if "torch" in kinds and callable(model):

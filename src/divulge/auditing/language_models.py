@@ -1,56 +1,139 @@
-"""Signals of documents under a language model and its reference models."""
+"""Language models in an audit: documents, fine-tuned reference models, signals of token probabilities."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from divulge import evaluation, people
+from divulge import recipes as book
 from divulge.attacks import Need
-from divulge.auditing import plausibility, reference_models
-from divulge.auditing.signals import compute_features, measure_active_signals
+from divulge.auditing import plausibility, signals
+from divulge.auditing.modality import Modality
 from divulge.errors import InputError
 from divulge.evidence import Measurements, Models
 from divulge.ragged import TokenLogs
+from divulge.references import FineTune
 from divulge.signals import ReCaLL, tokens
-from divulge.targets import Endpoint, GivesLogits, GivesTokens, TokenStatistics
+from divulge.targets import Endpoint, TokenStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from divulge.auditing.inputs import AuditInputs
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
-    from divulge.references import FineTune
     from divulge.references.fine_tuning import LoadedFineTune
-    from divulge.types import Bools, Floats, Ints
+    from divulge.targets import GivesTokens
+    from divulge.types import AuditData, Bools, Floats, Ints, Records
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
 _LIKELIHOOD_SIGNALS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED})
 _MAX_LISTED = 3  # rows that a message names
+_CHARACTERS_PER_TOKEN = 4  # in most languages and tokenizers
+_BYTES_PER_TOKEN = 7 * 8  # of the target
+_BYTES_PER_REFERENCE_TOKEN = 4
 ANSWERS_FILE = "answers.jsonl"  # of an endpoint, while an audit runs
 
 
-def is_language_model(target: Any) -> bool:
-    """Check whether a target is a language model, queried for tokens rather than for classes."""
-    return isinstance(target, GivesTokens) and not isinstance(target, GivesLogits)
+@dataclass(frozen=True, slots=True)
+class LanguageModel(Modality):
+    """Models that give the probability of every token of a document."""
 
+    name: str = "a language model"
+    outputs: tuple[str, ...] = ("tokens",)
+    labels: Literal["classes", "real values"] = "classes"
 
-def check_endpoint_recipes(recipes: Sequence[Recipe]) -> None:
-    """Check that an endpoint returns everything that the recipes read."""
-    unseen = [
-        r.name for r in recipes if isinstance(r.signal, ReCaLL | str) and r.signal_name not in _LIKELIHOOD_SIGNALS
-    ]
-    if unseen:
-        raise InputError(
-            f"recipes: {', '.join(unseen)} read more than an endpoint shows, which is how likely each token of a "
-            "document is, and nothing of the rest of the vocabulary; loss, zlib, min-k and what is relative to other "
-            "models can be had"
-        )
+    @property
+    def references(self) -> str:
+        """How reference models are trained, for messages."""
+        return "FineTune(base, count=4, epochs=…)"
+
+    def known_recipes(self) -> tuple[Recipe, ...]:
+        """Return the recipes for documents."""
+        return book.document_recipes()
+
+    def resolve_recipe(self, requested: object) -> Recipe:
+        """Return the recipe for documents that ``requested`` means."""
+        return book.resolve(requested, documents=True)
+
+    def check_target(self, target: Any, recipes: Sequence[Recipe]) -> None:
+        """Check that an endpoint, if the target is one, returns everything that the recipes read."""
+        if not isinstance(target, Endpoint):
+            return
+        unseen = [
+            r.name
+            for r in recipes
+            if (r.output == "tokens" or isinstance(r.signal, ReCaLL)) and r.signal_name not in _LIKELIHOOD_SIGNALS
+        ]
+        if unseen:
+            raise InputError(
+                f"recipes: {', '.join(unseen)} read more than an endpoint shows, which is how likely each token of a "
+                "document is, and nothing of the rest of the vocabulary; loss, zlib, min-k and what is relative to "
+                "other models can be had"
+            )
+
+    def check_references(self, references: Any, recipes: Sequence[Recipe], members: Records) -> None:
+        """Check that references are fine-tunes of a language model."""
+        if not isinstance(references, FineTune):
+            raise InputError(
+                "references: the target is a language model: divulge.references.FineTune is needed, got "
+                f"{type(references).__name__}"
+            )
+
+    def prepare_data(self, data: AuditData) -> AuditData:
+        """Return the data as they are: labels of documents are not read."""
+        return data
+
+    def check_records(self, sets: Mapping[str, Records]) -> None:
+        """Check that the records are non-empty documents.
+
+        Raises:
+            divulge.InputError: numbers in place of texts; a text without a visible character.
+        """
+        for name, records in sets.items():
+            if records.x.dtype != object:
+                columns = [] if records.encoder is None else records.encoder.columns
+                text_columns = [column.name for column in columns if column.measure in ("text", "category")]
+                hint = (
+                    f"; name the column of the documents as data.text (it may be {text_columns[0]!r})"
+                    if text_columns
+                    else ""
+                )
+                raise InputError(
+                    f"{name}: the target is a language model, so documents (strings) are needed, got "
+                    f"{records.x.dtype}{hint}"
+                )
+            empty_rows = [row for row, text in enumerate(records.x) if not text.strip()]
+            if empty_rows:
+                raise InputError(
+                    f"{name}: {len(empty_rows)} documents are empty (first: row {empty_rows[0]}); leave them out"
+                )
+
+    def probe_target(self, target: Any, inputs: AuditInputs) -> int:
+        """Return 0: tokens have no classes, and documents may be costly to ask about."""
+        return 0
+
+    def open_references(self, references: FineTune | None, recipes: Sequence[Recipe]) -> LoadedFineTune | None:
+        """Load the base of the references into memory, if a recipe reads reference models."""
+        return references.opened() if references is not None and required_references(recipes) else None
+
+    def query(self, target: Any, records: Records) -> None:
+        """Ask the target for the tokens of the documents once."""
+        target.tokens(list(records.x))
+
+    def estimate_memory(self, audit: PreparedAudit, n_models: int) -> int:
+        """Estimate the bytes of the token statistics."""
+        characters = sum(map(len, audit.views[0].x))
+        return characters // _CHARACTERS_PER_TOKEN * (_BYTES_PER_TOKEN + n_models * _BYTES_PER_REFERENCE_TOKEN)
+
+    def compute_signals(self, audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
+        """Compute the signals of every document under the target and under reference models."""
+        return compute_document_signals(audit, log)
 
 
 def with_journal(target: Any, folder: Path) -> Any:
@@ -62,11 +145,6 @@ def with_journal(target: Any, folder: Path) -> Any:
     )
 
 
-def open_references(inputs: AuditInputs, references: FineTune | None) -> LoadedFineTune | None:
-    """Load the base of the references into memory, if a recipe reads reference models."""
-    return references.opened() if references is not None and required_references(inputs.recipes) else None
-
-
 def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
     """Compute the signals of every document under the target and under reference models.
 
@@ -75,15 +153,13 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
             documents into other tokens than the target.
     """
     view, target = audit.views[0], audit.target
-    assert isinstance(target, GivesTokens)
     texts = list(view.x)
-    signal_recipes = [recipe for recipe in audit.inputs.recipes if isinstance(recipe.signal, str)]
-    vocabulary = any(recipe.signal not in _LIKELIHOOD_SIGNALS for recipe in signal_recipes)
+    needed = signals.output_signals(audit.inputs.recipes)
+    vocabulary = not _LIKELIHOOD_SIGNALS.issuperset(needed)
     stats = log.run_timed("target", partial(_query_tokens, target, texts, log, vocabulary=vocabulary))
     _check_all_scored(audit, stats)
     log.token_fit = plausibility.measure_token_fit(audit, stats)
-    names = tuple(dict.fromkeys(recipe.signal_name for recipe in signal_recipes))
-    log.queries |= dict.fromkeys(names, len(people.split_documents(texts)[0]))
+    log.queries |= dict.fromkeys(needed, len(people.split_documents(texts)[0]))
     logs = TokenLogs(stats.offsets, stats.logp)
     models = {
         need: _reference_signals(audit, log, need, stats, texts) for need in required_references(audit.inputs.recipes)
@@ -92,10 +168,11 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
         log.warnings += _base_warnings(models[Need.REFERENCES_BASE], audit)
     return [
         Measurements(
-            target={name: tokens.get_signal(name)(stats) for name in names} | measure_active_signals(audit, log),
+            target={name: signal.compute(stats, view.y) for name, signal in needed.items()}
+            | signals.measure_active_signals(audit, log),
             layout=audit.layout,
-            labels=view.y,
-            features=compute_features(audit, log),
+            labels=view.labels,
+            features=signals.compute_features(audit, log),
             models=models,
             tokens=logs,
         )
@@ -120,7 +197,7 @@ def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, voc
 
 def required_references(recipes: Sequence[Recipe]) -> list[Need]:
     """Return the kinds of reference models that the recipes read."""
-    all_needs = (Need.REFERENCES_BASE, *reference_models.TRAINED_REFERENCES)
+    all_needs = (Need.REFERENCES_BASE, *signals.TRAINED_REFERENCES)
     return [need for need in all_needs if any(need in recipe.needs for recipe in recipes)]
 
 
@@ -134,20 +211,20 @@ def _reference_signals(
         log_probabilities, trained_on = base_log_probabilities[None], np.zeros((1, len(texts)), dtype=bool)
     else:
         log_probabilities, trained_on = _fine_tune(audit, log, need, stats)
-    signal_names = [recipe.signal_name for recipe in audit.inputs.recipes if need in recipe.needs]
     statistics = [
         TokenStatistics(stats.offsets, stats.zlib_bytes, logp=row.astype(np.float64)) for row in log_probabilities
     ]
-    signals = {
-        name: np.stack([tokens.get_signal(name)(model_statistics) for model_statistics in statistics])
-        for name in dict.fromkeys(signal_names)
+    readers = [recipe for recipe in audit.inputs.recipes if need in recipe.needs]
+    values = {
+        signal.name: np.stack([signal.compute(model_statistics, None) for model_statistics in statistics])
+        for signal in signals.signals_read(audit, readers)
     }
-    return Models(signals, trained_on, np.minimum(log_probabilities, 0.0))
+    return Models(values, trained_on, np.minimum(log_probabilities, 0.0))
 
 
 def _fine_tune(audit: PreparedAudit, log: AuditLog, need: Need, stats: TokenStatistics) -> tuple[Floats, Bools]:
     _check_same_tokens(audit, audit.references.cut(list(audit.views[0].x)), stats)
-    records, rows = reference_models.training_data(audit, need)
+    records, rows = signals.training_data(audit, need)
     needs = [
         other_need for other_need in required_references(audit.inputs.recipes) if other_need != Need.REFERENCES_BASE
     ]
@@ -159,12 +236,12 @@ def _fine_tune(audit: PreparedAudit, log: AuditLog, need: Need, stats: TokenStat
             seed=audit.seed,
             observe=(audit.views[0],),
             pool=audit.pool,
-            progress=reference_models.progress_of_part(audit.progress, needs.index(need), len(needs)),
+            progress=signals.progress_of_part(audit.progress, needs.index(need), len(needs)),
         ),
     )
     log.engines.append(trained.engine)
     log.warnings += [f"{need}: {note}" for note in trained.warnings]
-    return trained.outputs[0], reference_models.trained_on_mask(audit, need, trained.trained_on)
+    return trained.outputs[0], signals.trained_on_mask(audit, need, trained.trained_on)
 
 
 def _check_all_scored(audit: PreparedAudit, stats: TokenStatistics) -> None:

@@ -1,0 +1,331 @@
+"""What an audit asks of a kind of model: its outputs, the records and recipes that fit, and how signals are computed.
+
+`Modality` serves any model whose outputs are arrays with a row for each record. Classifiers and language models are
+two further implementations; a target of the user's own class declares one as its attribute ``modality``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from divulge import errors
+from divulge import recipes as book
+from divulge.auditing import signals
+from divulge.errors import InputError
+from divulge.evidence import query_target, signals_from_answers, signals_from_logits
+from divulge.recipes.recipe import CLASSIFIER_OUTPUTS
+from divulge.references import FineTune, Train
+from divulge.signals import internals
+from divulge.signals.named import NAMED_SIGNALS, OutputSignal
+from divulge.targets import is_label_only
+from divulge.types import Records
+from divulge.validation import check_array, check_choice, check_labels, check_string, check_strings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from divulge.auditing.inputs import AuditInputs
+    from divulge.auditing.prepared import AuditLog, PreparedAudit
+    from divulge.evidence import Measurements
+    from divulge.recipes import Recipe
+    from divulge.types import AuditData, Floats
+
+
+_N_PROBED = 64  # candidates that show what the target's outputs are
+
+
+@dataclass(frozen=True, slots=True)
+class Modality:
+    """A kind of model, as an audit sees it.
+
+    Args:
+        name: what messages call such a model: "a regression model".
+        outputs: methods of a target that take `divulge.Records` and return an array with a row for each record.
+        labels: what ``y`` of the records holds: "classes", or "real values" (given as float64, whole ones too).
+        recipes: recipes that an audit of such a model may name.
+
+    Raises:
+        divulge.InputError: a name or output that is no text, other labels.
+
+    Examples:
+        >>> Modality("a regression model", ("predictions",)).outputs
+        ('predictions',)
+    """
+
+    name: str
+    outputs: tuple[str, ...]
+    labels: Literal["classes", "real values"] = "real values"
+    recipes: tuple[Recipe, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_string(self.name, "Modality.name")
+        object.__setattr__(self, "outputs", check_strings(self.outputs, "Modality.outputs"))
+        check_choice(self.labels, "Modality.labels", ("classes", "real values"))
+
+    @property
+    def references(self) -> str:
+        """How reference models are trained, for messages."""
+        return "Custom(train, count=16)"
+
+    def known_recipes(self) -> tuple[Recipe, ...]:
+        """Return the recipes that messages recommend."""
+        return self.recipes
+
+    def resolve_recipe(self, requested: object) -> Recipe:
+        """Return the recipe that a name, a `divulge.recipes.Recipe` or "module:Class" means.
+
+        Raises:
+            divulge.InputError: an unknown name, an import that fails, another type.
+        """
+        by_name = {recipe.name: recipe for recipe in self.recipes}
+        if isinstance(requested, str) and ":" not in requested:
+            return by_name[check_choice(requested, "recipes", by_name)]
+        return book.resolve(requested)
+
+    def check_recipes(self, recipes: Sequence[Recipe]) -> None:
+        """Check that a model of this kind gives what the recipes' signals are computed from.
+
+        Raises:
+            divulge.InputError: a signal of another output, versions or completions of records, substitutes.
+        """
+        if unsuitable := [r.name for r in recipes if r.output is not None and r.output not in self.outputs]:
+            raise InputError(
+                f"recipes: {', '.join(unsuitable)} read other signals than those of {self.name}, the target"
+            )
+
+    def check_target(self, target: Any, recipes: Sequence[Recipe]) -> None:
+        """Check that this very target gives what the recipes read.
+
+        Raises:
+            divulge.InputError: it does not.
+        """
+        for recipe in recipes:
+            if recipe.output is not None and not callable(getattr(target, recipe.output, None)):
+                raise InputError(f"target: it has no method {recipe.output}(records), which {recipe.name} reads")
+
+    def check_references(self, references: Any, recipes: Sequence[Recipe], members: Records) -> None:
+        """Check that the settings of the reference models make models of this kind.
+
+        Raises:
+            divulge.InputError: they make others.
+        """
+        if isinstance(references, Train | FineTune):
+            raise InputError(
+                f"references: the target is {self.name}: divulge.references.Custom is needed, got "
+                f"{type(references).__name__}"
+            )
+
+    def prepare_data(self, data: AuditData) -> AuditData:
+        """Return the data with ``y`` as this kind of model reads it.
+
+        Raises:
+            divulge.InputError: ``y`` holds real values where classes are needed, or names where real values are.
+        """
+        sets = {name: getattr(data, name) for name in ("members", "nonmembers", "population")}
+        for name, records in sets.items():
+            if not isinstance(records, Records):
+                continue  # refused later, with the name of the argument
+            if self.labels == "real values":
+                sets[name] = records.with_real_values()
+            elif records.y is not None and records.labels is None:
+                raise InputError(
+                    f"{name}: y: the target is {self.name}: whole-number labels are needed, or names of classes, got "
+                    f"real values (first: {records.y[records.y % 1 != 0][0]:g})"
+                )
+        return replace(data, **sets)
+
+    def check_records(self, sets: Mapping[str, Records]) -> None:
+        """Check that the records of all sets are such as this kind of model takes.
+
+        Raises:
+            divulge.InputError: they are not.
+        """
+
+    def probe_target(self, target: Any, inputs: AuditInputs) -> int:
+        """Check the target's answers on a few candidates, before any work; return the number of classes, 0 without any.
+
+        Raises:
+            divulge.InputError: as `measure_outputs`.
+        """
+        measure_outputs(target, inputs.candidates[:_N_PROBED], list(signals.output_signals(inputs.recipes).values()))
+        return 0
+
+    def open_references(self, references: Any, recipes: Sequence[Recipe]) -> Any:
+        """Return the references ready for use, such as with their base model in memory."""
+        return references
+
+    def query(self, target: Any, records: Records) -> None:
+        """Ask the target for its outputs once, so that the time can be measured."""
+        for output in self.outputs:
+            getattr(target, output)(records)
+
+    def estimate_memory(self, audit: PreparedAudit, n_models: int) -> int:
+        """Estimate the bytes held at once for outputs of the target and of ``n_models`` reference models."""
+        return 0
+
+    def compute_signals(self, audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
+        """Compute every signal that the recipes need, for each view of the records."""
+        return signals.compute_signals(audit, log)
+
+    def target_signals(
+        self, audit: PreparedAudit, records: Records, needed: Sequence[OutputSignal], log: AuditLog
+    ) -> dict[str, Floats]:
+        """Compute signals of the target by name; each output is asked for once."""
+        return measure_outputs(audit.target, records, needed)
+
+    def reference_options(self, audit: PreparedAudit, needed: Sequence[OutputSignal]) -> dict[str, Any]:
+        """Return the arguments with which ``references.fit`` keeps these signals of every model, in this order."""
+        return {"measure": partial(_stack_outputs, signals=tuple(needed))}
+
+
+def measure_outputs(target: Any, records: Records, needed: Sequence[OutputSignal]) -> dict[str, Floats]:
+    """Compute signals of a target or reference model by name; each output is asked for once.
+
+    Raises:
+        divulge.InputError: an output that the model does not give, answers that are not one finite row per record, a
+            signal that is not one number per record.
+    """
+    answers: dict[str, Any] = {}
+    for output in dict.fromkeys(signal.output for signal in needed):
+        name = f"{type(target).__name__}.{output}"
+        if not callable(getattr(target, output, None)):
+            raise InputError(f"{name}: the model gives no such output")
+        answers[output] = check_array(getattr(target, output)(records), name)
+        if answers[output].shape[:1] != (len(records),):
+            raise InputError(f"{name}: {len(records)} rows are needed, got shape {answers[output].shape}")
+    values = {}
+    for signal in needed:
+        with errors.user_code_errors(f"signal: {signal.name}"):
+            value = signal.compute(answers[signal.output], records.y)
+        value = check_array(value, f"signal: {signal.name}")
+        if value.shape != (len(records),):
+            raise InputError(f"signal: {signal.name}: shape ({len(records)},) is needed, got {value.shape}")
+        values[signal.name] = value.astype(np.float64)
+    return values
+
+
+def _stack_outputs(target: Any, records: Records, signals: Sequence[OutputSignal]) -> Floats:
+    """Compute signals of a reference model, ``[n, len(signals)]``."""
+    return np.stack(list(measure_outputs(target, records, signals).values()), axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Classifier(Modality):
+    """Models that give logits of classes, or predicted labels alone."""
+
+    name: str = "a classifier"
+    outputs: tuple[str, ...] = CLASSIFIER_OUTPUTS
+    labels: Literal["classes", "real values"] = "classes"
+
+    @property
+    def references(self) -> str:
+        """How reference models are trained, for messages."""
+        return "Train(make_model, count=16, epochs=…)"
+
+    def resolve_recipe(self, requested: object) -> Recipe:
+        """Return the recipe for classifiers that ``requested`` means."""
+        return book.resolve(requested)
+
+    def known_recipes(self) -> tuple[Recipe, ...]:
+        """Return the recipes for whole records."""
+        return book.recipes()
+
+    def check_target(self, target: Any, recipes: Sequence[Recipe]) -> None:
+        """Check that all recipes can use a target that gives labels alone, if this one does.
+
+        Raises:
+            divulge.InputError: one reads logits, or trains models on them.
+        """
+        if not is_label_only(target):
+            return
+        if unusable := [recipe.name for recipe in recipes if recipe.needs_logits]:
+            usable = [recipe.name for recipe in book.label_recipes()]
+            raise InputError(
+                f"target: it gives labels alone, but {', '.join(unusable)} read logits; what labels are enough for: "
+                f"{', '.join(usable)}"
+            )
+
+    def check_references(self, references: Any, recipes: Sequence[Recipe], members: Records) -> None:
+        """Check that references are classifiers, and that texts are not to be learned by networks.
+
+        Raises:
+            divulge.InputError: fine-tunes of language models; networks, which take numbers, on texts.
+        """
+        if isinstance(references, FineTune):
+            raise InputError(
+                "references: the target is a classifier: divulge.references.Train or Custom is needed, got FineTune"
+            )
+        has_texts = members.x.dtype == object
+        if isinstance(references, Train) and has_texts and any(recipe.needs_training for recipe in recipes):
+            raise InputError(
+                "references: Train makes networks, which learn from numbers, and the records are texts; give "
+                "references=divulge.references.Custom(train), whose function may train any classifier of texts"
+            )
+
+    def check_records(self, sets: Mapping[str, Records]) -> None:
+        """Check that labels are of several classes."""
+        labels = [records.labels for records in sets.values() if records.labels is not None]
+        if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
+            raise InputError(
+                f"records: all labels are {classes[0]}; with a single class, a classifier's output carries no "
+                "information"
+            )
+
+    def probe_target(self, target: Any, inputs: AuditInputs) -> int:
+        """Return the width of the logits; of a target that gives labels alone, as far as its answers show.
+
+        Every label must fit it, and outputs that are not as declared are refused here.
+        """
+        labelled = {"members, nonmembers": inputs.candidates.labels, "population": inputs.population.labels}
+        if is_label_only(target):
+            shown = [target.labels(inputs.candidates[:_N_PROBED]), *labelled.values()]
+            return 1 + max(int(labels.max()) for labels in shown if labels is not None)
+        width = target.logits(inputs.candidates[:_N_PROBED]).shape[1]
+        for name, labels in labelled.items():
+            if labels is not None:
+                check_labels(labels, f"{name}: y", classes=width)
+        return width
+
+    def query(self, target: Any, records: Records) -> None:
+        """Ask the target for its logits, or its labels, once."""
+        query_target(target, records, ())
+
+    def compute_signals(self, audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
+        """Compute every signal that the recipes need, and record which labels the target predicts."""
+        measured = signals.compute_signals(audit, log)
+        if log.predicted_labels is None:  # no signal has queried the target for its outputs
+            candidates = audit.views[0][: audit.layout.candidates]
+            log.predicted_labels = query_target(audit.target, candidates, ())[1]
+        return measured
+
+    def target_signals(
+        self, audit: PreparedAudit, records: Records, needed: Sequence[OutputSignal], log: AuditLog
+    ) -> dict[str, Floats]:
+        """Compute signals of the target from one query, and record its predicted labels of the first view."""
+        of_outputs = [signal for signal in needed if signal.output != "internals"]
+        inside = [signal.name for signal in needed if signal.output == "internals"]
+        logits, predicted = query_target(audit.target, records, of_outputs)
+        log.predicted_labels = predicted if log.predicted_labels is None else log.predicted_labels
+        values = signals_from_answers(logits, predicted, records.labels, of_outputs, max(2, audit.n_classes)).T
+        white_box = internals.measure(audit.target, records, inside).T if inside else ()
+        return dict(zip([*(s.name for s in of_outputs), *inside], [*values, *white_box], strict=True))
+
+    def reference_options(self, audit: PreparedAudit, needed: Sequence[OutputSignal]) -> dict[str, Any]:
+        """Return the arguments with which ``references.fit`` keeps these signals, those of the inside last."""
+        kept = tuple(_name_if_known(signal) for signal in needed if signal.output != "internals")
+        inside = tuple(signal.name for signal in needed if signal.output == "internals")
+        options: dict[str, Any] = {
+            "classes": audit.n_classes,
+            "signal": lambda logits, labels: signals_from_logits(logits, labels, kept),
+        }
+        # References of the user's own may return outputs alone: their inside is read only where a recipe needs it.
+        return options | ({"inside": partial(signals.measure_reference, names=inside)} if inside else {})
+
+
+def _name_if_known(signal: OutputSignal) -> str | OutputSignal:
+    """Return the name of one of our signals, by which a pool knows models again; otherwise the signal itself."""
+    return signal.name if NAMED_SIGNALS.get(signal.name) is signal else signal

@@ -1,0 +1,121 @@
+"""Columns that an option names in place of the plan's, and the end of a score that is asked for on a terminal."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge import cli
+
+pty = pytest.importorskip("pty", reason="a terminal that a test can type into")
+
+QUESTION = "Which end of 'Loss' is member-like, high or low [high]: "
+
+
+@pytest.fixture
+def score_tables(tmp_path):
+    """Losses of 150 candidates, the first 50 of which were trained on, and of 300 others: members are low."""
+    rng = np.random.default_rng(0)
+    losses = np.append(rng.normal(-4, 1, 50), rng.normal(size=100))
+    pl.DataFrame({"Loss": losses}).write_csv(tmp_path / "candidates.csv")
+    pl.DataFrame({"Loss": rng.normal(size=300)}).write_csv(tmp_path / "calibration.csv")
+    return tmp_path
+
+
+def identify_on_a_terminal(folder, answer, *options):
+    """Run ``divulge identify`` with the score "Loss" on a terminal, type ``answer``, and return code and output."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-c", "from divulge.cli import main; main()", "identify", "candidates.csv"]
+    command += ["--calibration", "calibration.csv", "--score", "Loss", "--out", "run", *options]
+    environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1]), "COLUMNS": "200"}
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=its, stdout=its, stderr=its)
+    os.close(its)
+    os.write(ours, answer.encode())
+    output = b""
+    try:
+        while chunk := os.read(ours, 1 << 16):
+            output += chunk
+    except OSError:  # the other side of the terminal is closed
+        pass
+    os.close(ours)
+    return process.wait(timeout=60), output.decode()
+
+
+def summary_of(folder):
+    return json.loads((folder / "run" / "summary.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "taken"), [("low\n", "low"), (" LOW \n", "low"), ("high\n", "high"), ("\n", "high")]
+)
+def test_a_terminal_is_asked_which_end_is_member_like_and_the_answer_decides(score_tables, answer, taken):
+    code, output = identify_on_a_terminal(score_tables, answer)
+    assert code == 0, output
+    assert QUESTION in output
+    assert "no direction was named" not in output
+    summary = summary_of(score_tables)
+    assert summary["settings"]["scores"] == [f"Loss:{taken}"]
+    assert (summary["selected"] > 40) == (taken == "low")
+
+
+def test_an_answer_that_is_no_end_is_an_error_that_names_the_ends(score_tables):
+    code, output = identify_on_a_terminal(score_tables, "sideways\n")
+    assert code == 2
+    assert "--score" in output
+    assert "high" in output.split("sideways")[-1]
+    assert not (score_tables / "run" / "summary.json").exists()
+
+
+def test_nothing_is_asked_where_json_is_wanted(score_tables):
+    code, output = identify_on_a_terminal(score_tables, "low\n", "--json")
+    assert code == 0
+    assert "Which end" not in output
+    assert summary_of(score_tables)["settings"]["scores"] == ["Loss:high"]
+
+
+def test_nothing_is_asked_without_a_terminal(score_tables, monkeypatch, capsys):
+    monkeypatch.chdir(score_tables)
+    options = ["--calibration", "calibration.csv", "--score", "Loss", "--out", "run"]
+    assert cli.run(["identify", "candidates.csv", *options]) == 0
+    printed = capsys.readouterr()
+    assert "Which end" not in printed.out + printed.err
+    assert "did you mean" in " ".join((printed.out + printed.err).split())
+
+
+def test_an_id_option_takes_the_place_of_the_id_column_of_a_plan(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, n in (("members", 40), ("nonmembers", 40), ("population", 80)):
+        columns = {"a": rng.normal(size=n), "b": rng.normal(size=n), "label": rng.integers(0, 2, n)}
+        columns |= {"key": [f"{name}-key-{i}" for i in range(n)], "name": [f"{name}-name-{i}" for i in range(n)]}
+        pl.DataFrame(columns).write_parquet(tmp_path / f"{name}.parquet")
+    (tmp_path / "models.py").write_text(
+        "import numpy as np\n\n\ndef logits(x):\n    return np.stack([x[:, 0], -x[:, 0]], axis=1)\n"
+    )
+    (tmp_path / "plan.toml").write_text(
+        """
+recipes = ["loss"]
+fpr = [0.1]
+
+[target]
+model = "models:logits"
+
+[data]
+members = "members.parquet"
+nonmembers = "nonmembers.parquet"
+population = "population.parquet"
+id = "key"
+columns = ["a", "b"]
+"""
+    )
+    plan = str(tmp_path / "plan.toml")
+    for options, column in ((), "key"), (("--id", "name"), "name"):
+        out = tmp_path / f"run-{column}"
+        assert cli.run(["audit", plan, *options, "--out", str(out)]) == 0
+        ids = pl.read_parquet(out / "scores.parquet")["id"].to_list()
+        assert ids == [f"{side}-{column}-{i}" for side in ("members", "nonmembers") for i in range(40)]
