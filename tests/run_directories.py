@@ -12,7 +12,7 @@ import polars as pl
 import divulge as dv
 from divulge import canaries, cli, extraction, run_directory, store
 from divulge.canaries import proof
-from divulge.extraction import Completed, Cut, Measured
+from divulge.extraction import Completions, Cut, MeasuredDocuments
 from divulge.targets import Decoding
 
 
@@ -52,9 +52,9 @@ def write_identification(folder, shift=4.0):
 def write_extraction(folder):
     def side(name, count, given):
         hits = np.arange(count) < given
-        return Measured(
+        return MeasuredDocuments(
             np.array([f"{name}{i}" for i in range(count)], object),
-            Completed(np.where(hits, -0.1, -50.0), hits, np.where(hits, 5, 1), np.where(hits, 1.0, 0.1)),
+            Completions(np.where(hits, -0.1, -50.0), hits, np.where(hits, 5, 1), np.where(hits, 1.0, 0.1)),
         )
 
     extraction.Extraction(

@@ -125,7 +125,7 @@ def test_the_likelihood_is_that_of_every_step():
 
 
 def test_a_likelihood_needs_the_noise():
-    with pytest.raises(dv.InputError, match="needs canaries that were told a noise above 0"):
+    with pytest.raises(dv.InputError, match="needs a noise multiplier above 0"):
         loop(GradientCanaries(9, clip=1.0), 1, 1.0).scores("likelihood")
     with pytest.raises(dv.InputError, match="noise: must"):
         GradientCanaries(9, clip=1.0, noise=-1.0)

@@ -168,7 +168,7 @@ def test_a_whole_decision():
     within = dv.identify(scores, known, fdr=0.1, adjust=Strata(here, there))
     assert within.guarantee.standing == "holds"
     assert within.selected[::2].mean() > 0.9
-    assert any("rests on your word" in said for said in within.warnings)
+    assert any("is your assumption" in said for said in within.warnings)
     same = np.repeat([0, 1], 100)
     apart = dv.identify(scores, known, fdr=0.1, holdout=3.0 * same + rng.normal(size=200),
                         adjust=Strata(here, there, same))  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import divulge as dv
-from divulge.extraction import draws_needed, seen
+from divulge.extraction import draws_needed, probability_seen
 from divulge.extraction.completions import likeness
 
 
@@ -27,7 +27,7 @@ LOGS = [0.0, -1e-300, -1e-17, -1e-9, -0.1, -math.log(2), -1.0, -5.0, -30.0, -36.
 
 @pytest.mark.parametrize("draws", [1, 2, 100, 10_000, 10**12])
 def test_chances_are_those_of_exact_arithmetic(draws):
-    found = seen(np.array(LOGS), draws)
+    found = probability_seen(np.array(LOGS), draws)
     for log_p, chance in zip(LOGS, found, strict=True):
         wanted = exact(log_p, draws)
         assert abs(Decimal(float(chance)) - wanted) <= wanted * Decimal("1e-12")
@@ -36,7 +36,7 @@ def test_chances_are_those_of_exact_arithmetic(draws):
 @settings(deadline=None)
 @given(some.floats(-200, 0), some.integers(1, 10**9))
 def test_chances_lie_between_their_bounds(log_p, draws):
-    chance, p = seen([log_p], draws)[0], math.exp(log_p)
+    chance, p = probability_seen([log_p], draws)[0], math.exp(log_p)
     assert -math.expm1(-draws * p) * (1 - 1e-9) <= chance <= min(1.0, draws * p * (1 + 1e-9))
 
 
@@ -50,7 +50,7 @@ def test_draws_needed_are_the_fewest():
 
 def test_what_is_never_drawn_needs_endless_draws():
     assert draws_needed([-np.inf, 0.0]).tolist() == [np.inf, 1.0]
-    assert seen([-np.inf, 0.0], 10**15).tolist() == [0.0, 1.0]
+    assert probability_seen([-np.inf, 0.0], 10**15).tolist() == [0.0, 1.0]
     assert draws_needed([-100.0])[0] == pytest.approx(math.log(2) * math.exp(100))
     assert draws_needed([-1000.0])[0] == np.inf
     assert draws_needed(np.log([0.5]), chance=0.75).tolist() == [2.0]
@@ -61,7 +61,7 @@ def test_bad_input_is_refused_by_name():
         (([0.1], 1), "log_p"), (([np.nan], 1), "log_p"), (([-1.0], 0), "draws"), (([-1.0], 1.5), "draws")
     ):  # fmt: skip
         with pytest.raises(dv.InputError, match=f"^{message}: "):
-            seen(*arguments)
+            probability_seen(*arguments)
     with pytest.raises(dv.InputError, match=r"^chance: "):
         draws_needed([-1.0], 1.0)
 

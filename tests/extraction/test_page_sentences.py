@@ -7,9 +7,11 @@ import pytest
 
 from divulge import results
 from divulge.extraction import extraction_page
-from divulge.extraction.completions import Completed, Measured
+from divulge.extraction.completions import Completions, MeasuredDocuments
+from divulge.extraction.result import EXTRACTION
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Gallery, Table
+from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import ExtractionSummary
 from divulge.results.workflows import ExtractionRate
@@ -60,18 +62,19 @@ def measured(count=8, texts=True, reference=False):
     log_p = np.r_[0.0, -np.inf, -np.linspace(1, 60, count - 2)]
     verbatim = np.arange(count) == 0
     said = tuple(f"said {i}" for i in range(count)) if texts else None
-    one = Completed(log_p, verbatim, np.arange(count) + 1, np.linspace(1, 0, count), said)
-    return Measured(
+    one = Completions(log_p, verbatim, np.arange(count) + 1, np.linspace(1, 0, count), said)
+    return MeasuredDocuments(
         np.array([f"d{i}" for i in range(count)]),
         one,
-        Completed(log_p - 1, ~verbatim, one.longest, one.overlap) if reference else None,
+        Completions(log_p - 1, ~verbatim, one.longest, one.overlap) if reference else None,
         tuple(f"prompt {i}" for i in range(count)) if texts else None,
         tuple(f"suffix {i}" for i in range(count)) if texts else None,
     )
 
 
 def page(answer="extracted", members=None, **changes):
-    return extraction_page.page(summary(answer, **changes), members or measured(), measured())
+    run = extraction_page.ExtractionRun(summary(answer, **changes), members or measured(), measured())
+    return build_page(EXTRACTION, run)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,8 @@ def test_what_the_adversary_holds_is_said_as_it_was_asked(prefix, place, said, f
 def test_what_is_not_counted_is_said_with_a_reference_model_and_only_then():
     without, with_one = summary(), summary(with_reference=True)
     for told, reference in ((without, None), (with_one, measured(reference=True))):
-        text = render(extraction_page.page(told, reference or measured(), measured()))
+        run = extraction_page.ExtractionRun(told, reference or measured(), measured())
+        text = render(build_page(EXTRACTION, run))
         assert ("No single document is shown to be memorised" in text) == (reference is None)
         assert ("Documents that the reference model gives back as well are not counted" in text) == bool(reference)
         assert ("members, by the reference" in str(extraction_page._curve(told, reference or measured(), measured())

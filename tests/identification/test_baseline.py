@@ -170,20 +170,23 @@ ROWS = np.arange(60.0)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"baseline": ROWS[:40]}, "calibration_baseline: is needed as well"),
-        ({"calibration_baseline": ROWS}, "baseline: is needed as well"),
+        ({"baseline": ROWS[:40]}, "calibration_baseline: missing; blind scores are needed"),
+        ({"calibration_baseline": ROWS}, "baseline: missing; blind scores are needed"),
         ({"baseline": ROWS[:39], "calibration_baseline": ROWS}, "baseline"),
         ({"baseline": np.full(40, np.nan), "calibration_baseline": ROWS}, "baseline"),
-        ({"baseline": ROWS[:40], "calibration_baseline": ROWS, "holdout": ROWS}, "holdout_baseline: is needed"),
-        ({"baseline": ROWS[:40], "calibration_baseline": ROWS, "members": ROWS}, "members_baseline: is needed"),
-        ({"baseline": ROWS[:40], "calibration_baseline": ROWS, "holdout_baseline": ROWS}, "there are no such records"),
+        ({"baseline": ROWS[:40], "calibration_baseline": ROWS, "holdout": ROWS}, "holdout_baseline: missing"),
+        ({"baseline": ROWS[:40], "calibration_baseline": ROWS, "members": ROWS}, "members_baseline: missing"),
+        (
+            {"baseline": ROWS[:40], "calibration_baseline": ROWS, "holdout_baseline": ROWS},
+            "given, but there are no scores of these records",
+        ),
         (
             {
                 "baseline": ROWS[:40],
                 "calibration_baseline": ROWS,
                 "adjust": dv.decisions.weighted.Strata(["a"] * 40, ["a"] * 60),
             },
-            "baseline: has no place beside adjust",
+            "baseline: cannot be combined with adjust",
         ),
     ],
 )

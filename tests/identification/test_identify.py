@@ -33,7 +33,7 @@ def test_auto_takes_storey_when_controls_pass_and_says_so():
     found = dv.identify(candidates, calibration, fdr=0.1)
     assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="storey").selected)
     assert any("auto chose storey" in warning for warning in found.warnings)
-    assert any("rests on your word" in warning for warning in found.warnings)
+    assert any("is your assumption" in warning for warning in found.warnings)
 
 
 def test_auto_takes_adaptive_where_a_holdout_was_compared():
@@ -123,7 +123,7 @@ def test_a_holdout_is_compared_on_every_signal_and_on_what_is_made_of_them(moved
     candidates[:100, 1] += 4
     sound = dv.identify(candidates, calibration, fdr=0.1, holdout=holdout)
     assert sound.guarantee.standing == "holds"
-    assert not any("rests on your word" in warning for warning in sound.warnings)
+    assert not any("is your assumption" in warning for warning in sound.warnings)
     assert np.array_equal(sound.selected, dv.identify(candidates, calibration, fdr=0.1).selected)
     holdout[:, moved] += 0.8
     for method in ("auto", "adadetect"):

@@ -1,4 +1,4 @@
-"""Training data into planted records, and back into a proven ε: is a claim of differential privacy true?"""
+"""Canaries: plant records in training data, and bound from below the ε that the training spent."""
 
 from divulge.canaries.canary_audit import CanaryAudit, audit, play
 from divulge.canaries.canary_records import DESIGNS, KINDS, Canaries, make

@@ -1,4 +1,4 @@
-"""Canaries against a trained model, or against a training function: scores, a proof, and the run directory of both."""
+"""Audit a trained model, or a training function, with canaries: scores, the bound on ε, and the run directory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from divulge import attacks, results, seeds, store
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
 from divulge.canaries import canary_page
+from divulge.canaries.canary_page import CanaryRun
 from divulge.canaries.canary_records import Canaries, check_not_trained_on
 from divulge.canaries.proof import Claim, Proof, check_both_sides, prove, prove_again
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate_records, target_signals
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
-from divulge.report import html
-from divulge.report.sections import add_provenance
-from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment, provenance
+from divulge.report.run_kinds import RunKind, write_report, write_run
+from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment
 from divulge.run_directory import RunDirectory
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
@@ -39,15 +39,14 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
+    from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
-    from divulge.evaluation.guess_bounds import Sides
-    from divulge.report import Page
     from divulge.settings import Outputs
     from divulge.types import Bools, Floats
 
 RUN_TYPE = "canary-audit"
-_FPR = 0.5  # that an audit is asked for; any number of canaries can give it
-# Fields of a summary that scores decide; the others describe what was done.
+_FPR = 0.5  # The audit that scores canaries needs a rate; this one is defined for any number of canaries.
+# Fields of a summary that are computed from scores; the others describe how the audit was made.
 _COMPUTED = (
     *("verdict", "tone", "answer", "bound", "others", "most", "would_see", "guarantee"),
     *("canaries", "included", "mean_exposure", "largest_exposure"),
@@ -56,18 +55,18 @@ _COMPUTED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CanaryAudit:
-    """What canaries gave away.
+    """Result of a canary audit: the scores of the canaries, and what they prove.
 
     Args:
         scores: ``[n]``, larger = more like an included one; over several runs, one run after the other.
         included: bool ``[n]``.
-        proof: what is proven, and of what.
+        proof: the bound on ε, and the answer to the claim.
         recipe: how the canaries were scored.
-        kind: what they are made of.
-        trained_on: number of records of the training set without them.
+        kind: how the canaries were made, see `divulge.canaries.make`.
+        trained_on: number of records of the training set without canaries.
         runs: number of models trained.
-        accuracy: of the model with canaries, and of one without, where that was measured.
-        training_accuracy: of the model on the training set, where that was given.
+        accuracy: of a model trained with canaries and of one trained without; None where it was not measured.
+        training_accuracy: of the model on the training set; None where that was not given.
         seed: of every random draw.
         warnings: what the user must know.
     """
@@ -86,21 +85,21 @@ class CanaryAudit:
 
     @property
     def epsilon(self) -> Estimate:
-        """The bound on ε that decides."""
+        """The bound on ε that is compared with the claim."""
         return self.proof.bound
 
     @property
     def exposures(self) -> Floats:
         """Exposure of each included canary in bits, ``[k]``: log2 |R| - log2 rank (Carlini et al. 2019, §4.2).
 
-        R are the canary itself and those that were not included; of equal scores the worst rank counts.
+        R is the canary itself and all that were not included; ties take the worst rank.
         """
         others = np.sort(self.scores[~self.included])
         above = len(others) - np.searchsorted(others, self.scores[self.included], side="left")
         return np.log2(len(others) + 1) - np.log2(above + 1.0)
 
     def summary(self) -> CanarySummary:
-        """Return all of it, typed, for JSON and for the report."""
+        """Return the typed summary for JSON and the report."""
         proof, exposures = self.proof, self.exposures
         return CanarySummary(
             verdict=proof.text,
@@ -132,7 +131,7 @@ class CanaryAudit:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
+        write_report(CANARY_AUDIT, self._run(), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write scores, summary and report into a run directory.
@@ -143,11 +142,10 @@ class CanaryAudit:
         key = store.hash_values(RUN_TYPE, self.scores, self.included, self.recipe, str(self.proof.claim))
         with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
-            results.write_summary(draft, self.summary())
-            html.write(add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html")
+            write_run(draft, CANARY_AUDIT, self._run())
 
-    def _page(self) -> Page:
-        return canary_page.page(self.summary(), self.scores, self.included)
+    def _run(self) -> CanaryRun:
+        return CanaryRun(self.summary(), self.scores, self.included)
 
     def __str__(self) -> str:
         return self.proof.text
@@ -179,7 +177,7 @@ def audit(
     out: str | Path | None = None,
     overwrite: bool = False,
 ) -> CanaryAudit:
-    """Score the canaries of a trained model, and return what that proves of a claim.
+    """Score the canaries planted in a trained model, bound ε from them, and test a claim.
 
     Args:
         target: as for `divulge.audit`; for canaries that are documents a language model
@@ -187,10 +185,9 @@ def audit(
         canaries: what `make` returned, or the folder it wrote.
         claim: the claim of differential privacy to test; None for the bound alone.
         recipe: how canaries are scored: any recipe of `divulge.audit`.
-        population: other records, for recipes that learn from them ("quantile": each canary against what such a
-            record would have).
+        population: other records, for recipes that learn from them, such as "quantile".
         references: how reference models are trained, for recipes that need them.
-        training: the training set, to be searched for canaries that should not be in it.
+        training: the training set, which is searched for canaries that were not to be included.
         family: what is assumed of the training: None (nothing), "gaussian", or
             `divulge.evaluation.SubsampledGaussian(rate, steps)`.
         sides: whether canaries are guessed to be in and out ("both") or in only ("in"), see `prove`.
@@ -202,8 +199,8 @@ def audit(
         overwrite: replace a finished run in ``out``.
 
     Raises:
-        divulge.InputError: canaries that are damaged or known to the training set, a δ that is not below 1/n of the
-            training set, a target or a recipe that does not fit them.
+        divulge.InputError: damaged canaries; canaries in the training set that were not to be included; a δ that is not
+            below 1/n for n training records; a target or a recipe that does not fit the canaries.
     """
     planted = canaries if isinstance(canaries, Canaries) else Canaries.load(canaries)
     if claim is not None:
@@ -255,14 +252,14 @@ def play(
     device: str = "auto",
     seed: int = 0,
 ) -> CanaryAudit:
-    """Train with the included canaries, score all of them, and return what is proven.
+    """Train with canaries included by random coins, score all canaries, and bound ε.
 
     Args:
         train: ``train(records, seed) -> target``, the training that is claimed to be private.
-        canaries: what `make` returned; their coins are thrown anew for every run.
+        canaries: what `make` returned; every run draws new coins.
         data: the training set without canaries.
         claim: as for `audit`.
-        runs: number of models to train; each has coins of its own, so their canaries add up.
+        runs: number of models to train; as each has its own coins, the canaries of all runs are pooled.
         holdout: records to measure accuracy on, with canaries and, by one more training, without.
         recipe: as for `audit`.
         population: as for `audit`.
@@ -340,7 +337,7 @@ def _training_accuracy(target: Any, records: Records | None, outputs: Outputs) -
 
 
 def _check_delta(claim: Claim, records: int) -> None:
-    """Raise for a δ that allows whole records to be published."""
+    """Raise for a δ so large that the claim allows publishing whole records."""
     if claim.delta * records >= 1:
         raise InputError(
             f"claim.delta: must be below 1/{records} (one over the records trained on), got {claim.delta:g}; "
@@ -361,7 +358,7 @@ def _score(
     """Return scores in the order of the canaries, the name of the recipe, and warnings.
 
     Args:
-        target: as for `divulge.canaries.audit`, as are the others.
+        target: as for `divulge.canaries.audit`, like all further arguments.
         canaries: to be scored.
         recipe: of the scores.
         population: other records.
@@ -416,29 +413,10 @@ def _score_by_outputs(target: GivesLogits, canaries: Canaries, recipe: Recipe) -
     return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)
 
 
-def report_page(folder: Path) -> Page:
-    """Return the report of a finished run as data.
-
-    Raises:
-        divulge.InputError: not such a directory, an unfinished or damaged run.
-    """
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
-
-
-def load_summary(folder: Path) -> CanarySummary:
-    """Return the summary of a finished run, with everything that scores decide computed from them again.
-
-    Errors as for `report_page`.
-    """
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _read_scores(folder)[0])
-
-
-def _open_page(folder: Path) -> Page:
-    return add_provenance(canary_page.page(*_read_scores(folder)), provenance.read_provenance(folder))
-
-
-def _read_scores(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
-    arrays, stored = RunDirectory(folder).read_arrays("scores"), results.read_summary(folder, CanarySummary)
+def _read_run(directory: RunDirectory) -> CanaryRun:
+    """Read scores and summary, with everything that scores decide computed from them again."""
+    folder = directory.path
+    arrays, stored = directory.read_arrays("scores"), results.read_summary(folder, CanarySummary)
     if missing := {"scores", "included"} - set(arrays):
         raise InputError(f"{folder / 'scores.npz'}: damaged, lacks {', '.join(sorted(missing))}")
     try:
@@ -449,4 +427,17 @@ def _read_scores(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
         raise InputError(f"{folder}: {error}") from None
     audit = CanaryAudit(scores, included, proof, stored.recipe, stored.kind_of_canary, stored.trained_on)
     computed = audit.summary()
-    return replace(stored, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included
+    return CanaryRun(replace(stored, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included)
+
+
+CANARY_AUDIT = RunKind(
+    name=RUN_TYPE,
+    title="A claim of differential privacy",
+    summary_type=CanarySummary,
+    sections=canary_page.sections,
+    headline=canary_page.headline,
+    facts=lambda run: canary_page.facts(run.summary),
+    warnings=lambda run: run.summary.warnings,
+    read=_read_run,
+    records="scores.npz in the run directory has the score of every canary already",
+)

@@ -1,6 +1,6 @@
-"""Canaries: records unlike the rest, each of which is put into the training set, or is not, by chance.
+"""Make canaries: unusual records, each of which is added to the training set or left out at random.
 
-A model that uses such records shows it.
+A model that was trained on such a record usually scores it unlike one that was left out.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 TEXT_KINDS: tuple[Kind, ...] = ("random-token", "unigram")
 Rng: TypeAlias = "np.random.Generator"
 RUN_TYPE = "canaries"
-_MIN_COUNT, _MAX_COUNT = 8, 10**6  # fewer canaries than 8 prove nothing at 95 %
-_MAX_ROUNDS = 20  # of drawing records that are new
+_MIN_COUNT, _MAX_COUNT = 8, 10**6  # fewer than 8 canaries prove nothing at 95 % confidence
+_MAX_ROUNDS = 20  # of drawing, until enough canaries are distinct
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,9 +50,9 @@ class Canaries:
 
     Args:
         records: the canaries, ``n`` of them.
-        included: bool ``[n]``: which of them belong into the training set. To be kept from whoever trains.
+        included: bool ``[n]``: which canaries go into the training set; a secret from whoever trains.
         design: "coins" (each by its own fair coin) or "fixed" (half of them, drawn at random).
-        kind: what they are made of.
+        kind: how they were made, see `make`.
         seed: of the canaries and of the coins.
         trained_on: number of records of the training set they were made for.
     """
@@ -77,7 +77,7 @@ class Canaries:
         return self.records[self.included]
 
     def redrawn(self, seed: int) -> Canaries:
-        """Return the same canaries with coins of another seed."""
+        """Return the same canaries, with inclusion drawn anew from ``seed``."""
         included = _draw_included(len(self), self.design, seeds.generator(seed, "canaries", "coins"))
         return Canaries(self.records, included, self.design, self.kind, seed, self.trained_on)
 
@@ -98,15 +98,15 @@ class Canaries:
 
     @classmethod
     def load(cls, folder: str | Path) -> Canaries:
-        """Return the canaries that `save` wrote; ``insert.npz`` may be gone, to where the model was trained.
+        """Load the canaries that `save` wrote; ``insert.npz`` may have been moved to where the model was trained.
 
         Raises:
-            divulge.InputError: no canaries there, damaged ones, an ``insert.npz`` that is not theirs.
+            divulge.InputError: no canaries there, damaged ones, an ``insert.npz`` with other records.
         """
         place = check_path(folder, "canaries")
-        dossier = RunDirectory(place)
+        directory = RunDirectory(place)
         try:
-            canaries = dossier.read(RUN_TYPE, lambda: _read(dossier), only="secret/")
+            canaries = directory.read(RUN_TYPE, lambda: _read(directory), only="secret/")
         except InputError as error:
             raise InputError(f"canaries: {error}") from None
         if os.path.lexists(place / "insert.npz"):
@@ -127,7 +127,7 @@ def make(
 ) -> Canaries:
     """Make canaries for a training set.
 
-    They change the model: a few hundred mislabelled records among some thousands cost accuracy.
+    Canaries change the model: a few hundred mislabelled records among some thousands cost accuracy;
     `divulge.canaries.play` measures how much.
 
     Args:
@@ -139,14 +139,14 @@ def make(
         design: "coins" (each is included by its own fair coin) or "fixed" (half of them, drawn at random: the bound
             is weaker).
         own: canaries of the user's own.
-        seed: of the canaries and of the coins. Who knows it knows the coins, so by default it is drawn from the
-            system's entropy, and stored with the secret.
+        seed: of the canaries and of the coins. Whoever knows it knows the coins, so by default it is drawn from the
+            system's entropy and stored with the secret.
         out: folder to write, see `Canaries.save`.
         overwrite: replace canaries in ``out``.
 
     Raises:
-        divulge.InputError: a kind that does not suit the records, more canaries than there can be, canaries of the
-            user's own that repeat or are records of the data.
+        divulge.InputError: a kind that does not suit the records, more canaries than there can be, or
+            ``own`` canaries that repeat or are records of the data.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -176,7 +176,7 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
     """Raise where a canary that was not included is among the records of the training set.
 
     Raises:
-        divulge.InputError: then its score says nothing, and no bound holds.
+        divulge.InputError: there is one; its score says nothing, and no bound holds.
     """
     in_training = set(fingerprints(training))
     excluded = [
@@ -192,7 +192,7 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
 
 
 def _check_values(records: Records, name: str) -> None:
-    """Raise for values and class names that canaries, which are made of numbers, cannot be written back as."""
+    """Raise for records that canaries cannot imitate: values that are not numbers, classes without an order."""
     if records.encoder is not None and not records.encoder.is_plain:
         raise InputError(
             f"{name}: canaries are made of numbers or of documents, and the table holds texts, categories, dates or "
@@ -227,7 +227,7 @@ def _draw_included(count: int, design: Design, rng: np.random.Generator) -> Bool
 
 @dataclass(frozen=True, slots=True)
 class _Metadata:
-    """The description that stands beside the secret arrays."""
+    """Metadata stored beside the secret arrays."""
 
     version: int
     design: Design
@@ -241,10 +241,10 @@ def _to_arrays(records: Records) -> dict[str, Any]:
     return {"x": x} if records.y is None else {"x": x, "y": records.y}
 
 
-def _read(dossier: RunDirectory) -> Canaries:
-    path = dossier.path / "secret" / "canaries"
-    arrays = dossier.read_arrays("secret/canaries")
-    metadata = store.parse_json(dossier.read_json("secret/canaries"), _Metadata, path.with_suffix(".json"))
+def _read(directory: RunDirectory) -> Canaries:
+    path = directory.path / "secret" / "canaries"
+    arrays = directory.read_arrays("secret/canaries")
+    metadata = store.parse_json(directory.read_json("secret/canaries"), _Metadata, path.with_suffix(".json"))
     if "x" not in arrays or "included" not in arrays:
         raise InputError(f"{path}.npz: damaged: arrays named x and included are needed, got {sorted(arrays)}")
     records = Records(arrays["x"], arrays.get("y"))
@@ -261,13 +261,13 @@ def _check_insert(arrays: dict[str, Any], canaries: Canaries, path: Path) -> Non
 
 
 def _build(kind: Kind, data: Records, count: int, rng: Rng) -> Records:
-    """Make ``count`` canaries of a kind, no two alike and none of them a record of ``data``.
+    """Make ``count`` distinct canaries of a kind, none of which is a record of ``data``.
 
     Args:
         kind: any of `KINDS` but "own".
         data: records of the training set, or like them.
         count: how many.
-        rng: of every draw.
+        rng: generator of all draws.
 
     Raises:
         divulge.InputError: a kind that does not suit the records, more than there can be.
@@ -293,7 +293,7 @@ def _build(kind: Kind, data: Records, count: int, rng: Rng) -> Records:
 
 
 def fingerprints(records: Records) -> list[bytes]:
-    """Return bytes that are equal for records of equal values and labels alone."""
+    """Return one byte string per record; two are equal exactly where values and labels are equal."""
     labels = [b""] * len(records) if records.y is None else [str(label).encode() for label in records.y.tolist()]
     return [_content(x) + b"\xff" + label for x, label in zip(records.x, labels, strict=True)]
 
@@ -304,19 +304,19 @@ def _are_documents(records: Records) -> bool:
 
 
 def _content(x: Array | str) -> bytes:
-    # One precision for all, so that a copy as float64, or as integers, counts as the same record.
+    # All values in one precision, so that a copy as float64 or as integers counts as the same record.
     return x.encode() if isinstance(x, str) else (np.asarray(x, np.float32) + 0.0).tobytes()
 
 
 def _mislabelled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Return real records under a label that is not theirs."""
+    """Return real records with a wrong label."""
     labels = _require_labels(data, count)
     rows = rng.permutation(len(data))[:count]
     return data.x[rows], _draw_other_labels(labels[rows], np.unique(labels), rng)
 
 
 def _isolated(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Return the records farthest from their nearest neighbour, under a label that is not theirs."""
+    """Return the records farthest from their nearest neighbour, with a wrong label."""
     labels = _require_labels(data, count)
     flat = data.x.reshape(len(data), -1).astype(np.float64)
     spread = flat.std(0)
@@ -340,7 +340,7 @@ def _random(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
 
 
 def _blank(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Return one value throughout, another one in each record."""
+    """Return constant records, each with its own value."""
     level = rng.uniform(float(data.x.min()), float(data.x.max()), count)
     shape = (count, *(1 for _ in data.x.shape[1:]))
     return _cast_like(np.broadcast_to(level.reshape(shape), (count, *data.x.shape[1:])), data.x), _draw_labels(
@@ -349,12 +349,12 @@ def _blank(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
 
 
 def _random_token(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Draw as many words as some document has, each evenly from all words of the data."""
+    """Draw documents of uniformly drawn words, as long as those of the data."""
     return _draw_words(data, count, rng, lambda words: np.unique(words))
 
 
 def _unigram(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Draw as many words as some document has, each as often as the data use it."""
+    """Draw documents of words as frequent as in the data, and as long as those of the data."""
     return _draw_words(data, count, rng, lambda words: words)
 
 

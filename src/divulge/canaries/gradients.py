@@ -1,10 +1,10 @@
-"""White-box canaries: gradients instead of records, planted in a training loop that we are handed.
+"""White-box canaries: gradients, planted in a training loop instead of records.
 
-Nasr et al. 2023 (arXiv:2302.07956): a canary is a direction of the parameters, as long as the clipping norm. If its
-coin included it, a step adds it to the sum of clipped gradients with the probability with which it would have used a
-record; the auditor reads how much of it is in what the step releases. Nothing weaker is hidden by DP-SGD, and nothing
-stronger: these canaries come closest to the ε that is really spent. They test the noise and what accountants are told;
-they pass by the clipping of records, which canaries that are records test.
+Nasr et al. 2023 (arXiv:2302.07956): a canary is a direction of the parameters, as long as the clipping norm. An
+included canary is added to a step's sum of clipped gradients with the probability with which the step would have used a
+record; the auditor measures how much of it is in the gradient that the step releases. DP-SGD hides exactly such a
+contribution, so these canaries come closest to the ε that is really spent. They test the noise and the accountant's
+parameters, but not the clipping of records, which canaries that are records test.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
-    from divulge.evaluation.guess_bounds import Sides
     from divulge.types import Bools, Floats, Ints
 else:
     torch = lazy.module("torch")
@@ -39,7 +39,7 @@ SCORES: tuple[Score, ...] = get_args(Score)
 class GradientCanaries:
     """Directions of the parameters, each of which is included by its own fair coin.
 
-    Every canary is one parameter of its own, so no canary is in another's way. In a loop of one's own, call `plant` on
+    Each canary is a different parameter, so canaries do not disturb each other. In your own loop, call `plant` on
     the sum of the clipped gradients before noise is added and `observe` on the sum after; `attach` does both to an
     optimizer of Opacus.
 
@@ -135,7 +135,7 @@ class GradientCanaries:
         optimizer.add_noise = with_canaries
 
     def scores(self, score: Score | str = "sum") -> Floats:
-        """Return the score of each canary, ``[n]``: its part in the released steps, as a sum, a likelihood or a spread.
+        """Return one score per canary, ``[n]``: sum, log-likelihood ratio or variance of its projections.
 
         Raises:
             divulge.InputError: another score; no step was observed; a likelihood without noise.
@@ -147,7 +147,7 @@ class GradientCanaries:
             return self.total.copy()
         if score == "likelihood":
             if not self.noise:
-                raise InputError("score: 'likelihood' needs canaries that were told a noise above 0")
+                raise InputError("score: 'likelihood' needs a noise multiplier above 0; pass noise=")
             return self.ratios.copy()
         return self.squares / self.steps - (self.total / self.steps) ** 2
 
@@ -160,12 +160,12 @@ class GradientCanaries:
         sides: Sides | str = "both",
         confidence: float = 0.95,
     ) -> CanaryAudit:
-        """Return what the released gradients give away of the canaries, and what that proves.
+        """Bound ε from what the released gradients show of the canaries, and test a claim.
 
         Args:
             score: "sum", the best one of full batches; "likelihood", the best one where steps use a record at a rate
-                below 1; or "spread", which sees noise that is drawn once and reused. To be chosen before looking at
-                any of them.
+                below 1; or "spread", which detects noise that is drawn once and reused. Choose it before looking at
+                any scores.
             claim: the claim to test.
             family: see `divulge.canaries.audit`.
             sides: see `divulge.canaries.audit`.

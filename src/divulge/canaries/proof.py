@@ -1,4 +1,4 @@
-"""A claim of differential privacy, and what scores of canaries prove of it. Arrays only."""
+"""Bound ε from scores of canaries, and test a claim of differential privacy. Arrays only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from divulge.evaluation import (
     epsilon_one_run,
     smallest_violation,
 )
-from divulge.evaluation.guess_bounds import COINS, GuessRule
+from divulge.evaluation.epsilon import COINS, GuessRule
 from divulge.report import formatting
 from divulge.results import BoundSettings
 from divulge.types import Guarantee
@@ -32,21 +32,21 @@ from divulge.validation import (
 
 if TYPE_CHECKING:
     from divulge.canaries.canary_records import Design
+    from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
-    from divulge.evaluation.guess_bounds import Sides
     from divulge.results import CanarySummary
     from divulge.types import Bools, Estimate, Tone
 
 Answer: TypeAlias = Literal["violated", "consistent", "not testable", "no claim"]
 TONES: dict[Answer, Tone] = {
     "violated": "leak",
-    "consistent": "plain",  # an ε may well be proven, below the claim: "no leak found" would be untrue
+    "consistent": "plain",  # An ε below the claim may well be proven, so "no leak found" would be untrue.
     "not testable": "undecided",
     "no claim": "plain",
 }
 _FIXED = "a random half of the canaries was included"
 _POWER = 0.8
-_MAX_EPSILON = 64.0  # a larger one promises nothing that could be tested
+_MAX_EPSILON = 64.0  # No test could contradict a claim above this.
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +85,20 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What canaries prove of a claim.
+    """Bound on ε from canaries, and the answer to a claim.
 
     Args:
         answer: "violated": the bound on ε exceeds the claim; where the claim and the assumptions are true this
             happens in at most 1 - confidence of audits. "consistent": it does not, and could have. "not testable":
             even if the highest of these scores had been those of the included, the bound would not exceed the claim, or
             no Gaussian mechanism would have been found. "no claim": none was given.
-        bound: the bound that decides.
-        others: bounds that assume less or more, by what they assume; they decide nothing.
-        most: the bound if the highest of these scores, ties and all, had been those of the included.
+        bound: the bound that is compared with the claim.
+        others: bounds under weaker or stronger assumptions, by assumption; for information only.
+        most: the bound if the included canaries had had the highest of these scores, ties included.
         would_see: the smallest true ε of a Gaussian mechanism that so many canaries find to violate the claim with
             80 % probability; None where there is none, or no claim.
-        guarantee: what is claimed of ``bound``, and under which assumptions.
-        claim: what was tested, if anything.
+        guarantee: level and assumptions of ``bound``.
+        claim: the tested claim; None where there was none.
         constant: whether all canaries have the same score.
         settings: how the bound was made.
     """
@@ -165,18 +165,18 @@ def prove(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Proof:
-    """Return what the scores of canaries prove.
+    """Bound ε from the scores of canaries, and test a claim.
 
     Args:
         scores: ``[n]``; larger means more like an included one.
         included: bool ``[n]``.
         claim: the claim to test.
         delta: the δ of the bound where there is no claim, 0 when None.
-        design: how it was decided what is included, see `divulge.canaries.make`; the bound that fits is used.
+        design: how inclusion was drawn, see `divulge.canaries.make`; it decides which bound is used.
         family: what is assumed of the training: None (nothing), "gaussian" or
             `divulge.evaluation.SubsampledGaussian`.
         sides: whether canaries are guessed to be in and out ("both"), or in only ("in"), which suits scores that
-            show some members and no non-member. To be chosen before looking at the scores.
+            show some members and no non-member. Choose it before looking at the scores.
         confidence: of the bound.
         seed: of breaking ties, and of the pairing of canaries for "fixed".
 
@@ -211,7 +211,7 @@ def prove(
             return epsilon_one_run(values, truth, slack, confidence, family=family, sides=rule.sides, seed=seed)
         return epsilon_fixed_count(values, truth, slack, confidence, family=family, seed=seed)
 
-    ideal = np.zeros(len(truth), bool)  # as many included as there were, but those of the highest scores
+    ideal = np.zeros(len(truth), bool)  # As many included canaries as there were, now those with the highest scores.
     ideal[np.argsort(-values, kind="stable")[: int(truth.sum())]] = True
     bound, highest_bound = bound_on(truth, rule.family), bound_on(ideal, rule.family).low
     families = {"of any mechanism": None} | ({"if Gaussian": GaussianMechanism()} if slack else {})
@@ -250,10 +250,10 @@ def prove(
 
 
 def prove_again(scores: object, included: object, summary: CanarySummary) -> Proof:
-    """Return what scores of canaries prove, by the settings of a finished run.
+    """Repeat `prove` from stored scores, with the settings of a finished run.
 
     Raises:
-        divulge.InputError: the run has none, or they do not fit the scores.
+        divulge.InputError: the run holds no settings, or they do not fit the scores.
     """
     settings = summary.settings
     if settings is None:
@@ -288,7 +288,7 @@ def _family(settings: BoundSettings) -> Families | None:
 
 
 def check_both_sides(included: Bools, name: str) -> None:
-    """Raise where all canaries were included, or none: no score can be compared.
+    """Raise where all canaries were included, or none, as there is nothing to compare.
 
     Raises:
         divulge.InputError: in that case.

@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from divulge import datafiles, labels, results, run_directory, user_code
     from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan
     from divulge.labels import summary as labels_summary
-    from divulge.report import html, labels_page, sections
+    from divulge.report import labels_page, run_kinds
     from divulge.results import LabelsSummary, provenance
     from divulge.types import Ints
 else:
     datafiles = lazy.module("divulge.datafiles")
     run_directory = lazy.module("divulge.run_directory")
     user_code = lazy.module("divulge.user_code")
-    html = lazy.module("divulge.report.html")
-    sections = lazy.module("divulge.report.sections")
+    run_kinds = lazy.module("divulge.report.run_kinds")
     provenance = lazy.module("divulge.results.provenance")
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")
@@ -335,8 +334,8 @@ def _told(
     """The summary, written and printed where that is asked for; ends here when the answers contradict."""
     summary = labels_summary.summarise(plan, inference, truth)
     if report is not None:
-        page = labels_page.page(summary, labels_summary.recovery_curve(plan, inference, truth))
-        html.write(sections.add_provenance(page, provenance.collect_provenance()), report)
+        run = labels_page.LabelsRun(summary, labels_summary.recovery_curve(plan, inference, truth))
+        run_kinds.write_report(labels_page.LABELS, run, report)
     if json:
         printing.as_json(results.to_json_values(summary))
     if inference.contradiction is not None:

@@ -15,16 +15,11 @@ if TYPE_CHECKING:
     from divulge import margin as margins
     from divulge.auditing import weights as weights_audit
     from divulge.reconstruction import summary as reconstruction_summary
-    from divulge.report import formatting, html, markdown, sections, weights_page
-    from divulge.results import provenance
+    from divulge.report import run_kinds, weights_page
 else:
     validation = lazy.module("divulge.validation")
     datafiles = lazy.module("divulge.datafiles")
-    formatting = lazy.module("divulge.report.formatting")
-    html = lazy.module("divulge.report.html")
-    markdown = lazy.module("divulge.report.markdown")
-    sections = lazy.module("divulge.report.sections")
-    provenance = lazy.module("divulge.results.provenance")
+    run_kinds = lazy.module("divulge.report.run_kinds")
     margins = lazy.module("divulge.margin")
     reconstruction = lazy.module("divulge.reconstruction")
     reconstruction_summary = lazy.module("divulge.reconstruction.summary")
@@ -68,16 +63,10 @@ def weights(
     )
     summary = examined.summary()
     if out is not None:
-        facts = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
-        page = weights_page.membership(summary, facts, truth=examined.truth, calibration=examined.calibration)
-        made = provenance.collect_provenance(
-            _files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked)
-        )
-        known = {
-            f"network's accuracy on {name}": formatting.format_percent_estimate(one)
-            for name, one in examined.accuracy.items()
-        }
-        html.write(sections.add_provenance(page, made, known), out)
+        network = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
+        run = weights_page.WeightsRun(summary, network, examined.truth, examined.calibration, examined.accuracy)
+        files = _files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked)
+        run_kinds.write_report(weights_page.WEIGHTS, run, out, files)
     if selection is not None:
         examined.write(selection)
     if json:
@@ -110,10 +99,10 @@ def reconstruct(
     rule = rules[validation.check_choice(algorithm, "--algorithm", rules)]
     summary = reconstruction_summary.summarise(reconstruction.univariate(net, margin=margin, algorithm=rule))
     if out is not None:
-        facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
+        network = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
         known = None if truth is None else datafiles.read_named_rows(truth).x.ravel()
-        page = weights_page.reconstruction(summary, facts, net, truth=known)
-        html.write(sections.add_provenance(page, provenance.collect_provenance(_files(model=model, truth=truth))), out)
+        run = weights_page.ReconstructionRun(summary, net, network, known)
+        run_kinds.write_report(weights_page.RECONSTRUCTION, run, out, _files(model=model, truth=truth))
     if json:
         printing.as_json(results.to_json_values(summary))
         return

@@ -1,8 +1,17 @@
 """Prompts into continuations: can documents be extracted from a language model that were used to train it?"""
 
-from divulge.extraction.completions import Completed, Measured, draws_needed, seen
+from divulge.extraction.completions import Completions, MeasuredDocuments, draws_needed, probability_seen
 from divulge.extraction.measuring import measure
 from divulge.extraction.passages import Cut
-from divulge.extraction.result import Extraction, RateOf
+from divulge.extraction.result import Extraction, RateComparison
 
-__all__ = ["Completed", "Cut", "Extraction", "Measured", "RateOf", "draws_needed", "measure", "seen"]
+__all__ = [
+    "Completions",
+    "Cut",
+    "Extraction",
+    "MeasuredDocuments",
+    "RateComparison",
+    "draws_needed",
+    "measure",
+    "probability_seen",
+]

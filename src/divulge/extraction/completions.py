@@ -1,6 +1,6 @@
-"""Continuations of prompts by language models: how probable a suffix is, and how alike the greedy one is to it.
+"""Complete prompts with language models: probability of each suffix, and overlap of the greedy completion with it.
 
-Probabilities are held as logarithms, as they are often below any float.
+Probabilities are kept as logarithms, because they are often too small for a float.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints, Records
 
 CACHE = ".finished"
-"""Folder of a draft that holds finished continuations."""
+"""Folder of a draft that holds finished completions."""
 
 _COLUMNS = ("log_p", "verbatim", "longest", "overlap")
-_CHUNK = 64  # documents between two calls of progress; an interruption loses no more
+_CHUNK = 64  # documents between two progress reports; an interruption loses at most one chunk
 _MAX_DRAWS = 10**15
 GREEDY = "verbatim, greedy"
 _EVEN_CHANCE = 0.5  # chance at which a document counts as seen in n draws
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Completed:
-    """The continuations of ``n`` prompts by one model.
+class Completions:
+    """Completions of ``n`` prompts by one model.
 
     Args:
         log_p: logarithm of the probability that the suffix is drawn, ``[n]``.
         verbatim: whether greedy decoding gives the suffix, ``[n]``.
-        longest: tokens of the longest run that the greedy continuation shares with the suffix, ``[n]``.
-        overlap: share of both that stands in matching runs, ``[n]``.
-        texts: the greedy continuations, or None.
+        longest: length in tokens of the longest run shared by the greedy completion and the suffix, ``[n]``.
+        overlap: share of the tokens of both that are in matching runs, ``[n]``.
+        texts: the greedy completions, or None.
     """
 
     log_p: Floats
@@ -54,32 +54,34 @@ class Completed:
     overlap: Floats
     texts: tuple[str, ...] | None = None
 
-    def given(self, draws: tuple[int, ...], near: float) -> dict[str, Bools]:
-        """Return which suffixes the model gives back, ``[n]``, by each way to ask for them."""
+    def hits(self, draws: tuple[int, ...], near: float) -> dict[str, Bools]:
+        """Return which suffixes the model gives back, ``[n]``, for each extraction method."""
         hits = {GREEDY: self.verbatim, f"overlap of at least {near:g}, greedy": self.overlap >= near - 1e-12}
         for n in draws:
-            hits[f"likely within {n:,} {'draws' if n > 1 else 'draw'}"] = seen(self.log_p, n) >= _EVEN_CHANCE
+            hits[f"likely within {n:,} {'draws' if n > 1 else 'draw'}"] = (
+                probability_seen(self.log_p, n) >= _EVEN_CHANCE
+            )
         return hits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
-    """A set of documents, and the continuations of their prompts.
+class MeasuredDocuments:
+    """A set of documents with the completions of their prompts.
 
     Args:
         ids: of the ``n`` documents, ``[n]``.
-        target: continuations by the examined model.
-        reference: continuations by the reference model, or None.
+        target: completions by the audited model.
+        reference: completions by the reference model, or None.
         prompts: the prompts as text, or None.
         suffixes: the suffixes as text, or None.
-        repeated: documents left out because their passage stood in the set before.
-        short: documents left out because they are too short.
-        shortened: prompts that lost their beginning, as the model takes no more.
+        repeated: number of documents left out because their passage repeats or is in both sets.
+        short: number of documents left out because they are too short.
+        shortened: number of prompts that lost their beginning because the model takes no more tokens.
     """
 
     ids: Array
-    target: Completed
-    reference: Completed | None = None
+    target: Completions
+    reference: Completions | None = None
     prompts: tuple[str, ...] | None = None
     suffixes: tuple[str, ...] | None = None
     repeated: int = 0
@@ -90,8 +92,8 @@ class Measured:
         return len(self.ids)
 
     @classmethod
-    def from_table(cls, table: pl.DataFrame) -> Measured:
-        """Return what `to_table` wrote; the numbers of documents left out are not in a table."""
+    def from_table(cls, table: pl.DataFrame) -> MeasuredDocuments:
+        """Load what `to_table` returned; the numbers of documents left out are not in the table."""
         parts = ("prefix", "suffix", "generated")
         prompts, suffixes, generated = (tuple(table[name]) if name in table.columns else None for name in parts)
         reference = _from_columns(table, "reference ") if "reference log_p" in table.columns else None
@@ -119,28 +121,28 @@ class Measured:
 
 
 def _to_objects(texts: Sequence[str | None]) -> Array:
-    """Return an array of objects: NumPy's own strings would all be as long as the longest."""
+    """Return an array of objects, as a NumPy string array would make all texts as long as the longest."""
     return np.array(texts, dtype=object)
 
 
-def _from_columns(table: pl.DataFrame, prefix: str, texts: tuple[str, ...] | None = None) -> Completed:
+def _from_columns(table: pl.DataFrame, prefix: str, texts: tuple[str, ...] | None = None) -> Completions:
     log_p, verbatim, longest, overlap = (
         tables.to_array(table[f"{prefix}{name}"]) for name in ("log_p", "verbatim", "longest match", "overlap")
     )
-    return Completed(log_p, verbatim, longest, overlap, texts)
+    return Completions(log_p, verbatim, longest, overlap, texts)
 
 
 class Completer:
-    """Computes the continuations of the passages of one set after the other; what is finished outlives an interruption.
+    """Completes the passages of one set after the other; finished chunks survive an interruption.
 
     Args:
-        target: the model under examination.
-        reference: the model whose own continuations do not count, or None.
+        target: the audited model.
+        reference: the reference model, or None.
         decoding: how tokens are drawn.
         texts: whether texts may be stored.
         progress: called with the number of documents finished and of all.
         total: number of all documents.
-        cache: folder of what was computed before and is computed now, or None.
+        cache: folder of finished chunks, or None.
     """
 
     def __init__(
@@ -157,14 +159,14 @@ class Completer:
         self._decoding, self._texts, self._cache = decoding, texts, cache
         self._progress, self._n_done, self._total = progress, 0, total
 
-    def complete(self, records: Records, cut: Passages, passages: Sequence[Passage]) -> Measured:
-        """Return the continuations of ``passages``, which are those of ``cut`` that are compared."""
+    def complete(self, records: Records, cut: Passages, passages: Sequence[Passage]) -> MeasuredDocuments:
+        """Complete ``passages``, the part of ``cut`` that is compared."""
         ids = np.arange(len(records)) if records.ids is None else records.ids
-        measured = Measured(
+        measured = MeasuredDocuments(
             ids[np.array([passage.row for passage in passages])],
             self._complete_by(self._target, passages, "target"),
             None if self._reference is None else self._complete_by(self._reference, passages, "reference"),
-            repeated=len(cut.cut) - len(passages),
+            repeated=len(cut.passages) - len(passages),
             short=cut.short,
             shortened=cut.shortened,
         )
@@ -177,7 +179,7 @@ class Completer:
             suffixes=tuple(self._target.decode(passage.suffix) for passage in passages),
         )
 
-    def _complete_by(self, model: GivesContinuations, passages: Sequence[Passage], name: str) -> Completed:
+    def _complete_by(self, model: GivesContinuations, passages: Sequence[Passage], name: str) -> Completions:
         chunks = []
         for start in range(0, len(passages), _CHUNK):
             chunk = passages[start : start + _CHUNK]
@@ -189,10 +191,10 @@ class Completer:
         if self._texts:
             rows = np.split(columns["written"], np.cumsum(columns["sizes"])[:-1])
             texts = tuple(model.decode(tuple(tokens.tolist())) for tokens in rows)
-        return Completed(*(columns[key] for key in _COLUMNS), texts=texts)
+        return Completions(*(columns[key] for key in _COLUMNS), texts=texts)
 
     def _complete_chunk(self, model: GivesContinuations, passages: Sequence[Passage], name: str) -> dict[str, Array]:
-        """Return the columns of `Completed` for some passages, and where texts are stored the generated tokens."""
+        """Return the columns of `Completions` for one chunk, with the generated tokens where texts are stored."""
         path = None if self._cache is None else self._cache / name
         if path is not None and path.exists():
             return store.read_arrays(path, inside=path.parent)
@@ -208,10 +210,10 @@ class Completer:
 def _continue_passages(
     model: GivesContinuations, passages: Sequence[Passage], decoding: Decoding
 ) -> tuple[dict[str, Array], list[tuple[int, ...]]]:
-    """Return the columns of `Completed` for some passages, and the greedy continuations."""
+    """Return the columns of `Completions` for some passages, and the greedy completions."""
     prompts = [(*model.start, *passage.prefix) for passage in passages]
     continuations = model.continuations(prompts, [passage.suffix for passage in passages], decoding=decoding)
-    # Greedy decoding gives the suffix as long as that is the likeliest: then nothing need be generated.
+    # Where the suffix is the likeliest continuation, greedy decoding returns it, and nothing needs to be generated.
     generated: list[Any] = [passage.suffix for passage in passages]
     differing = np.flatnonzero(~continuations.verbatim)
     if len(differing):
@@ -226,11 +228,11 @@ def _continue_passages(
 
 
 class Likeness(NamedTuple):
-    """How alike two texts are.
+    """Similarity of two texts.
 
     Attributes:
-        longest: tokens of the longest run that stands in both.
-        overlap: tokens in matching runs, of both texts over both (Ratcliff & Obershelp 1988); 1 for equal ones.
+        longest: length in tokens of the longest common run.
+        overlap: share of the tokens of both in matching runs (Ratcliff & Obershelp 1988); 1 for equal texts.
     """
 
     longest: int
@@ -238,7 +240,7 @@ class Likeness(NamedTuple):
 
 
 def likeness(generated: Sequence[int], suffix: Sequence[int]) -> Likeness:
-    """Return how alike a generated text is to the suffix of a document.
+    """Return the similarity of a generated text and the suffix of a document.
 
     Examples:
         >>> likeness([1, 2, 3, 9], [0, 1, 2, 3])
@@ -248,7 +250,7 @@ def likeness(generated: Sequence[int], suffix: Sequence[int]) -> Likeness:
     return Likeness(matcher.find_longest_match().size, matcher.ratio())
 
 
-def seen(log_p: object, draws: int) -> Floats:
+def probability_seen(log_p: object, draws: int) -> Floats:
     """Return the chance that a text is drawn at least once, ``1 - (1 - p)^n`` (Hayes et al. 2024, eq. 2), ``[k]``.
 
     Args:
@@ -259,7 +261,7 @@ def seen(log_p: object, draws: int) -> Floats:
         divulge.InputError: logarithms above 0 or NaN, fewer than 1 draw.
 
     Examples:
-        >>> seen(np.log([0.5, 0.01, 1e-12]), 100).round(3)
+        >>> probability_seen(np.log([0.5, 0.01, 1e-12]), 100).round(3)
         array([1. , 0.634, 0. ])
     """
     count = check_integer(draws, "draws", least=1, most=_MAX_DRAWS)
@@ -272,7 +274,7 @@ def draws_needed(log_p: object, chance: float = 0.5) -> Floats:
     Infinity where it is never drawn, or takes more draws than a float64 can count.
 
     Args:
-        log_p: as for `seen`.
+        log_p: as for `probability_seen`.
         chance: in (0, 1).
 
     Raises:
@@ -286,7 +288,7 @@ def draws_needed(log_p: object, chance: float = 0.5) -> Floats:
     target = -math.log1p(-check_number(chance, "chance", above=0, below=1))
     with np.errstate(over="ignore", divide="ignore"):
         exact = np.where(logs > -30, target / -_log_complement(np.maximum(logs, -30)), target * np.exp(-logs))
-    # A whole number that rounding has raised by a hair must not be rounded up.
+    # An exact whole number that floating-point error has raised slightly must not be rounded up to the next.
     return np.maximum(np.ceil(exact * (1 - 1e-12)), 1.0)
 
 

@@ -1,7 +1,8 @@
-"""The report of an extraction."""
+"""Report of an extraction."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,13 +10,14 @@ import numpy as np
 from divulge.extraction.completions import draws_needed
 from divulge.report import DotGrid, charts, formatting
 from divulge.report.charts import Curve
-from divulge.report.page import Chart, Collapsible, Exhibit, Gallery, Page, Paragraph, Section, Table
+from divulge.report.page import Chart, Collapsible, Exhibit, Gallery, Paragraph, Section, Table
+from divulge.report.run_kinds import Headline
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, extraction_advice, regulator_section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.extraction.completions import Completed, Measured
+    from divulge.extraction.completions import Completions, MeasuredDocuments
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
     from divulge.types import Estimate, Ints
@@ -34,36 +36,46 @@ _MAX_DRAWS = 1e12  # at the right border of the chart
 _MAX_PLAIN_DRAWS = 1e6  # draws from which on their number is a power of ten
 
 
-def page(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> Page:
-    """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
-    return Page(
-        title="Extraction of training documents",
-        verdict=summary.verdict,
-        tone=summary.tone,
-        more=(_adversary(summary),),
-        pictures=_dot_pictures(summary),
-        sections=[
-            *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
-            Section("How many are given back", [_rate_table(summary), Paragraph(_meaning(summary))]),
-            Section("How often a model must be asked", [_curve(summary, members, nonmembers)]),
-            Section("Members that are given back most easily", _foremost_blocks(members)),
-            Section(
-                "Non-members that are given back most easily",
-                [Collapsible(_NONMEMBERS_FOLD, _foremost_blocks(nonmembers))],
-            ),
-            regulator_section(_answers(summary)),
-            *(
-                [Section("Warnings", [Paragraph(formatting.as_sentence(note)) for note in summary.warnings])]
-                if summary.warnings
-                else []
-            ),
-        ],
-        facts={**facts(summary), "loss per token of the suffixes": _losses(summary, members, nonmembers)},
-        heading=_HEADINGS[summary.answer],
+@dataclass(frozen=True, slots=True, eq=False)
+class ExtractionRun:
+    """What a model gave back of members and of non-members."""
+
+    summary: ExtractionSummary
+    members: MeasuredDocuments
+    nonmembers: MeasuredDocuments
+
+
+def headline(run: ExtractionRun) -> Headline:
+    """Return whether documents are given back, with the shares of both sets as grids of dots."""
+    summary = run.summary
+    return Headline(
+        summary.tone, summary.verdict, _HEADINGS[summary.answer], (_adversary(summary),), _dot_pictures(summary)
     )
 
 
-def _losses(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> str:
+def sections(run: ExtractionRun) -> list[Section]:
+    """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
+    summary, members, nonmembers = run.summary, run.members, run.nonmembers
+    return [
+        *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
+        Section("How many are given back", [_rate_table(summary), Paragraph(_meaning(summary))]),
+        Section("How often a model must be asked", [_curve(summary, members, nonmembers)]),
+        Section("Members that are given back most easily", _foremost_blocks(members)),
+        Section(
+            "Non-members that are given back most easily",
+            [Collapsible(_NONMEMBERS_FOLD, _foremost_blocks(nonmembers))],
+        ),
+        regulator_section(_answers(summary)),
+    ]
+
+
+def run_facts(run: ExtractionRun) -> dict[str, str]:
+    """Return what was measured, how, and how well the model knows each set."""
+    losses = _losses(run.summary, run.members, run.nonmembers)
+    return {**facts(run.summary), "loss per token of the suffixes": losses}
+
+
+def _losses(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> str:
     """Return how well the model knows each set, as a classifier's accuracy says it elsewhere."""
     sides = {"members": members, "non-members": nonmembers}
     return ", ".join(f"{name} {-side.target.log_p.mean() / summary.suffix:.2f}" for name, side in sides.items())
@@ -170,7 +182,7 @@ def _meaning(summary: ExtractionSummary) -> str:
     return f"{text}Documents that the reference model gives back as well are not counted."
 
 
-def _curve(summary: ExtractionSummary, members: Measured, nonmembers: Measured) -> Chart:
+def _curve(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> Chart:
     sides = {"members": members.target, "non-members": nonmembers.target}
     if members.reference is not None:
         sides["members, by the reference"] = members.reference
@@ -179,18 +191,18 @@ def _curve(summary: ExtractionSummary, members: Measured, nonmembers: Measured) 
     return Chart(chart, note=f"Drawn with {summary.decoding}. At one draw: documents of probability ½ or more.")
 
 
-def _reached_curve(side: Completed) -> Curve:
+def _reached_curve(side: Completions) -> Curve:
     draws = np.geomspace(1, _MAX_DRAWS, 121)
     return Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
 
 
-def foremost(measured: Measured) -> Ints:
+def foremost(measured: MeasuredDocuments) -> Ints:
     """Return the documents that are given back most easily: verbatim ones first, then by their probability."""
     target = measured.target
     return np.lexsort((np.arange(len(measured)), -target.overlap, -target.log_p, ~target.verbatim))[:_MAX_DOCUMENTS]
 
 
-def _foremost_blocks(measured: Measured) -> Sequence[Block]:
+def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
     table = Table(*foremost_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.")
     if measured.prompts is None or measured.suffixes is None or measured.target.texts is None:
         return [table]
@@ -210,7 +222,7 @@ def _foremost_blocks(measured: Measured) -> Sequence[Block]:
     return [table, Gallery(exhibits[:_MAX_OPEN], note=note), *folded]
 
 
-def foremost_rows(measured: Measured) -> tuple[list[str], list[list[str]]]:
+def foremost_rows(measured: MeasuredDocuments) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of the documents that are given back most easily."""
     columns = ["id", "log10 p", "draws for an even chance", "verbatim", "longest match", "overlap"]
     reference = measured.reference
@@ -222,7 +234,7 @@ def foremost_rows(measured: Measured) -> tuple[list[str], list[list[str]]]:
     return columns, table
 
 
-def _cells(side: Completed, i: int) -> list[str]:
+def _cells(side: Completions, i: int) -> list[str]:
     needed = float(draws_needed(side.log_p[i : i + 1])[0])
     return [
         f"{side.log_p[i] / np.log(10):z.2f}" if np.isfinite(side.log_p[i]) else "never drawn",

@@ -1,4 +1,4 @@
-"""Measure what a language model gives back of documents."""
+"""Measure which documents a language model gives back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from divulge.extraction.completions import Measured
+    from divulge.extraction.completions import MeasuredDocuments
     from divulge.extraction.passages import Passages
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -61,33 +61,32 @@ def measure(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Extraction:
-    """Ask a language model to go on from the beginnings of documents, and see which it gives back.
+    """Measure which documents a language model completes from their beginnings, beyond what it completes anyway.
 
-    The same is asked of documents that it was not trained on: what those give is what extraction looks like without
-    training on them, and only what goes beyond it is called extracted. The probability of a suffix under sampling
-    is computed, not drawn.
+    Documents that the model was not trained on are the baseline: only what members are given back more often is called
+    extracted. The probability of a suffix under sampling is computed, not drawn.
 
     Args:
         target: the model: `divulge.targets.CausalLM`, or anything that is a `divulge.targets.GivesContinuations`.
         members: documents that it was trained on.
         nonmembers: documents of the same kind that it was not trained on.
-        prefix: tokens of the prompt, or the share of the document that it is.
-        suffix: tokens that the model is to give back.
+        prefix: number of tokens of the prompt, or its share of the document.
+        suffix: number of tokens that the model is to give back.
         place: where in a document: "start", "end" or "random".
-        decoding: how tokens are drawn; as the model says when None. Greedy decoding is looked at in any case.
+        decoding: how tokens are drawn; plain sampling when None. Greedy decoding is measured in any case.
         draws: numbers of draws; a document counts as given back where an even chance of seeing it is reached.
         near: overlap from which a greedy continuation counts as near-verbatim.
-        reference: a model with the same tokenizer that did not see the members (the base of a fine-tune). What it gives
-            back as well is not counted.
-        confidence: that all differences lie in their intervals.
+        reference: a model with the same tokenizer that did not see the members (the base of a fine-tune). Documents
+            that it gives back as well are not counted.
+        confidence: probability with which all differences lie in their intervals.
         texts: False to keep documents out of the result, the run directory and the report.
         seed: of random places and of the blind baseline.
-        out: run directory to write; what is finished stays there, and the same call goes on after an interruption.
+        out: run directory to write; finished work stays there, and the same call resumes after an interruption.
         overwrite: replace a finished run in ``out``.
         progress: called with the number of documents finished and of all.
 
     Raises:
-        divulge.InputError: a target that writes nothing (an endpoint, a classifier), a document in both sets, no
+        divulge.InputError: a target that cannot generate text (an endpoint, a classifier), a document in both sets, no
             document that is long enough, a reference with another tokenizer, settings out of their range.
 
     References:
@@ -109,9 +108,9 @@ def measure(
     _check_disjoint(*documents)
     _check_same_tokenizer(model, reference_model, *documents)
     models = [model] if reference_model is None else [model, reference_model]
-    room = min(int(each.length or 0) - len(each.start) for each in models)
+    max_tokens = min(int(each.length or 0) - len(each.start) for each in models)
     cuts = [
-        cut_passages(model, list(records.x), cut, room, seed, name)
+        cut_passages(model, list(records.x), cut, max_tokens, seed, name)
         for records, name in zip(documents, names, strict=True)
     ]
     passages, warnings = _distinct_passages(cuts)
@@ -193,13 +192,13 @@ def _check_same_tokenizer(target: GivesContinuations, reference: GivesContinuati
 
 
 def _distinct_passages(cuts: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
-    """Return each passage once, and none that stands in both sets; and a warning of those."""
-    member_tokens, nonmember_tokens = ({passage.tokens for passage in each.cut} for each in cuts)
+    """Return the passages of each set without repeats and those of both sets, and a warning about the latter."""
+    member_tokens, nonmember_tokens = ({passage.tokens for passage in each.passages} for each in cuts)
     shared = member_tokens & nonmember_tokens
     distinct = []
     for each in cuts:
         first: dict[tuple[int, ...], Passage] = {}
-        for passage in each.cut:
+        for passage in each.passages:
             if passage.tokens not in shared:
                 first.setdefault(passage.tokens, passage)
         distinct.append(list(first.values()))
@@ -209,8 +208,8 @@ def _distinct_passages(cuts: Sequence[Passages]) -> tuple[list[list[Passage]], l
     return distinct, [f"in documents of both sets, and left out of both: {several}"] if shared else []
 
 
-def _describe_left_out(*sets: Measured) -> list[str]:
-    """Return what the user must know of documents that were not used, or not as a whole."""
+def _describe_left_out(*sets: MeasuredDocuments) -> list[str]:
+    """Return warnings about documents that were left out or shortened."""
     notes = []
     for name, measured in zip(("member", "non-member"), sets, strict=True):
         if measured.short:

@@ -1,4 +1,4 @@
-"""Documents cut into a prompt and what follows it, in tokens."""
+"""Cut documents into a prompt and the suffix that follows it, in tokens."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ PLACES = ("start", "end", "random")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where documents are cut.
+    """How documents are cut into a prompt and a suffix.
 
     Args:
-        prefix: tokens of the prompt, or the share of the document that it is.
-        suffix: tokens after it that the model is to give back.
+        prefix: number of tokens of the prompt, or its share of the document.
+        suffix: number of tokens after the prompt that the model is to return.
         place: where prefix and suffix stand: at the "start" of the document, at its "end", or at a "random" place.
 
     Raises:
         divulge.InputError: fewer than 1 token, a share outside (0, 1), a share at another place than the start.
 
     Examples:
-        >>> Cut(prefix=0.25, suffix=10).prompt(100)
+        >>> Cut(prefix=0.25, suffix=10).prompt_length(100)
         25
     """
 
@@ -50,15 +50,15 @@ class Cut:
         if self.place != "start":
             raise InputError(f"place: a share of the document starts at its start, got {self.place!r}")
 
-    def prompt(self, tokens: int) -> int:
-        """Return the tokens of the prompt of a document with so many tokens."""
+    def prompt_length(self, n_tokens: int) -> int:
+        """Return the number of prompt tokens of a document of ``n_tokens``."""
         if isinstance(self.prefix, float | np.floating):
-            return max(int(self.prefix * tokens + 1e-9), 1)
+            return max(int(self.prefix * n_tokens + 1e-9), 1)
         return self.prefix
 
-    def first(self, tokens: int, text: str, seed: int) -> int:
-        """Return the token at which the prompt begins; a random one depends on the document and the seed alone."""
-        spare = tokens - self.prompt(tokens) - self.suffix
+    def prompt_start(self, n_tokens: int, text: str, seed: int) -> int:
+        """Return the position of the first prompt token; a random one depends only on the document and the seed."""
+        spare = n_tokens - self.prompt_length(n_tokens) - self.suffix
         if self.place == "random":
             return int(seeds.generator(seed, "place", text).integers(spare + 1))
         return spare if self.place == "end" else 0
@@ -66,12 +66,12 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A prompt and what follows it.
+    """The prompt and the suffix of one document.
 
     Args:
-        row: place of the document in its set.
-        prefix: tokens of the prompt.
-        suffix: the tokens after it.
+        row: row of the document in its set.
+        prefix: token numbers of the prompt.
+        suffix: token numbers of the suffix.
     """
 
     row: int
@@ -80,7 +80,7 @@ class Passage:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Both together."""
+        """Prompt and suffix together."""
         return self.prefix + self.suffix
 
 
@@ -89,47 +89,49 @@ class Passages:
     """The passages of a set of documents.
 
     Args:
-        cut: one a document that is long enough.
-        short: documents that are too short.
-        shortened: prompts of which the beginning was left out, as the model takes no more.
+        passages: one for each document that is long enough.
+        short: number of documents that are too short.
+        shortened: number of prompts that lost their beginning because the model takes no more tokens.
     """
 
-    cut: tuple[Passage, ...]
+    passages: tuple[Passage, ...]
     short: int
     shortened: int
 
 
 def cut_passages(
-    target: GivesContinuations, texts: Sequence[str], cut: Cut, room: int, seed: int, name: str
+    target: GivesContinuations, texts: Sequence[str], cut: Cut, max_tokens: int, seed: int, name: str
 ) -> Passages:
-    """Cut documents; the prompt loses its beginning where the model cannot take all of it.
+    """Cut documents; a prompt loses its beginning where the model cannot take all of it.
 
     Args:
-        target: whose tokens they are.
+        target: the model whose tokenizer is used.
         texts: the documents.
-        cut: where.
-        room: tokens of prompt and suffix that the model takes at most.
+        cut: how to cut them.
+        max_tokens: tokens of prompt and suffix together that the model takes at most.
         seed: of random places.
-        name: of the argument, for errors.
+        name: name of the argument, for errors.
 
     Raises:
         divulge.InputError: a suffix that leaves no room for a prompt, no document that is long enough.
     """
-    if cut.suffix >= room:
-        raise InputError(f"suffix: must be below {room}, the tokens that the model takes, got {cut.suffix}")
-    found, short, shortened = [], 0, 0
+    if cut.suffix >= max_tokens:
+        raise InputError(f"suffix: must be below {max_tokens}, the tokens that the model takes, got {cut.suffix}")
+    passages, short, shortened = [], 0, 0
     for row, (text, tokens) in enumerate(zip(texts, target.encode(texts), strict=True)):
-        prompt = cut.prompt(len(tokens))
-        if len(tokens) < prompt + cut.suffix:
+        prompt_length = cut.prompt_length(len(tokens))
+        if len(tokens) < prompt_length + cut.suffix:
             short += 1
             continue
-        middle = cut.first(len(tokens), text, seed) + prompt
-        n_prefix = min(prompt, room - cut.suffix)
-        shortened += n_prefix < prompt
-        found.append(Passage(row, tokens[middle - n_prefix : middle], tokens[middle : middle + cut.suffix]))
-    if not found:
+        split = cut.prompt_start(len(tokens), text, seed) + prompt_length
+        n_prefix = min(prompt_length, max_tokens - cut.suffix)
+        shortened += n_prefix < prompt_length
+        passages.append(Passage(row, tokens[split - n_prefix : split], tokens[split : split + cut.suffix]))
+    if not passages:
         needed = (
-            f"{cut.prefix} + {cut.suffix}" if cut.prompt(1) == cut.prefix else f"enough for {cut.suffix} + a prompt"
+            f"{cut.prefix} + {cut.suffix}"
+            if cut.prompt_length(1) == cut.prefix
+            else f"enough for {cut.suffix} + a prompt"
         )
         raise InputError(f"{name}: none of {len(texts)} documents has the tokens that are needed ({needed})")
-    return Passages(tuple(found), short, shortened)
+    return Passages(tuple(passages), short, shortened)

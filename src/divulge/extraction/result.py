@@ -1,4 +1,4 @@
-"""The result of an extraction: what a model gives back of members, against what it gives back of non-members."""
+"""The result of an extraction: how often members are given back, compared with non-members."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from divulge import results, store
 from divulge.errors import InputError
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
-from divulge.extraction.completions import Measured
-from divulge.report import html
-from divulge.report.sections import add_provenance
-from divulge.results import ExtractionRate, ExtractionSummary, collect_environment, provenance
+from divulge.extraction.completions import MeasuredDocuments
+from divulge.extraction.extraction_page import ExtractionRun
+from divulge.report.run_kinds import RunKind, write_report, write_run
+from divulge.results import ExtractionRate, ExtractionSummary, collect_environment
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_path, format_exception
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from divulge.evaluation.blind import Blind
     from divulge.extraction.passages import Cut
-    from divulge.report import Page
     from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
     from divulge.types import Array, Bools, Estimate, Tone
@@ -38,15 +37,15 @@ Answer: TypeAlias = Literal["extracted", "not shown", "undecided", "confounded"]
 
 
 @dataclass(frozen=True, slots=True)
-class RateOf:
-    """How many documents are given back by one way to ask for them.
+class RateComparison:
+    """Shares of documents that one extraction method returns.
 
     Args:
-        way: which.
-        members: share of the members; with a reference model only what that one does not give back as well.
-        nonmembers: the same of the non-members.
-        difference: the first less the second.
-        of_reference: members and non-members that the reference model gives back, too; None without one.
+        way: the method, such as "verbatim, greedy".
+        members: share of the members, without those that a reference model returns as well.
+        nonmembers: the same share of the non-members.
+        difference: share of the members minus share of the non-members.
+        of_reference: number of members and of non-members that the reference model returns; None without one.
     """
 
     way: str
@@ -58,16 +57,16 @@ class RateOf:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An answer.
+    """Answer of an extraction.
 
     Args:
         answer: "extracted" where members are given back more often than non-members beyond the interval;
             "confounded" where they are, but the sets can be told apart without the model; "undecided" where no
             result could have shown it; "not shown" otherwise.
-        text: it in sentences.
-        tone: of the report.
-        shown_by: the ways by which it is shown.
-        smallest: members given back verbatim that would have shown it; None where no number would.
+        text: the answer in sentences.
+        tone: its colour in the report.
+        shown_by: the methods that show it.
+        smallest: number of members given back verbatim that would have shown it; None where no number would.
     """
 
     answer: Answer
@@ -79,16 +78,16 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Extraction:
-    """Members against non-members; `verdict` says what that shows.
+    """Result of `measure`: members compared with non-members; `verdict` states what that shows.
 
     Args:
         members: documents that the model was trained on.
         nonmembers: documents that it was not trained on.
-        cut: where prompts end and suffixes begin.
+        cut: how documents were cut into prompt and suffix.
         decoding: how tokens are drawn.
-        draws: numbers of draws looked at.
+        draws: numbers of draws that were examined.
         near: overlap from which a greedy continuation counts as near-verbatim.
-        confidence: that all intervals of differences hold together.
+        confidence: probability with which all intervals of differences hold together.
         blind: whether the sets can be told apart without the model; None where there are too few documents.
         signs: words, years and lengths by which their passages differ, the surest first.
         model: name of the model.
@@ -96,8 +95,8 @@ class Extraction:
         warnings: what the user must know.
     """
 
-    members: Measured
-    nonmembers: Measured
+    members: MeasuredDocuments
+    nonmembers: MeasuredDocuments
     cut: Cut
     decoding: Decoding
     draws: tuple[int, ...]
@@ -111,15 +110,15 @@ class Extraction:
 
     @property
     def confounded(self) -> str:
-        """How the sets can be told apart without the model, in words; empty where no difference is seen."""
+        """Description of how the sets can be told apart without the model; empty where no difference is seen."""
         return describe_confounding(None if self.blind is None else self.blind.p_value, self.signs)
 
-    def given(self, measured: Measured) -> Mapping[str, Bools]:
-        """Return which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
+    def hits(self, measured: MeasuredDocuments) -> Mapping[str, Bools]:
+        """Return which documents the model returns and the reference does not, ``[n]``, for each method."""
         return hits_beyond_reference(measured, self.draws, self.near)
 
     @cached_property
-    def rates(self) -> tuple[RateOf, ...]:
+    def rates(self) -> tuple[RateComparison, ...]:
         """Shares and their differences; the intervals hold together with the stated confidence."""
         return compare_rates(self.members, self.nonmembers, self.draws, self.near, self.confidence)
 
@@ -135,13 +134,13 @@ class Extraction:
 
     @property
     def extracted(self) -> Array:
-        """Ids of the members that are given back by a way that shows extraction; none without that verdict."""
-        hits = self.given(self.members)
+        """Ids of the members returned by a method that shows extraction; empty unless the answer is "extracted"."""
+        hits = self.hits(self.members)
         significant = [hits[way] for way in self.finding.shown_by if self.finding.answer == "extracted"]
         return self.members.ids[np.any(significant, axis=0)] if significant else self.members.ids[:0]
 
     def summary(self) -> ExtractionSummary:
-        """Return all of it but the documents, typed, for JSON and for the report."""
+        """Return the typed summary, without documents, for JSON and the report."""
         blind = self.blind
         return ExtractionSummary(
             verdict=self.finding.text,
@@ -171,7 +170,7 @@ class Extraction:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
+        write_report(EXTRACTION, self._run(), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write one row per document, the summary and the report into a run directory.
@@ -186,42 +185,41 @@ class Extraction:
             self.write_to(draft)
 
     def write_to(self, draft: RunDraft) -> None:
-        """Write all of it into the draft of a run."""
+        """Write documents, summary and report into the draft of a run."""
         sets = [self.members.to_table("member"), self.nonmembers.to_table("non-member")]
         draft.write_table("documents", pl.concat(sets))
-        results.write_summary(draft, self.summary())
-        html.write(add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html")
+        write_run(draft, EXTRACTION, self._run())
 
-    def _page(self) -> Page:
-        return extraction_page.page(self.summary(), self.members, self.nonmembers)
+    def _run(self) -> ExtractionRun:
+        return ExtractionRun(self.summary(), self.members, self.nonmembers)
 
     def __str__(self) -> str:
         return self.verdict
 
 
-def hits_beyond_reference(measured: Measured, draws: tuple[int, ...], near: float) -> Mapping[str, Bools]:
-    """Return which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
-    by_target = measured.target.given(draws, near)
+def hits_beyond_reference(measured: MeasuredDocuments, draws: tuple[int, ...], near: float) -> Mapping[str, Bools]:
+    """Return which documents the model returns and the reference does not, ``[n]``, for each method."""
+    by_target = measured.target.hits(draws, near)
     if measured.reference is None:
         return by_target
-    by_reference = measured.reference.given(draws, near)
+    by_reference = measured.reference.hits(draws, near)
     return {way: hits & ~by_reference[way] for way, hits in by_target.items()}
 
 
 def compare_rates(
-    members: Measured, nonmembers: Measured, draws: tuple[int, ...], near: float, confidence: float
-) -> tuple[RateOf, ...]:
+    members: MeasuredDocuments, nonmembers: MeasuredDocuments, draws: tuple[int, ...], near: float, confidence: float
+) -> tuple[RateComparison, ...]:
     """Return shares given back and their differences; see `Extraction.rates`."""
     member_hits = hits_beyond_reference(members, draws, near)
     nonmember_hits = hits_beyond_reference(nonmembers, draws, near)
-    references = [side.reference.given(draws, near) for side in (members, nonmembers) if side.reference is not None]
+    references = [side.reference.hits(draws, near) for side in (members, nonmembers) if side.reference is not None]
     level = 1 - (1 - confidence) / len(member_hits)
     rates = []
     for way in member_hits:
         (k, m), (j, n) = ((int(hits[way].sum()), len(hits[way])) for hits in (member_hits, nonmember_hits))
         by_reference = [int(hits[way].sum()) for hits in references]
         rates.append(
-            RateOf(
+            RateComparison(
                 way,
                 proportion(k, m, level),
                 proportion(j, n, level),
@@ -233,7 +231,7 @@ def compare_rates(
 
 
 def describe_confounding(p_value: float | None, signs: Sequence[str]) -> str:
-    """Return how two sets can be told apart without the model, in words; empty where no difference is seen.
+    """Describe how two sets can be told apart without the model; empty where no difference is seen.
 
     Args:
         p_value: of the blind baseline; None where there was none.
@@ -244,8 +242,10 @@ def describe_confounding(p_value: float | None, signs: Sequence[str]) -> str:
     return "; ".join(signs)
 
 
-def recompute_summary(stored: ExtractionSummary, members: Measured, nonmembers: Measured) -> ExtractionSummary:
-    """Return the summary of a finished run, with everything that documents decide computed from them again."""
+def recompute_summary(
+    stored: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments
+) -> ExtractionSummary:
+    """Return the summary of a finished run, with all results computed again from its documents."""
     rates = compare_rates(members, nonmembers, stored.draws, stored.near, stored.confidence)
     confounded = describe_confounding(stored.blind, stored.signs)
     finding = find_extraction(rates, len(members), len(nonmembers), confounded)
@@ -266,20 +266,20 @@ def recompute_summary(stored: ExtractionSummary, members: Measured, nonmembers: 
     )
 
 
-def _to_result(rate: RateOf) -> ExtractionRate:
+def _to_result(rate: RateComparison) -> ExtractionRate:
     return ExtractionRate(
         rate.way, rate.members, rate.nonmembers, rate.difference, *(rate.of_reference or (None, None))
     )
 
 
-def find_extraction(rates: Sequence[RateOf], members: int, nonmembers: int, confounded: str) -> Finding:
-    """Return the answer that the rates of so many members and non-members give.
+def find_extraction(rates: Sequence[RateComparison], members: int, nonmembers: int, confounded: str) -> Finding:
+    """Return the answer that follows from the rates of all methods.
 
-    Where a model never saw the members and both sets come from one distribution, "extracted" is said with
-    probability (1 - confidence) / 2 at most: each of the ways errs with its part of that.
+    Where a model never saw the members and both sets come from one distribution, the answer is "extracted" with
+    probability (1 - confidence) / 2 at most: each method errs with its part of that.
 
     Args:
-        rates: of each way to ask, the verbatim one first; their differences hold together.
+        rates: of each method, the verbatim one first; the intervals of their differences hold together.
         members: number of members.
         nonmembers: number of non-members.
         confounded: how the sets can be told apart without the model; empty where no difference is seen.
@@ -300,7 +300,7 @@ def find_extraction(rates: Sequence[RateOf], members: int, nonmembers: int, conf
     return Finding("extracted", f"Training documents can be extracted: {text}", "leak", ways, smallest)
 
 
-def _no_extraction(verbatim: RateOf, members: int, nonmembers: int, smallest: int | None) -> Finding:
+def _no_extraction(verbatim: RateComparison, members: int, nonmembers: int, smallest: int | None) -> Finding:
     if smallest is None:
         text = (
             f"Too little data to say: had the model given back all of {members} members verbatim, "
@@ -308,20 +308,20 @@ def _no_extraction(verbatim: RateOf, members: int, nonmembers: int, smallest: in
         )
         return Finding("undecided", text, "undecided", (), None)
     text = (
-        f"Extraction is not shown: by no way are members given back more often than non-members beyond chance. "
+        f"Extraction is not shown: no extraction method returns members significantly more often than non-members. "
         f"{_describe_rate(verbatim)}. It would have taken {smallest} of {members} members to show it."
     )
     return Finding("not shown", text, "clear", (), smallest)
 
 
-def _describe_rate(rate: RateOf) -> str:
+def _describe_rate(rate: RateComparison) -> str:
     beyond = " and not by the reference" if rate.of_reference is not None else ""
     shares = f"{100 * rate.members.value:.1f} % of members and {100 * rate.nonmembers.value:.1f} % of non-members"
     return f"{shares} are given back ({rate.way}{beyond})"
 
 
-def _smallest_count(rate: RateOf, members: int, nonmembers: int) -> int | None:
-    """Return the fewest members that would have shown it, beside the non-members that were given back."""
+def _smallest_count(rate: RateComparison, members: int, nonmembers: int) -> int | None:
+    """Return the fewest members whose return would have been significant, given the non-members that were returned."""
     n_given = round(rate.nonmembers.value * nonmembers)
 
     def is_significant(count: int) -> bool:
@@ -332,36 +332,32 @@ def _smallest_count(rate: RateOf, members: int, nonmembers: int) -> int | None:
     return bisect.bisect_left(range(members + 1), True, key=is_significant)
 
 
-def report_page(folder: Path) -> Page:
-    """Return the report of a finished run as data.
-
-    Raises:
-        divulge.InputError: not such a directory, an unfinished or damaged run.
-    """
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
-
-
-def load_summary(folder: Path) -> ExtractionSummary:
-    """Return the summary, with everything that documents decide computed again; errors as for `report_page`."""
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _read_documents(folder)[0])
-
-
-def load_documents(folder: Path) -> pl.DataFrame:
-    """Return one row per document; errors as for `report_page`."""
-    return RunDirectory(folder).read(RUN_TYPE, lambda: RunDirectory(folder).read_table("documents"))
-
-
-def _open_page(folder: Path) -> Page:
-    return add_provenance(extraction_page.page(*_read_documents(folder)), provenance.read_provenance(folder))
-
-
-def _read_documents(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:
-    table = RunDirectory(folder).read_table("documents")
+def _read_run(directory: RunDirectory) -> ExtractionRun:
+    """Read documents and summary, with everything that documents decide computed from them again."""
+    folder, table = directory.path, directory.read_table("documents")
     try:
         members, nonmembers = (
-            Measured.from_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
+            MeasuredDocuments.from_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
         )
         summary = recompute_summary(results.read_summary(folder, ExtractionSummary), members, nonmembers)
     except (KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{folder / 'documents.parquet'}: damaged ({format_exception(error)})") from None
-    return summary, members, nonmembers
+    return ExtractionRun(summary, members, nonmembers)
+
+
+def _load_documents(folder: Path) -> pl.DataFrame:
+    directory = RunDirectory(folder)
+    return directory.read(RUN_TYPE, lambda: directory.read_table("documents"))
+
+
+EXTRACTION = RunKind(
+    name=RUN_TYPE,
+    title="Extraction of training documents",
+    summary_type=ExtractionSummary,
+    sections=extraction_page.sections,
+    headline=extraction_page.headline,
+    facts=extraction_page.run_facts,
+    warnings=lambda run: run.summary.warnings,
+    read=_read_run,
+    records=_load_documents,
+)

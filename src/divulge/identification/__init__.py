@@ -1,8 +1,8 @@
-"""Which of these documents were used for training: a set with a bound on false discoveries.
+"""Identify documents that were used for training, with a bound on false discoveries.
 
-`identify` takes scores and gives a selection; `from_tables` does the same for files of any size, `document_scoring`
-asks a model for the scores first, `redecide` changes the level of a finished run, `envelope` bounds the false
-discovery proportion of its best candidates, `sensitivity` says how much doubt it survives, and `report` renders it.
+`identify` selects from arrays of scores, `from_tables` from files of any size, and `document_scoring` computes scores
+with a language model. `redecide` changes the level of a finished run, `envelope` bounds the false discovery proportion
+of its best candidates, `sensitivity` computes how much doubt it survives, and `report` renders it.
 """
 
 from divulge.identification.decision import realised

@@ -1,4 +1,4 @@
-"""One decision for arrays and files: the method, what it selects, its controls, and how its guarantee stands."""
+"""Decide which candidates are selected, for arrays and files alike: method, controls and standing of the guarantee."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ LEVEL = 0.05
 
 UNTESTED = (
     "no control compared texts, a holdout or a clean model: that the non-members among the candidates score like "
-    "the calibration set rests on your word"
+    "the calibration set is your assumption"
 )
-_SURELY_LOW = 3.09  # standard deviations, beyond which a normal variable lies with a chance of 1 in 1000
+_SURELY_LOW = 3.09  # standard deviations; a normal variable lies beyond them with probability 1/1000
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How false discoveries are to be bounded.
+    """Bound on false discoveries, and the method that keeps it.
 
     Args:
         fdr: bound on the expected share of non-members among the selected.
@@ -60,7 +60,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The method that is used, and the reason for it where `Auto` chose it."""
+    """The method in use, and the reason where `Auto` chose it."""
 
     method: AdaDetect | StepUp
     reason: str = ""
@@ -68,14 +68,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """What is selected, and what is claimed about it.
+    """A selection rule with its guarantee.
 
     Args:
         choice: the method.
         rule: which scores are selected.
-        guarantee: what is claimed.
-        controls: the controls that the guarantee rests on.
-        notes: what the user must know of the selection, whatever the controls found.
+        guarantee: bound, assumptions and standing.
+        controls: the controls on which the standing rests.
+        notes: further notes for the user.
     """
 
     choice: Choice
@@ -86,7 +86,7 @@ class Decision:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user must know before relying on it; what voids the guarantee or puts it in doubt is first."""
+        """Warnings for the user, those that void the guarantee or put it in doubt first."""
         return warnings(self.controls, self.notes)
 
 
@@ -107,7 +107,7 @@ def decide(
         policy: the level and the requested method.
         choice: the method, where it was chosen before; `choose` chooses when None.
         orientation: a warning that the scores seem to be the wrong way round.
-        notes: what else the user must know of the candidates.
+        notes: further notes for the user.
 
     Raises:
         divulge.InputError: no candidates, or calibration too small for any candidate ever to be selected.
@@ -136,9 +136,9 @@ def decide(
 def choose(policy: Policy, controls: Sequence[Control], *, several: bool = False) -> Choice:
     """Return the requested method, or the one that `Auto` chooses.
 
-    Of one score it takes `Adaptive`, which finds more weak members than `Storey` and loses little on strong ones; but a
-    shift of the scores hurts it more, and so do odd documents at the low end of the calibration, so only where a
-    holdout was compared, low scores apart. Else `Storey`.
+    For one score, `Auto` chooses `Adaptive` where a holdout was compared and `Storey` otherwise: `Adaptive` finds more
+    weak members and loses little on strong ones, but a shift of the scores hurts it more, and so do odd documents at
+    the low end of the calibration.
 
     Args:
         policy: the level and the requested method.
@@ -163,7 +163,7 @@ def n_selected(counts: Counts, rule: Rule) -> int:
 
 
 def share_level(controls: Sequence[Control]) -> list[Control]:
-    """Return the controls, each at its part of the level.
+    """Divide the level among the controls.
 
     Those that can fail raise a false alarm in at most 5 % of runs whose non-members are alike, whatever
     the members are. Those that can only raise doubt share another 5 %, of runs in which members too are
@@ -180,12 +180,12 @@ def share_level(controls: Sequence[Control]) -> list[Control]:
 
 
 def combined_standing(controls: Sequence[Control]) -> Standing:
-    """Return the standing of a guarantee that rests on all controls: the worst of theirs."""
+    """Return the worst standing among the controls, which is that of the guarantee."""
     return max((control.standing for control in controls), key=STANDINGS.index, default="holds")
 
 
 def warnings(controls: Sequence[Control], notes: Sequence[str]) -> tuple[str, ...]:
-    """Return what the user must know of a decision; what voids its guarantee, or puts it in doubt, is first.
+    """Return the warnings of a decision, those that void its guarantee or put it in doubt first.
 
     Args:
         controls: the controls that ran.
@@ -218,7 +218,7 @@ def alarms(controls: Sequence[Control]) -> list[str]:
 
 
 def is_untested(controls: Sequence[Control]) -> bool:
-    """Return whether nothing but the scores themselves was examined."""
+    """Return True where no control examined anything but the scores themselves."""
     return all(control.name == "low scores" for control in controls)
 
 
@@ -246,7 +246,7 @@ def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
 
 
 def share_of(hits: int, total: int) -> Estimate:
-    """Return ``hits / total`` with a 95 % Clopper-Pearson interval; of nothing it is 0, known to be in [0, 1]."""
+    """Return ``hits / total`` with a 95 % Clopper-Pearson interval; 0 in [0, 1] where ``total`` is 0."""
     return proportion(hits, total) if total else Estimate(0.0, 0.0, 1.0, 0.95, "clopper-pearson")
 
 
@@ -267,11 +267,11 @@ def orientation_warning(scores: Floats, truth: object) -> str:
 
 
 def direction_note(score: Score, counts: Counts) -> str:
-    """Return what was assumed of a score whose direction nobody named, and whether the other end may be meant.
+    """Return a note about a score without a named direction: high was assumed, and perhaps low was meant.
 
-    Where all candidates scored like the calibration, they would score lower by so much with a chance of 1 in 1000: in a
-    rank test of all candidates against all of the calibration, whose variance is that without ties, the largest it can
-    be. Members are then at the low end, or the candidates differ in another way; the scores cannot tell which.
+    Low may be meant where candidates score significantly lower than the calibration: at 1 in 1000, by a rank test with
+    the variance without ties, which is the largest. Members are then at the low end, or the candidates differ in
+    another way; the scores cannot tell which.
 
     Args:
         score: the column.
@@ -287,5 +287,5 @@ def direction_note(score: Score, counts: Counts) -> str:
         return assumption
     return (
         f"{assumption}, but the candidates score lower than the calibration (AUC {area:.3f}); did you mean "
-        f"{score.column}:low? Go by what the score means: an end chosen for what it selects voids the bound"
+        f"{score.column}:low? Decide by what the score means: an end chosen for what it selects voids the bound"
     )

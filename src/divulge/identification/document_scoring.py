@@ -1,4 +1,4 @@
-"""Documents through a language model: token statistics and signals in shards, resumed where a run was killed.
+"""Score documents with a language model: token statistics and signals, in shards that survive an interruption.
 
 `score` runs in this process, `score_on_ray` on a Ray cluster: one actor per GPU, shards out, statistics back.
 """
@@ -43,15 +43,15 @@ else:
 
 RUN_TYPE = "scores"
 _JOURNAL = ".journal.jsonl"
-_RESUMABLE = ("tokens", "documents", _JOURNAL)  # finished work in a draft, from which an interrupted run is resumed
+_RESUMABLE = ("tokens", "documents", _JOURNAL)  # finished work in a draft, from which an interrupted run resumes
 _MAX_SKIPPED_IDS = 10
-_ROWS_PER_BATCH = 1 << 14  # of which each may hold a long document
-_SHARDS_PER_WAVE = 1024  # handed to the cluster at a time; bounds the memory of the driver
+_ROWS_PER_BATCH = 1 << 14  # small, because each row may hold a long document
+_SHARDS_PER_WAVE = 1024  # submitted to the cluster at a time, to bound the memory of the driver
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
-    """What to compute besides the signals of one pass.
+    """Columns of the documents, and signals beside those of one pass.
 
     Args:
         text: column of the documents.
@@ -74,10 +74,10 @@ class ScoringOptions:
 
 
 def load_target(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:
-    """Return the target a user named: an endpoint's model, a folder, also of a LoRA adapter, or ``hf:NAME``.
+    """Load the target that a user named: a model of an endpoint, a folder (also of a LoRA adapter), or ``hf:NAME``.
 
     Raises:
-        divulge.InputError: neither, or an option that such a target does not have.
+        divulge.InputError: no name, or an option that such a target does not have.
     """
     if not name:
         raise InputError("--model: a folder, hf:NAME, or with --endpoint a name there, is needed")
@@ -99,8 +99,8 @@ def score(
 
     ``out/tokens`` gets one row per document with a list per statistic and one of the places where its tokens end,
     ``out/documents`` one row per document with id, text and every signal (larger = more member-like), which
-    `divulge identify` reads. A shard is written whole and named by its content: what an interrupted run, or the run
-    that is replaced, wrote of it with the same model is not computed again.
+    `divulge identify` reads. Shards are written whole and named by their content: a shard that an interrupted run, or
+    the run that is replaced, computed with the same model is not computed again.
 
     Args:
         paths: tables with a text column.
@@ -111,7 +111,7 @@ def score(
         progress: called with the number of documents finished and of all.
 
     Returns:
-        How many documents there are, have no score, or were finished before, and what decides the numbers.
+        Number of documents, of those without a score and of those finished before, and the key of the run.
 
     Raises:
         divulge.InputError: no text column, a directory in use, or one that holds a run.
@@ -128,7 +128,7 @@ def score_into(
     options: ScoringOptions,
     progress: Progress | None = None,
 ) -> ScoringSummary:
-    """Write what `score` writes into the draft of a run."""
+    """Run `score` into the draft of a run."""
     journal = draft.path / _JOURNAL
     draft.write_json("key", {**target.key(), **options.key()})
     with draft.workshop() as folder:
@@ -159,17 +159,17 @@ def score_on_ray(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> ScoringSummary:
-    """Write what `score` writes, by the Ray cluster that is running (or on this machine, if none is).
+    """Run `score` on the running Ray cluster, or on this machine where there is none.
 
     Every actor loads the model once; finished shards come back to this process, which writes them, so
     nodes need no common file system and a run resumes as a local one does.
 
     Args:
         paths: tables with a text column.
-        factory: makes the target, on the node where it will run.
+        factory: builds the target on the node where it runs.
         out: run directory to write.
         options: columns and extra signals.
-        actors: models at a time; one per GPU, or one per node where there is none, when None.
+        actors: number of models at a time; when None, one per GPU, or one per node without GPUs.
         overwrite: replace a finished run in ``out``.
         progress: called with the number of documents finished and of all.
 
@@ -274,7 +274,7 @@ def _read_shards(table: Path, size: int) -> Iterator[_Shard]:
 
 
 def _is_finished(draft: RunDraft, shard: _Shard) -> bool:
-    """Return whether a shard was written by an interrupted run, or by the one that is replaced; take it from there."""
+    """Return True where an earlier run computed the shard, and take it over into the draft."""
     return (draft.path / "documents" / shard.name).exists() or all(
         draft.take(f"{folder}/{shard.name}") for folder in ("tokens", "documents")
     )
@@ -283,7 +283,7 @@ def _is_finished(draft: RunDraft, shard: _Shard) -> bool:
 def _score_shard(
     target: GivesTokens, shard: _Shard, options: ScoringOptions, journal: Path | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return token statistics and signals of a shard; a target that keeps a journal is given one."""
+    """Return token statistics and signals of a shard; targets with a journal write it to ``journal``."""
     if journal is not None and hasattr(target, "journal"):
         target = replace(target, journal=journal)  # ty: ignore[invalid-argument-type]
     statistics = target.tokens(shard.texts)
@@ -317,7 +317,7 @@ def _as_objects(values: Sequence[Any]) -> Array:
 
 
 def _write_shard(draft: RunDraft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
-    """Write a finished shard; the documents come last, as their file says that it is whole."""
+    """Write a finished shard; the documents come last, because their file marks the shard as complete."""
     store.write_file(draft.path / "tokens" / name, lambda out: tables.write_parquet(tokens, out))
     store.write_file(draft.path / "documents" / name, lambda out: tables.write_parquet(documents, out))
 

@@ -1,7 +1,6 @@
-"""From arrays of scores to a selection, with the negative controls that its guarantee rests on.
+"""Identification on arrays of scores: the selection, and the negative controls on which its guarantee rests.
 
-Where the calibration differs from the candidates in something known of both, the decision is made within strata or by
-weights.
+Where the calibration differs from the candidates in a known way, the decision is made within strata or by weights.
 """
 
 from __future__ import annotations
@@ -69,12 +68,11 @@ def identify(
 ) -> Selection:
     """Select candidates that were used for training, with the false discovery rate bounded by ``fdr``.
 
-    Negative controls run on whatever is handed in: low scores always, ``holdout`` scores and the texts
-    where given. A holdout, known non-members compared with known non-members, fails in at most 5 % of sound
-    runs, whatever the members are: then the guarantee is void. Texts and low scores compare *all* candidates
-    with the calibration, and members may well be about something else: they can only put the guarantee in
-    doubt. The first warning says which, and "auto" then falls back to "bh", which a shift of the scores
-    hurts least.
+    Negative controls examine the scores always, and ``holdout`` scores and texts where given. The holdout control
+    compares known non-members with known non-members; it fails in at most 5 % of sound runs, whatever the members are,
+    and then the guarantee is void. Texts and low scores compare *all* candidates with the calibration; as members may
+    differ in other ways, these controls only put the guarantee in doubt. The first warning says which control did not
+    pass, and "auto" then falls back to "bh", which a shift of the scores hurts least.
 
     Args:
         candidates: scores ``[m]``, larger = more member-like; or several signals ``[m, d]``.
@@ -89,14 +87,14 @@ def identify(
         holdout: scores ``[h]`` (or ``[h, d]``) of other known non-members, for the exchangeability control.
         candidate_texts: the candidates' texts ``[m]``, for the blind text control.
         calibration_texts: the calibration's texts ``[n]``.
-        members: scores ``[k]`` of documents known to have been used (planted ones, or a twin model's):
+        members: scores ``[k]`` of documents known to have been used (planted documents, or scores under a twin model):
             ``usage`` is then estimated with them, see `divulge.decisions.usage.mixture`.
         truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
         adjust: `divulge.decisions.weighted.Strata` or `divulge.decisions.weighted.Weights`, where the calibration
             differs from the candidates in something known of both; "bh" then decides within strata, or by weights.
-        baseline: scores ``[m]`` that a classifier which never saw the model gives the candidates. What is usual at each
-            such blind score is taken out of the scores before anything is decided; and where it tells candidates
-            from calibration by itself, the guarantee is in doubt. See `divulge.decisions.pooled_scores`.
+        baseline: blind scores ``[m]`` of the candidates, from a classifier that never saw the model. Scores are
+            adjusted for them before the decision; where they tell candidates from calibration by themselves, the
+            guarantee is in doubt. See `divulge.decisions.pooled_scores`.
         calibration_baseline: the same of the calibration ``[n]``.
         holdout_baseline: of the holdout ``[h]``, where there is one; a difference from the calibration voids.
         members_baseline: of the known members ``[k]``, where there are some.
@@ -119,8 +117,8 @@ def identify(
     check_number(fdr, "fdr", above=0, below=1)
     check_integer(seed, "seed", least=0)
     candidate_scores = _check_signals(candidates, "candidates")
-    calibration_scores = _check_signals(calibration, "calibration", like=candidate_scores)
-    holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", like=candidate_scores)
+    calibration_scores = _check_signals(calibration, "calibration", template=candidate_scores)
+    holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", template=candidate_scores)
     if adjust is not None:
         return _select_adjusted(
             (candidate_scores, calibration_scores, holdout_scores),
@@ -163,26 +161,32 @@ def identify(
     control_results = _compare_texts(
         candidate_texts, calibration_texts, len(scores.candidates), len(scores.calibration), seed
     )
-    judged = ScoreCounts.from_scores(*learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members)
+    candidate_counts = ScoreCounts.from_scores(
+        *learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members
+    )
     control_results += scores.controls
     if holdout_scores is not None and blind is None:
         control_results += compare_holdout(
             holdout_scores, scores.calibration, scores.candidates if several else None, seed
         )
-    control_results.append(controls.low_scores_from_counts(judged.counts, level=LEVEL))
+    control_results.append(controls.low_scores_from_counts(candidate_counts.counts, level=LEVEL))
     control_results = share_level(control_results)
     policy = Policy(fdr, requested)
     choice = choose(policy, control_results, several=several)
     if several and isinstance(choice.method, BH):
-        judged = ScoreCounts.from_scores(*mean_rank(scores.candidates, scores.calibration), scores.members)
-    orientation = orientation_warning(judged.scores, truth)
-    result = decide(judged.counts, control_results, policy, choice=choice, orientation=orientation, notes=scores.notes)
-    selection = judged.make_selection(judged.scores > result.rule.threshold, fdr=fdr, warnings=result.warnings)
+        candidate_counts = ScoreCounts.from_scores(*mean_rank(scores.candidates, scores.calibration), scores.members)
+    orientation = orientation_warning(candidate_counts.scores, truth)
+    result = decide(
+        candidate_counts.counts, control_results, policy, choice=choice, orientation=orientation, notes=scores.notes
+    )
+    selection = candidate_counts.make_selection(
+        candidate_counts.scores > result.rule.threshold, fdr=fdr, warnings=result.warnings
+    )
     return replace(selection, guarantee=result.guarantee)
 
 
-def _check_signals(value: object, name: str, like: Floats | None = None) -> Floats:
-    """Return finite scores ``[n]`` or signals ``[n, d]``, with as many columns as ``like`` where that is given."""
+def _check_signals(value: object, name: str, template: Floats | None = None) -> Floats:
+    """Return finite scores ``[n]`` or signals ``[n, d]``, with as many columns as ``template`` where that is given."""
     signals = check_nonempty(check_array(value, name, finite=False), name)
     if signals.ndim not in (1, 2) or not signals.size:
         raise InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
@@ -193,9 +197,9 @@ def _check_signals(value: object, name: str, like: Floats | None = None) -> Floa
         raise InputError(f"{name}: NaN or infinite scores in {numbers}; leave these out")
     if signals.ndim == 2 and signals.shape[1] == 1:
         signals = signals[:, 0]
-    if like is not None and signals.shape[1:] != like.shape[1:]:
+    if template is not None and signals.shape[1:] != template.shape[1:]:
         raise InputError(
-            f"{name}: the same signals as in candidates are needed, got shapes {signals.shape} and {like.shape}"
+            f"{name}: the same signals as in candidates are needed, got shapes {signals.shape} and {template.shape}"
         )
     return signals
 
@@ -212,7 +216,7 @@ def format_rows(index: Sequence[int] | np.ndarray) -> str:
 
 
 def _check_method_inputs(method: str, n_dimensions: int, members: object) -> None:
-    """Raise if the method does not apply to so many dimensions of scores."""
+    """Raise where a method does not apply to that many dimensions of scores."""
     if members is not None and n_dimensions == 2:
         raise InputError("members: the share is estimated from one score column, got several")
     if method == "adadetect" and n_dimensions == 1:
@@ -256,7 +260,7 @@ def _select_adjusted(
     """Select within strata or by weights, from scores of candidates, calibration and holdout.
 
     Raises:
-        divulge.InputError: an argument among ``unused`` that is not None: it has no place here.
+        divulge.InputError: an argument among ``unused`` that is not None.
     """
     candidates, calibration, holdout = scores
     if not isinstance(adjust, Weights):
@@ -267,7 +271,7 @@ def _select_adjusted(
         raise InputError("adjust: one score is needed, got several signals")
     for name, value in unused.items():
         if value is not None:
-            raise InputError(f"{name}: has no place beside adjust")
+            raise InputError(f"{name}: cannot be combined with adjust")
     orientation = orientation_warning(candidates, truth)
     step_up.require_distinct_scores(candidates, np.sort(calibration))
     if isinstance(adjust, Strata):
@@ -291,7 +295,7 @@ def _select_within_strata(
     orientation: str,
     seed: int,
 ) -> Selection:
-    """Select within strata, each of which is examined as a calibration is; the most striking control counts."""
+    """Select within strata; controls run in each stratum, and the most significant one counts."""
     if (holdout is None) != (adjust.holdout is None):
         raise InputError("holdout: its scores and its strata are needed, both or neither")
     selection = weighted.select_within_strata(candidates, calibration, adjust, fdr=level)
@@ -314,7 +318,7 @@ def _select_within_strata(
         if is_uncompared.any():
             uncompared = (
                 f"{is_uncompared.sum()} of {len(is_uncompared)} candidates are of strata without a holdout: "
-                "that these are alike rests on your word"
+                "that these are alike is your assumption"
             )
     control_results = share_level(control_results)
     return replace(

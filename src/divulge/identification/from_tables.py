@@ -1,6 +1,6 @@
-"""Identification on files of any size: scores are counted in one pass and decided on in a second one.
+"""Identification on files of any size: one pass counts scores, a second one writes the selection.
 
-What was counted stays in the run directory, so that a finished run is decided again at another level (`redecide`).
+The counts stay in the run directory, so that a finished run can be decided again at another level (`redecide`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from divulge.identification.decision import (
     share_level,
 )
 from divulge.identification.finished_run import RUN_TYPE, labelled_orientation, realised_in
+from divulge.identification.identification_page import IdentificationRun
 from divulge.identification.score_adjustment import BlindScores
 from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
-from divulge.report import html
-from divulge.report.sections import add_provenance
+from divulge.report.run_kinds import RunKind, write_run
 from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary, provenance
 from divulge.run_directory import RunDirectory, RunDraft
 
@@ -47,15 +47,14 @@ if TYPE_CHECKING:
     from divulge.identification.decision import Decision
     from divulge.identification.score_adjustment import AdjustedScores, BlindComparison
     from divulge.identification.score_tables import CleanTable
-    from divulge.report import Page
     from divulge.types import Estimate, Floats
 
 Progress: TypeAlias = "Callable[[int, int], None]"
-_KEY = "tables"  # an interrupted decision is made again, whatever its plan was
-_TEXTS = 20_000  # read of candidates and of calibration for the blind text control
-_MIN_TEXTS = 8  # of each, which it needs
+_KEY = "tables"  # An interrupted decision is always made again, so that its key need not name the plan.
+_TEXTS = 20_000  # texts of the candidates, and of the calibration, that the blind text control reads at most
+_MIN_TEXTS = 8  # texts of each that it needs
 _ROWS_PER_BATCH = 1 << 20  # scores counted at a time
-_INPUT_COLUMNS = ("row", "id", "score", "unadjusted", "baseline", "truth")  # of a selection; no decision changes them
+_INPUT_COLUMNS = ("row", "id", "score", "unadjusted", "baseline", "truth")  # of a selection; decisions keep them
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class DecisionPlan:
     texts: bool = True
 
     def check(self) -> None:
-        """Raise for what can be known to be wrong before a file is opened.
+        """Check the number of score columns, before a file is opened.
 
         Raises:
             divulge.InputError: too few or too many score columns for the method.
@@ -105,8 +104,8 @@ def run(
 ) -> IdentificationSummary:
     """Decide on tables of scores and write ``selection.parquet``, ``summary.json`` and ``counts.npz`` to ``out``.
 
-    Candidates are never held in memory: scores, identifiers and texts pass through in pieces, of which
-    8 bytes per id stay to find those that repeat (several score columns, from which one is learned, are the exception).
+    Candidates are read in batches, and 8 bytes per id stay in memory to find repeats. Several score columns, from which
+    one score is learned, and scores that are adjusted for a blind score are held in memory.
 
     Args:
         candidates: files or folders of shards.
@@ -145,36 +144,44 @@ def _run(
     with draft.workshop() as folder:
         check_columns(candidates, plan.columns)  # before all of the calibration is read
         cleaning = CleaningOptions(plan.drop_nan, plan.drop_overlap, seed=plan.seed, sample_size=_TEXTS)
-        known = clean_table(calibration, replace(plan.columns, truth=None), folder / "calibration", cleaning)
-        judged = clean_table(
+        clean_calibration = clean_table(
+            calibration, replace(plan.columns, truth=None), folder / "calibration", cleaning
+        )
+        clean_candidates = clean_table(
             candidates,
             plan.columns,
             folder / "candidates",
-            replace(cleaning, excluded_digests=known.text_digests),
+            replace(cleaning, excluded_digests=clean_calibration.text_digests),
         )
-        text_controls = _compare_texts(judged, known, plan.seed)
+        text_controls = _compare_texts(clean_candidates, clean_calibration, plan.seed)
         holdout = _clean_others(sources["holdout"], "holdout", folder, plan)
         if sources["members"] and len(plan.columns.scores) > 1:
             raise InputError("members: the share is estimated from one score column, got several")
         members = _clean_others(sources["members"], "members", folder, plan)
-        scored = _score(_CleanTables(judged, known, holdout, members), text_controls, plan, report_progress)
-        notes = (*known.notes, *judged.notes, *_direction_notes(plan.columns, scored.counts), *scored.notes)
+        clean = _CleanTables(clean_candidates, clean_calibration, holdout, members)
+        scored = _score(clean, text_controls, plan, report_progress)
+        notes = (
+            *clean_calibration.notes,
+            *clean_candidates.notes,
+            *_direction_notes(plan.columns, scored.counts),
+            *scored.notes,
+        )
         decision = decide(
             scored.counts,
             scored.controls,
             plan.policy,
             choice=scored.choice,
-            orientation=labelled_orientation(judged.scan(), "score0"),
+            orientation=labelled_orientation(clean_candidates.scan(), "score0"),
             notes=notes,
         )
-        n_written = judged.n_rows  # the first pass
+        n_written = clean_candidates.n_rows  # progress counts both passes
 
         def report_written(count: int) -> None:
             nonlocal n_written
             n_written += count
-            report_progress(n_written, 2 * judged.n_rows)
+            report_progress(n_written, 2 * clean_candidates.n_rows)
 
-        rows = judged.scan().rename({"score0": "score"})
+        rows = clean_candidates.scan().rename({"score0": "score"})
         _write_selection(rows, draft.path, decision.rule, scored.counts.calibration, report_written)
     if plan.texts:
         finished_run.write_documents(draft, candidates, plan.columns, sources["candidates"])
@@ -200,7 +207,7 @@ def _compare_texts(candidates: CleanTable, calibration: CleanTable, seed: int) -
 
 
 def _clean_others(paths: Sequence[Path], name: str, folder: Path, plan: DecisionPlan) -> CleanTable | None:
-    """Return the scores of a holdout or of known members; None where there are no tables of them."""
+    """Clean the tables of a holdout or of known members; None where there are none."""
     if not paths:
         return None
     columns = Columns(plan.columns.scores, baseline=plan.columns.baseline)
@@ -209,7 +216,7 @@ def _clean_others(paths: Sequence[Path], name: str, folder: Path, plan: Decision
 
 @dataclass(frozen=True, slots=True)
 class _CleanTables:
-    """The tables of all sets; None where there is none."""
+    """The cleaned tables of all sets; None where a set is missing."""
 
     candidates: CleanTable
     calibration: CleanTable
@@ -219,13 +226,13 @@ class _CleanTables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ScoredCandidates:
-    """What a decision is made on.
+    """Counts of the candidates' scores, the controls and the chosen method.
 
     Args:
-        counts: of the candidates.
+        counts: candidates above each calibration score.
         controls: each at its part of the level.
         choice: the method.
-        notes: what the user must know of the blind score.
+        notes: notes on the blind score.
         members: scores of known members ``[k]``; None where there are none.
         comparison: with a blind score; None where there is none.
     """
@@ -331,7 +338,7 @@ def _replace_scores(candidates: CleanTable, scores: Floats, calibration: Floats,
 
 
 def _direction_notes(columns: Columns, counts: Counts) -> list[str]:
-    """Return what was assumed of scores without a direction; of several together the counts say nothing of each."""
+    """Return notes about scores without a named direction; the counts cannot judge each of several scores."""
     if len(columns.scores) == 1:
         return [note] if (note := direction_note(columns.scores[0], counts)) else []
     return [
@@ -348,9 +355,9 @@ def _write_selection(
 
     Args:
         rows: the candidates.
-        folder: where to.
-        rule: the decision.
-        calibration: its scores, ascending.
+        folder: folder to write to.
+        rule: the selection rule.
+        calibration: calibration scores, ascending.
         progress: called with the number of each batch's rows.
     """
 
@@ -370,7 +377,7 @@ def _write_selection(
 
 
 def _summarize_comparison(columns: Columns, comparison: BlindComparison | None) -> BlindScoreResult | None:
-    """Return what the summary says of the blind score; None where there is none."""
+    """Summarize the comparison with the blind score; None where there is none."""
     if comparison is None:
         return None
     labelled = comparison.labelled
@@ -399,7 +406,7 @@ def _write_results(
     share_of_members: Estimate,
     baseline: BlindScoreResult | None,
 ) -> IdentificationSummary:
-    """Write counts, summary and report of a decision whose ``selection.parquet`` stands in ``draft``."""
+    """Write counts, summary and report of a decision whose ``selection.parquet`` is in ``draft``."""
     rule, selection = decision.rule, draft.path / "selection.parquet"
     counts.save(draft.path / "counts.npz")
     selected = n_selected(counts, rule)
@@ -408,7 +415,6 @@ def _write_results(
         with tables.table_errors(str(selection)):
             lowest = tables.open_parquet(selection).filter("selected").select(pl.col("score").min())
             threshold = float(lowest.collect().item())
-    source_files = provenance.read_provenance(draft.path, draft.home) or provenance.write_provenance(draft)
     summary = IdentificationSummary(
         claim=str(decision.guarantee),
         guarantee=decision.guarantee,
@@ -429,10 +435,9 @@ def _write_results(
         settings=settings,
         baseline=baseline,
     )
-    results.write_summary(draft, summary)
     documents = finished_run.read_documents(draft.path, draft.home)
-    page = identification_page.page(summary, draft.path, documents)
-    html.write(add_provenance(page, source_files), draft.path / "report.html")
+    origin = provenance.read_provenance(draft.path, draft.home)
+    write_run(draft, IDENTIFICATION, IdentificationRun(summary, draft.path, documents), origin=origin)
     return summary
 
 
@@ -480,7 +485,7 @@ def redecide(
 
 
 def _choose_again(policy: Policy, control_results: Sequence[Control], before: IdentificationSummary) -> Choice:
-    """Choose the method for scores that stay what they are: learned from several signals, or not."""
+    """Choose the method for stored scores, which were learned from several signals, or not."""
     if isinstance(policy.method, Auto) and len(before.settings.scores) > 1:
         return Choice(resolve_method(before.used, (BH, AdaDetect)), before.why)
     is_learned, choice = before.used == AdaDetect.name, choose(policy, control_results)
@@ -504,22 +509,21 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
-    folder = Path(directory)
-    if to is not None:
-        html.write(report_page(folder), Path(to))
-        return Path(to)
-    with RunDirectory(folder).changing(RUN_TYPE) as draft:
-        html.write(_open_page(folder), draft.path / "report.html")
-    return folder / "report.html"
+    return IDENTIFICATION.render_again(Path(directory), None if to is None else Path(to))
 
 
-def report_page(directory: str | Path) -> Page:
-    """Return the report of a finished run as data; errors as for `report`."""
-    folder = Path(directory)
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
+def _read_run(directory: RunDirectory) -> IdentificationRun:
+    folder = directory.path
+    return IdentificationRun(finished_run.recompute_summary(folder), folder, finished_run.read_documents(folder))
 
 
-def _open_page(folder: Path) -> Page:
-    summary = finished_run.recompute_summary(folder)
-    page = identification_page.page(summary, folder, finished_run.read_documents(folder))
-    return add_provenance(page, provenance.read_provenance(folder))
+IDENTIFICATION = RunKind(
+    name=RUN_TYPE,
+    title="Training-data identification",
+    summary_type=IdentificationSummary,
+    sections=identification_page.sections,
+    headline=identification_page.headline,
+    facts=identification_page.settings_facts,
+    read=_read_run,
+    records="selection.parquet in the run directory has one row per document already",
+)

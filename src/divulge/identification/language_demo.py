@@ -1,8 +1,8 @@
-"""A whole identification on this machine: train a small language model on half of a corpus, find that half.
+"""Demonstration of an identification: train a small language model on half of a corpus, and identify that half.
 
-The corpus is the manual that ships with Python (`pydoc_data.topics`), cut into paragraphs. A random half
-trains a transformer; of the other half one part calibrates and one part stands among the candidates. So
-the truth is known, and so is that the guarantee's assumption holds.
+The corpus is the manual that ships with Python (`pydoc_data.topics`), cut into paragraphs. A transformer is trained on
+a random half; one part of the other half is the calibration, and one part is added to the candidates. Membership is
+therefore known, and the assumption of the guarantee holds.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class DemoModel:
-    """How the demo's model is made.
+    """Size and training of the demo's model.
 
     Args:
         epochs: passes over the training half.
-        width: of the model.
-        layers: of the model.
-        vocabulary: of the tokenizer, which sees the training half alone.
+        width: size of the hidden layers.
+        layers: number of layers.
+        vocabulary: size of the tokenizer's vocabulary, which is learned from the training half alone.
         batch: paragraphs per step.
         rate: highest learning rate.
-        longest: tokens of a paragraph that are trained on.
+        longest: number of tokens to which paragraphs are cut.
     """
 
     epochs: int = 12
@@ -82,14 +82,14 @@ def run(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> IdentificationSummary:
-    """Train, score and identify; write the tables, the model's answers, the selection and the report to ``out``.
+    """Train, score and identify; write the tables, the signals, the selection and the report to ``out``.
 
     Args:
         out: run directory for everything.
         fdr: bound on the expected share of non-members among the selected.
         method: see `divulge.identify`.
         seed: of the split, the initial weights and the order of training.
-        recipe: how the model is made.
+        recipe: size and training of the model.
         overwrite: replace a finished run in ``out``.
         progress: called with the number of training steps finished and of all.
 
@@ -126,7 +126,7 @@ def _score_documents(
 def train(
     texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None
 ) -> language_models.CausalLM:
-    """Train a small Llama from random weights until it has learned ``texts`` too well.
+    """Train a small Llama from random weights until it overfits ``texts``.
 
     Raises:
         divulge.MissingExtraError: torch or transformers is not installed.

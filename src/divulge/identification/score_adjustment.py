@@ -1,7 +1,4 @@
-"""The one score that a decision rests on: learned from several signals, their mean rank, or adjusted for a blind score.
-
-With each comes what it allows to be compared: a holdout, and the blind score of candidates and calibration.
-"""
+"""Reduce several signals to one score, adjust scores for a blind score, and run the controls that go with both."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ KNOWN_MEMBERS = "blind score of known members"
 
 
 def learn_score(candidates: Floats, calibration: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
-    """Return one score per candidate, and of the calibration what is exchangeable with it.
+    """Return one score per candidate, and the calibration scores that are exchangeable with them.
 
     Args:
         candidates: scores ``[m]``, which are returned as they are, or several signals ``[m, d]``.
@@ -56,12 +53,12 @@ def mean_rank(*tables: Floats) -> tuple[Floats, ...]:
 
 
 def compare_holdout(holdout: Floats, calibration: Floats, candidates: Floats | None, seed: int) -> list[Control]:
-    """Return controls that compare a holdout with the calibration, on the scores that a decision rests on.
+    """Compare a holdout with the calibration, on the scores that the decision uses.
 
-    One score is compared whole, and its low end by itself, on which "adaptive" leans. Several signals are compared
-    one by one, by their mean rank, and by the score learned from them; the
-    most striking counts, with its p-value times three. For the comparison the holdout is learned from as
-    the candidates are, since what has been learned from is not exchangeable with what has not.
+    One score is compared as a whole, and its low end, which "adaptive" relies on, by itself. Several signals are
+    compared one by one, by their mean rank, and by the score learned from them; the smallest p-value counts, times
+    three. For that comparison the score is learned from the holdout as from the candidates, as records that a score
+    was learned from are not exchangeable with others.
 
     Args:
         holdout: ``[h]`` or ``[h, d]``.
@@ -102,12 +99,12 @@ class BlindScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlindComparison:
-    """The score beside the blind score.
+    """Comparison of the score with the blind score.
 
     Attributes:
         blind: AUC of the blind score, candidates against calibration.
-        score: AUC of the score before it was adjusted; of the mean rank of several.
-        difference: paired difference, score less blind score.
+        score: AUC of the score before adjustment; of several scores, of their mean rank.
+        difference: paired difference of the AUCs, score minus blind score.
         labelled: comparison among candidates of known membership; None where it is not known of both kinds.
     """
 
@@ -119,7 +116,7 @@ class BlindComparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdjustedScores:
-    """Scores that are adjusted for a blind score, or as they were where there is none, and the controls of both.
+    """Scores adjusted for a blind score (unchanged where there is none), and their controls.
 
     Attributes:
         candidates: ``[m]`` or ``[m, d]``.
@@ -137,7 +134,7 @@ class AdjustedScores:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user must know of the adjustment and of the comparison."""
+        """Notes on the adjustment and on the comparison."""
         if self.comparison is None:
             return ()
         labelled = self.comparison.labelled
@@ -147,10 +144,10 @@ class AdjustedScores:
 
 
 def collect_blind_scores(inputs: Mapping[str, tuple[object, Floats | None]]) -> BlindScores | None:
-    """Check that there are blind scores of all records or of none, and return them.
+    """Return the blind scores; None where there are none.
 
     Args:
-        inputs: name of the argument → blind scores or None, and scores of the same records; None where there are none.
+        inputs: for each argument name, blind scores and scores of the same records; None where there are none.
 
     Raises:
         divulge.InputError: blind scores of some sets of records only, lengths that do not fit, NaN or infinity.
@@ -160,9 +157,9 @@ def collect_blind_scores(inputs: Mapping[str, tuple[object, Floats | None]]) -> 
     checked: dict[str, Floats] = {}
     for name, (values, scores) in inputs.items():
         if values is None and scores is not None:
-            raise InputError(f"{name}: is needed as well: blind scores of all records, or of none")
+            raise InputError(f"{name}: missing; blind scores are needed for all records or for none")
         if values is not None and scores is None:
-            raise InputError(f"{name}: there are no such records")
+            raise InputError(f"{name}: given, but there are no scores of these records")
         if scores is not None:
             checked[name] = check_vector(values, name, length=len(scores))
     return BlindScores(
@@ -261,14 +258,14 @@ def _compare_aucs(scores: Sequence[Floats], blind: Sequence[Floats]) -> tuple[Es
     """Return the AUC of the blind score and of the score, candidates against calibration, and the paired difference."""
     pooled_scores, pooled_blind = np.concatenate(scores), np.concatenate(blind)
     is_candidate: Bools = np.arange(len(pooled_scores)) < len(scores[0])
-    if auc(pooled_blind, is_candidate).high < 0.5:  # turned round: it tells them apart all the same
+    if auc(pooled_blind, is_candidate).high < 0.5:  # A reversed blind score separates the sides as well.
         pooled_blind = -pooled_blind
     difference = paired_difference(pooled_scores, pooled_blind, is_candidate)
     return auc(pooled_blind, is_candidate), auc(pooled_scores, is_candidate), difference
 
 
 def _compare_labelled(scores: Floats, blind: Floats, truth: Array | None, seed: int) -> BaselineComparison | None:
-    """Compare the score with the blind score where membership is known; None unless it is known of both kinds."""
+    """Compare score and blind score on labelled candidates; None unless both members and non-members are labelled."""
     if truth is None:
         return None
     is_labelled = np.array([value is not None for value in truth.tolist()], bool)

@@ -1,7 +1,7 @@
-"""Tables of scores: which of their columns mean what, and the rows that a decision can use.
+"""Read tables of scores: the meaning of their columns, and the rows that a decision can use.
 
-A table passes through in batches and is written to a folder of Parquet files (`clean_table`). Of each row 8 bytes for
-its id, and of the calibration 8 bytes for its text, stay in memory.
+`clean_table` reads a table in batches and writes it to a folder of Parquet files. For each row 8 bytes of its id, and
+for each row of the calibration 8 bytes of its text, stay in memory.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ DOCUMENTS = "documents"
 _MAX_NAMES = 500  # characters of the names of columns in a message
 _MAX_ROWS = 10  # row numbers in a message
 _MAX_VALUES = 5  # values in a message
-_TEXTS_PER_BATCH = 1 << 14  # rows at a time, of which each may hold a long document
-_ID_HASH_SEED = 0  # of hashes that decide nothing: ids whose hashes repeat are compared themselves
-# Membership in lower case; a missing value is membership not known.
+_TEXTS_PER_BATCH = 1 << 14  # small, because each row may hold a long document
+_ID_HASH_SEED = 0  # any: ids whose hashes repeat are compared themselves
+# Spellings of membership in lower case; a missing value means unknown.
 _MEMBER = ("1", "1.0", "true", "t", "yes", "y", "member", "members")
 _NONMEMBER = ("0", "0.0", "false", "f", "no", "n", "nonmember", "non-member", "nonmembers", "non-members")
 _UNKNOWN = ("", "nan", "null", "none", "na")
@@ -43,7 +43,7 @@ _UNKNOWN = ("", "nan", "null", "none", "na")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A column of scores and which end of it is member-like.
+    """A column of scores and its member-like end.
 
     Examples:
         >>> Score.parse("loss:low")
@@ -74,7 +74,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a table mean what.
+    """Meaning of the columns of a table of scores.
 
     Args:
         scores: one column, or several to learn from.
@@ -102,18 +102,18 @@ class Columns:
         return [column for column in (self.id, self.text, self.truth) if column]
 
     def dtypes(self) -> dict[str, Kind]:
-        """Return what each of the columns is read as."""
+        """Return the type as which each column is read."""
         if shared := sorted({*self.texts} & {*self.numbers}):
-            raise InputError(f"score: column {shared[0]!r} is named for another thing, too")
+            raise InputError(f"score: column {shared[0]!r} is also named as id, text or truth")
         return dict.fromkeys(self.texts, tables.TEXT) | dict.fromkeys(self.numbers, tables.NUMBER)
 
 
 def scan_scores(paths: Sequence[Path], name: str) -> Table:
-    """Return the rows of one or more tables, one below the other, of which only the columns are read yet.
+    """Scan one or more tables, one below the other; only their columns are read yet.
 
     Args:
         paths: files or folders, as `divulge.tables.scan_table` takes them, or what `divulge score` wrote.
-        name: of the argument, for errors.
+        name: name of the argument, for errors.
 
     Raises:
         divulge.InputError: nothing there, an unknown kind of file, or a damaged one.
@@ -122,7 +122,7 @@ def scan_scores(paths: Sequence[Path], name: str) -> Table:
 
 
 def _documents_folder(path: Path) -> Path:
-    """Return where the tables stand: those of `divulge score` are one folder down, and its run must be finished."""
+    """Return the folder of the tables: one level down in a run of `divulge score`, which must be finished."""
     for run in (path, path.parent) if path.name == DOCUMENTS else (path,):
         if RunDirectory(run).holds("scores") or ((run / "run.json").exists() and (run / DOCUMENTS).is_dir()):
             return RunDirectory(run).open("scores", only=f"{DOCUMENTS}/").path / DOCUMENTS
@@ -155,7 +155,7 @@ def resolve_columns(
 
 
 def check_columns(table: Table, columns: Columns) -> None:
-    """Raise for what is wrong with a table before it is read.
+    """Check the columns of a table before it is read.
 
     Raises:
         divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, a column of texts
@@ -175,10 +175,10 @@ def check_columns(table: Table, columns: Columns) -> None:
 
 
 def require_columns(table: Table, columns: Sequence[str]) -> None:
-    """Raise when a column is missing, offering the nearest names.
+    """Check that a table has all ``columns``.
 
     Raises:
-        divulge.InputError: in that case.
+        divulge.InputError: one is missing; the message offers the nearest names.
     """
     for column in columns:
         if column not in table:
@@ -191,14 +191,14 @@ def require_columns(table: Table, columns: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CleaningOptions:
-    """What happens to rows that cannot be used.
+    """Treatment of rows that cannot be used, and the size of the sample of texts.
 
     Args:
         drop_nan: leave out rows whose score is missing instead of refusing them.
         drop_overlap: leave out rows whose text is in ``excluded_digests`` instead of refusing them.
         excluded_digests: digests of texts that no row may have, ascending.
         seed: of the sample of texts.
-        sample_size: texts in that sample, at most.
+        sample_size: largest size of that sample.
     """
 
     drop_nan: bool = False
@@ -216,7 +216,7 @@ class CleanTable:
         path: folder of Parquet files with the columns row (its number in the table), id (as the file spells it; the
             number of the row where no column is named), score0, score1, …, baseline where there is a blind score, and
             truth where membership is known.
-        n_rows: their number.
+        n_rows: number of rows.
         notes: which rows were left out.
         text_digests: of the texts, ascending, each once; empty where texts were excluded.
         text_sample: of the distinct texts of all rows.
@@ -229,7 +229,7 @@ class CleanTable:
     text_sample: tuple[str, ...]
 
     def scan(self) -> pl.LazyFrame:
-        """Return the rows, of which none is read yet."""
+        """Return a lazy frame of the rows."""
         return tables.open_pieces(self.path)
 
     def scores(self, count: int) -> Floats:
@@ -269,7 +269,7 @@ def clean_table(table: Table, columns: Columns, folder: Path, options: CleaningO
 
 
 class _Cleaner:
-    """One pass over a table: the rows that can be used, and the number of those that cannot."""
+    """Filters the usable rows of a table in one pass, and counts the others."""
 
     def __init__(self, name: str, columns: Columns, options: CleaningOptions) -> None:
         self._name, self._columns, self._options = name, columns, options
@@ -280,7 +280,7 @@ class _Cleaner:
         self.id_hashes: list[Array] = []
 
     def clean(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows of the next batch that can be used, as `CleanTable` has them."""
+        """Return the usable rows of the next batch, with the columns of `CleanTable`."""
         names = self._columns
         row = np.arange(self.n_rows, self.n_rows + len(batch), dtype=np.uint32)
         self.n_rows += len(batch)
@@ -315,10 +315,10 @@ class _Cleaner:
         return usable & ~overlapping
 
     def notes(self) -> tuple[str, ...]:
-        """Return which rows were left out.
+        """Return notes about rows that were left out.
 
         Raises:
-            divulge.InputError: they may not be left out, or nothing is left; membership that cannot be read.
+            divulge.InputError: unusable rows that the options do not drop; no usable row; unreadable membership.
         """
         name, notes = self._name, []
         if self._columns.truth:
@@ -343,7 +343,7 @@ class _Cleaner:
 
 @dataclass(slots=True)
 class _RowNumbers:
-    """How many rows, and the first of them."""
+    """Number of some rows, and the first of them."""
 
     number: int = 0
     first_rows: list[int] = field(default_factory=list)
@@ -358,7 +358,7 @@ class _RowNumbers:
 
 
 class MembershipReader:
-    """Reads a column of membership in whatever spelling, batch by batch."""
+    """Reads a column of membership in any of its spellings, batch by batch."""
 
     def __init__(self) -> None:
         self._has_values = False
@@ -384,10 +384,10 @@ class MembershipReader:
         return is_member
 
     def check(self, column: str, name: str) -> None:
-        """Raise for a column that holds something else, or nothing.
+        """Check the column after the last batch.
 
         Raises:
-            divulge.InputError: in that case.
+            divulge.InputError: it holds other values, or none at all.
         """
         if self._unreadable:
             ellipsis = ", …" if len(self._unreadable) > _MAX_VALUES else ""
@@ -403,9 +403,9 @@ class MembershipReader:
 def digest_texts(texts: Array, seed: int) -> Array:
     """Return a 64-bit digest per text, ``[n]`` uint64, the same on every machine; 0 where the text is None.
 
-    That any of ``m`` texts shares its digest with a different one of ``n`` has a chance of about ``m n / 2^64``: 1 in
-    18 million for a million of each. It would count as overlap, which removes a candidate and never adds a selected
-    one.
+    The probability that any of ``m`` texts shares its digest with a different one of ``n`` is about ``m n / 2^64``: 1
+    in 18 million for a million of each. Such a collision counts as overlap, which removes a candidate and never adds
+    one to the selection.
 
     Examples:
         >>> digest_texts(np.array(["a", None], object), 0)
@@ -427,7 +427,7 @@ class TextSample:
         self._lowest: set[tuple[int, str]] = set()
 
     def add(self, digests: Array, texts: Array, usable: Bools) -> None:
-        """Offer texts ``[n]``, those of the mask ``usable``, with their digests ``[n]``."""
+        """Add the texts ``[n]`` of the mask ``usable`` to the sample, with their digests ``[n]``."""
         low = usable & (digests <= self._bound)
         self._lowest.update(zip(digests[low].tolist(), texts[low].tolist(), strict=True))
         if len(self._lowest) > 2 * self._size:

@@ -219,7 +219,7 @@ class CanarySummary:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRate:
-    """How many documents are given back by one way to ask for them, see `divulge.extraction.RateOf`."""
+    """Shares of documents that one extraction method returns, see `divulge.extraction.RateComparison`."""
 
     way: str
     members: Estimate
