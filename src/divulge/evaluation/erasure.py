@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from scipy import stats
 
+from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
-from divulge.statistics.ranking import auc, check_scores
+from divulge.statistics.ranking import auc
 from divulge.types import Estimate
-from divulge.validation import check_bool, check_matrix, check_number, check_vector
+from divulge.validation import check_bool, check_mask, check_matrix, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
@@ -125,7 +126,11 @@ def erasure_test(
         >>> found.answer, found.difference.low > 0.1
         ('still remembered', True)
     """
-    scores, is_forgotten = check_scores(after, forgotten, "after")
+    scores = check_vector(after, "after")
+    is_forgotten = check_mask(forgotten, "forgotten", (len(scores),))
+    if is_forgotten.all() or not is_forgotten.any():
+        missing = "never-used" if is_forgotten.all() else "forgotten"
+        raise InputError(f"forgotten: records of both kinds are needed, got no {missing} ones among {len(scores)}")
     control_scores = check_matrix(controls, "controls", columns=len(scores)).astype(np.float64)
     before_scores = None if before is None else check_vector(before, "before", length=len(scores))
     check_number(margin, "margin", above=0, below=1)
