@@ -57,7 +57,7 @@ def make(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace canaries in --out.")] = False,
 ) -> None:
     """Make canaries: what to add to a training set, and what to keep."""
-    layout = datafiles.FileLayout.of(columns.names())
+    layout = datafiles.FileLayout.from_column_names(columns.names())
     given = None if own is None else datafiles.read_records(own, layout).records
     made = game.make(
         datafiles.read_records(data, layout).records,
@@ -100,7 +100,7 @@ def audit(
 
     The exit code is 1 where it does, and 3 where these canaries cannot test the claim.
     """
-    layout = datafiles.FileLayout.of(columns.names())
+    layout = datafiles.FileLayout.from_column_names(columns.names())
     validation.check_choice(outputs, "--outputs", ("logits", "probabilities"))
     planted = game.Canaries.load(canaries)
     if claim_epsilon is None and delta:

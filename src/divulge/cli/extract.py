@@ -68,7 +68,7 @@ def extract(
     """
     sampling = token_statistics.Decoding(temperature, top_k, top_p)
     cut = extraction.Cut(_tokens(prefix), suffix, place)
-    layout = datafiles.FileLayout.of(columns.names(), text="text", label="")  # classes are not read
+    layout = datafiles.FileLayout.from_column_names(columns.names(), text="text", label="")  # classes are not read
     provenance.declare_input_files(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
     inside, outside = (datafiles.read_records(path, layout).records for path in (members, nonmembers))
     chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}
