@@ -241,8 +241,8 @@ def adapt(
 ) -> Any:
     """Return the adapter that fits ``model``.
 
-    A target stays itself (one of the user's own class inside `UserTarget`, which takes care of the records); a torch module, a
-    scikit-learn classifier or a callable is wrapped.
+    A target stays itself (one of the user's own class inside `UserTarget`, which hands it copies of the records); a
+    torch module, a scikit-learn classifier or a callable is wrapped.
 
     Args:
         model: a target, torch module, fitted scikit-learn classifier or callable.
