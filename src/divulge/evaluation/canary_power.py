@@ -12,6 +12,7 @@ from scipy.special import bdtr
 from divulge.errors import InputError
 from divulge.evaluation.families import GaussianMechanism, largest
 from divulge.evaluation.guess_bounds import GuessRule, best_errors, guess_counts
+from divulge.settings import CanaryPlanSettings
 from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Sides
 
+_DEFAULTS = CanaryPlanSettings()
 _MAX_CANARIES = 1 << 20  # canaries; a plan beyond is no plan
 
 
@@ -45,10 +47,10 @@ def canaries_needed(
     true: float,
     delta: float,
     *,
-    power: float = 0.8,
-    confidence: float = 0.95,
+    power: float = _DEFAULTS.power,
+    confidence: float = _DEFAULTS.confidence,
     family: Families | str | None = None,
-    sides: Sides | str = "both",
+    sides: Sides | str = _DEFAULTS.sides,
 ) -> CanaryPower | None:
     """Return the least power of two of canaries that finds a violated claim.
 
@@ -73,7 +75,7 @@ def canaries_needed(
     """
     check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
     check_number(true, "true", above=claimed, below=64.0)
-    target_power = check_number(power, "power", above=0, below=1)
+    target_power = CanaryPlanSettings.check(power=power, confidence=confidence, sides=sides).power
     test = _Test.for_claim(claimed, delta, confidence, family, sides)
     strength = _strength_at_epsilon(GaussianMechanism(), true, test.rule.delta)
     low, high = 2, _MAX_CANARIES.bit_length()
