@@ -20,11 +20,10 @@ from divulge.evaluation import (
     epsilon_fixed_count,
     epsilon_lower_bound,
     epsilon_one_run,
-    one_run,
     one_run_bound,
 )
+from divulge.evaluation.epsilon import GuessRule
 from divulge.evaluation.families import largest
-from divulge.evaluation.guess_bounds import GuessRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,7 +153,7 @@ def decided(epsilon):
             return np.inf if refuted(rule, canaries, guesses, wrong, error, True) else 0.0
         return np.inf if wrong < enough(rule, canaries, guesses, error) else 0.0
 
-    last, ordered = {}, one_run._ascending_order
+    last, ordered = {}, epsilon._ascending_order
 
     def once(values, seed):
         key = (values.tobytes(), seed)
@@ -163,7 +162,7 @@ def decided(epsilon):
             last[key] = ordered(values, seed)
         return last[key]
 
-    with patch.object(GuessRule, "epsilon", bound), patch.object(one_run, "_ascending_order", once):
+    with patch.object(GuessRule, "epsilon", bound), patch.object(epsilon, "_ascending_order", once):
         yield
 
 

@@ -29,7 +29,7 @@ from data_sets import cifar10_images, folder
 from divulge import Evidence, networks, regressors
 from divulge.attacks import QuantileRegression, Transductive
 from divulge.attacks.regressors import Boosted, Booster
-from divulge.evaluation import linearity
+from divulge.evaluation import transfer
 from divulge.regressors import bodies
 from divulge.signals import classification as signals
 from selector import mean
@@ -172,7 +172,7 @@ def one_class(given, out: Path, images, y, logits, candidates, population, found
         path = out / f"resnet20-{name}-{given.passes}-{given.records}.npz"
         made = models.kept(path, lambda name=name: by_network(name, given.passes, images, gap, asked, held, evaluation))
         found[f"quantile, {name}, gap"] = made["scores"]
-        fit = linearity.measure(made["seen"], made["query"])
+        fit = transfer.measure_linearity(made["seen"], made["query"])
         fits[name] = [f"{v:.3g}" for v in (fit.error, fit.fresh_error, fit.variance, fit.explained)]
         say(f"{name}: done in {time.process_time() - start:.0f} s of a core")
     print(f"## Class {ASKED} unseen: {given.passes} passes over {len(held)} images of other classes\n")

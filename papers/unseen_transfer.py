@@ -29,7 +29,7 @@ import numpy as np
 import unseen_models as models
 from data_sets import DATA_SETS
 from divulge import regressors
-from divulge.evaluation import linearity
+from divulge.evaluation import transfer
 from divulge.regressors import bodies
 from divulge.signals import classification as signals
 from unseen_classes import Found
@@ -78,7 +78,7 @@ def measured(of: models.Case, fold: int) -> Found:
     unseen = asked[of.fold[asked] == fold]
     first = []
     for query in (asked, unseen):
-        fit = linearity.measure(layer[held], layer[query])
+        fit = transfer.measure_linearity(layer[held], layer[query])
         first += [fit.error, fit.fresh_error, fit.variance, fit.explained]
     outside = asked[asked >= of.data.members]
     seen, gone = outside[of.fold[outside] != fold], outside[of.fold[outside] == fold]
@@ -86,7 +86,7 @@ def measured(of: models.Case, fold: int) -> Found:
     second = []
     for bound in (made["bound"], exact):
         above = gap > bound
-        size, p_value = linearity.multiaccuracy(few[held], above[held], LEVEL)
+        size, p_value = transfer.multiaccuracy(few[held], above[held], LEVEL)
         second += [size, p_value, *(100 * above[rows].mean() for rows in (seen, outside, gone))]
     return {"fit": np.array(first), "rates": np.array(second)}
 

@@ -8,9 +8,10 @@ import pytest
 from divulge import results
 from divulge.auditing import compare
 from divulge.auditing import page as pages
-from divulge.auditing.verdict import decide_verdict
+from divulge.auditing.result import AUDIT
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Table
+from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.types import Estimate
 from score_audits import scored, sizes
@@ -76,7 +77,7 @@ def test_near_copies_of_texts_are_told_where_records_are_texts():
 )
 def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, heading):
     found = audit(shift, confounded=confounded)
-    page = pages.audit_page(found, found.summary(), decide_verdict(found), {})
+    page = build_page(AUDIT, pages.AuditRun(found))
     said, titles = render(page), [section.title for section in page.sections]
     assert page.heading == heading
     assert (ADVICE_TITLE in titles) == (heading == "Leak found")
@@ -97,11 +98,11 @@ def test_what_a_verdict_names_no_recipe_for_is_shown_of_the_one_with_the_largest
 def test_unseen_classes_are_named_among_the_facts():
     labels = np.arange(600) % 3
     found = audit(labels=labels, unseen=(2,))
-    page = pages.audit_page(found, found.summary(), decide_verdict(found), {})
+    page = build_page(AUDIT, pages.AuditRun(found))
     assert page.facts["unseen classes"] == "2"
     assert page.facts["auditor holds"] == "100 records"
     plain = audit()
-    assert pages.audit_page(plain, plain.summary(), decide_verdict(plain), {}).facts["unseen classes"] == "none"
+    assert pages.facts(pages.AuditRun(plain))["unseen classes"] == "none"
 
 
 def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():

@@ -9,7 +9,9 @@ import pytest
 
 from divulge import results
 from divulge.canaries import canary_page
+from divulge.canaries.canary_audit import CANARY_AUDIT
 from divulge.report.markdown import render
+from divulge.report.run_kinds import build_page
 from divulge.results.workflows import CanarySummary, EpsilonLowerBound
 
 SCORES = np.r_[np.linspace(-1, 1, 20), np.linspace(0, 2, 20)]
@@ -46,7 +48,7 @@ def summary(answer="consistent", claimed=2.0, proven=1.25, delta=1e-5, **changes
 
 
 def page(**changes):
-    return canary_page.page(summary(**changes), SCORES, INCLUDED)
+    return build_page(CANARY_AUDIT, canary_page.CanaryRun(summary(**changes), SCORES, INCLUDED))
 
 
 def text(**changes):

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import divulge as dv
-from divulge.evaluation import against_baseline, auc, baseline, measure, paired_difference
+from divulge.evaluation import against_baseline, auc, comparison, measure, paired_difference
 
 
 def van_elteren(scores, members, groups):
@@ -30,9 +30,9 @@ def test_among_equals_is_van_elterens_test():
     rng = np.random.default_rng(0)
     for scores in (rng.normal(size=60), np.round(rng.normal(size=60)), np.zeros(60)):
         blind, members = rng.normal(size=60), rng.random(60) < 0.4
-        groups = baseline._like_record_groups(blind)
+        groups = comparison._similar_record_groups(blind)
         want = van_elteren(scores, members, groups)
-        assert math.isclose(baseline.among_equals(scores, members, groups), want, rel_tol=1e-9)
+        assert math.isclose(comparison.stratified_rank_test(scores, members, groups), want, rel_tol=1e-9)
 
 
 def test_best_among_equals_counts_every_division():
@@ -45,15 +45,15 @@ def test_best_among_equals_counts_every_division():
         ways = [itertools.combinations(rows, int(truth[rows].sum())) for rows in inside]
         counts = [sum(best[list(rows)].sum() for rows in way) for way in itertools.product(*ways)]
         want = np.mean(np.array(counts) >= (best & truth).sum())
-        assert math.isclose(baseline.best_among_equals(scores, truth, groups, 3 / 11), want, rel_tol=1e-9)
+        assert math.isclose(comparison.stratified_top_test(scores, truth, groups, 3 / 11), want, rel_tol=1e-9)
 
 
 def test_best_among_equals_of_many_groups_is_close_to_the_exact_law(monkeypatch):
     rng = np.random.default_rng(2)
     groups, truth, scores = np.repeat(np.arange(300.0), 10), rng.random(3000) < 0.5, rng.normal(size=3000)
-    exact = baseline.best_among_equals(scores, truth, groups, 0.1)
-    monkeypatch.setattr(baseline, "_MAX_EXACT_GROUPS", 10)
-    assert abs(baseline.best_among_equals(scores, truth, groups, 0.1) - exact) < 0.02
+    exact = comparison.stratified_top_test(scores, truth, groups, 0.1)
+    monkeypatch.setattr(comparison, "_MAX_EXACT_GROUPS", 10)
+    assert abs(comparison.stratified_top_test(scores, truth, groups, 0.1) - exact) < 0.02
 
 
 def test_measure_with_a_baseline_is_the_paired_difference():

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.evaluation import guess_bounds
+from divulge.evaluation import epsilon
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000, 12_345, 300_000])
 def test_blocks_cover_all_numbers_and_are_at_most_a_thousandth_wide(most):
-    ends = guess_bounds._steps(most)
+    ends = epsilon._steps(most)
     starts = np.append(1, ends[:-1] + 1)
     assert ends[-1] == most
     assert (np.diff(ends) > 0).all()
@@ -22,5 +22,5 @@ def test_the_price_of_delta_is_that_of_the_formula_for_every_number():
     law = stats.binom(made, chance)
     gains = [(law.sf(right - i - 1) - law.sf(right - 1)) / i for i in range(1, right + 1)]
     wanted = law.sf(right - 1) + 2 * n * delta * max(gains)
-    assert guess_bounds._p_value(right, made, n, chance, delta) == pytest.approx(min(1.0, wanted))
-    assert guess_bounds._p_value(right, made, n, chance, 0.0) == pytest.approx(law.sf(right - 1))
+    assert epsilon._p_value(right, made, n, chance, delta) == pytest.approx(min(1.0, wanted))
+    assert epsilon._p_value(right, made, n, chance, 0.0) == pytest.approx(law.sf(right - 1))

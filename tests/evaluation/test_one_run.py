@@ -8,14 +8,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.evaluation import (
-    GaussianMechanism,
-    SubsampledGaussian,
-    epsilon_one_run,
-    guess_bounds,
-    one_run,
-    one_run_bound,
-)
+from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon, epsilon_one_run, one_run_bound
 
 PUBLISHED = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": 1e-5}
 
@@ -75,11 +68,11 @@ class TestSteinke:
             (1000, 1, 1, 0.5, 1e-5),
             (1000, 4, 4, 6.0, 1e-4),  # all mass that there is, moved by all guesses, is the largest
         ]:
-            assert guess_bounds._p_value(v, r, m, float(expit(eps)), delta) == pytest.approx(naive(m, r, v, eps, delta))
+            assert epsilon._p_value(v, r, m, float(expit(eps)), delta) == pytest.approx(naive(m, r, v, eps, delta))
 
 
 class TestTight:
-    @pytest.mark.parametrize("sides", guess_bounds.SIDES)
+    @pytest.mark.parametrize("sides", epsilon.SIDES)
     def test_the_law_of_wrong_guesses_is_that_of_the_game(self, sides):
         """20,000 games of 60 canaries, 15 guesses, μ = 1: the share of games with so few errors (4.5 sd)."""
         rng, games = np.random.default_rng(0), 20_000
@@ -91,7 +84,7 @@ class TestTight:
         wrong = (said != np.take_along_axis(used, guessed, 1)).sum(1)
         for most in (0, 1, 3, 5):
             seen = (wrong <= most).mean()
-            rule = guess_bounds.GuessRule.from_options("gaussian", "tight", sides, 1e-5)
+            rule = epsilon.GuessRule.from_options("gaussian", "tight", sides, 1e-5)
             slack = 4.5 * math.sqrt(seen * (1 - seen) / games) + 1e-3
             assert rule._refuted_tight(1.0, 60, 15, most, seen + slack)
             assert not rule._refuted_tight(1.0, 60, 15, most, seen - slack)
@@ -108,8 +101,8 @@ class TestFDP:
         """P(right) of one guess is at most Φ(μ/2): not refuted a little above it, refuted a little below."""
         for strength in (0.5, 1.0, 3.0):
             best = float(ndtr(strength / 2))
-            assert guess_bounds._refuted_f_dp(strength, 1, 1, 0, best + 1e-6)
-            assert not guess_bounds._refuted_f_dp(strength, 1, 1, 0, best - 1e-6)
+            assert epsilon._refuted_f_dp(strength, 1, 1, 0, best + 1e-6)
+            assert not epsilon._refuted_f_dp(strength, 1, 1, 0, best - 1e-6)
 
     def test_it_lies_between_the_bounds_that_assume_less_and_more(self):
         lows = [one_run_bound(**PUBLISHED, **how).low for how in ({}, {"family": "gaussian", "bound": "f-dp"})]
@@ -277,15 +270,15 @@ def test_the_gaussian_bound_of_many_runs_is_wrong_in_at_most_5_percent(mu):
     assert wrong <= binom.isf(1e-4, 400, 0.05)
 
 
-@pytest.mark.parametrize("sides", guess_bounds.SIDES)
+@pytest.mark.parametrize("sides", epsilon.SIDES)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_guesses_are_counted_as_in_a_loop(sides, delta):
     """Scores with ties: under pure ε-DP those across an edge are abstained from, elsewhere the number stays."""
     rng = np.random.default_rng(0)
     for _ in range(100):
         values, truth = rng.integers(0, 6, 24).astype(float), rng.random(24) < 0.5
-        rule = guess_bounds.GuessRule.from_options(None, None, sides, delta)
-        ranking = one_run._Ranking.from_scores(values, truth, rule, seed=1)
+        rule = epsilon.GuessRule.from_options(None, None, sides, delta)
+        ranking = epsilon._RankedRecords.from_scores(values, truth, rule, seed=1)
         for top, bottom in ((3, 3), (12, 12), (0, 5), (24, 0), (7, 0)):
             made, wrong = ranking.guess(top, bottom)
             if delta:
@@ -299,7 +292,7 @@ def test_guesses_are_counted_as_in_a_loop(sides, delta):
 
 def test_equal_scores_are_ordered_by_the_seed_and_by_nothing_else():
     values = np.repeat([1.0, 2.0, 3.0], 50)
-    orders = [one_run._ascending_order(values, seed) for seed in (0, 0, 1)]
+    orders = [epsilon._ascending_order(values, seed) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(orders[0], orders[1])
     assert (orders[0] != orders[2]).any()
     assert all((np.diff(values[order]) >= 0).all() for order in orders)
@@ -365,9 +358,9 @@ def test_a_loss_that_settles_the_sum_is_cut_where_nothing_changes():
     z = rng.normal(size=used.shape) + strength * used
     loss = np.log1p(rate * np.expm1(strength * z - strength**2 / 2)).sum(1)
     law = SubsampledGaussian(rate, 20).losses(strength)
-    for epsilon in (-1.0, 0.0, 5.0, 15.0):
-        share = (loss > epsilon).mean()
-        assert law.used[law.loss > epsilon].sum() == pytest.approx(share, abs=4.5 * math.sqrt(0.25 / 20_000))
+    for level in (-1.0, 0.0, 5.0, 15.0):
+        share = (loss > level).mean()
+        assert law.used[law.loss > level].sum() == pytest.approx(share, abs=4.5 * math.sqrt(0.25 / 20_000))
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, 1.5, float("nan")])

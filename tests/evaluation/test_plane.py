@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.evaluation import linearity
+from divulge.evaluation import transfer
 
 
 def test_components_of_the_seen_records_have_unit_variance():
     rng = np.random.default_rng(0)
     seen = rng.normal(size=(2000, 5)) * [9.0, 3.0, 1.0, 0.5, 0.1] + 7
-    plane = linearity._principal_plane(seen)
+    plane = transfer._principal_plane(seen)
     inside = plane(seen)
     np.testing.assert_allclose(inside.mean(axis=0), 0, atol=1e-9)
     np.testing.assert_allclose(inside.std(axis=0), 1, rtol=0.01)
@@ -21,17 +21,17 @@ def test_components_of_the_seen_records_have_unit_variance():
 def test_scaling_all_features_changes_no_density_ratio():
     rng = np.random.default_rng(1)
     seen, query = rng.normal(size=(400, 3)), rng.normal(0.3, 1, size=(300, 3))
-    one, other = linearity.measure(seen, query), linearity.measure(1000 * seen, 1000 * query)
+    one, other = transfer.measure_linearity(seen, query), transfer.measure_linearity(1000 * seen, 1000 * query)
     np.testing.assert_allclose(one.ratio, other.ratio, rtol=1e-6)
 
 
 def test_the_violation_is_the_length_of_the_moments_and_its_p_value_that_of_chi_square():
     rng = np.random.default_rng(2)
     for level in (0.05, 0.3):
-        columns = linearity.basis(rng.normal(size=(500, 3)))
+        columns = transfer.orthonormal_basis(rng.normal(size=(500, 3)))
         np.testing.assert_allclose(columns.T @ columns / 500, np.eye(4), atol=1e-9)
         residual = (rng.random(500) < level) - level
-        found = linearity.violation(columns, residual, level)
+        found = transfer.multiaccuracy_violation(columns, residual, level)
         moments = np.array([np.mean(column * residual) for column in columns.T])
         np.testing.assert_allclose(found.size, np.sqrt((moments**2).sum()))
         law = stats.chi2(4)
@@ -42,5 +42,5 @@ def test_the_violation_is_the_length_of_the_moments_and_its_p_value_that_of_chi_
 def test_columns_that_others_imply_add_nothing_to_the_basis_at_any_scale(scale):
     rng = np.random.default_rng(3)
     points = rng.normal(size=(300, 2)) * scale
-    assert linearity.basis(points).shape == (300, 3)
-    assert linearity.basis(np.column_stack([points, points.sum(axis=1)])).shape == (300, 3)
+    assert transfer.orthonormal_basis(points).shape == (300, 3)
+    assert transfer.orthonormal_basis(np.column_stack([points, points.sum(axis=1)])).shape == (300, 3)

@@ -8,8 +8,10 @@ import pytest
 from divulge import results
 from divulge.extraction import extraction_page
 from divulge.extraction.completions import Completions, MeasuredDocuments
+from divulge.extraction.result import EXTRACTION
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Gallery, Table
+from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import ExtractionSummary
 from divulge.results.workflows import ExtractionRate
@@ -71,7 +73,8 @@ def measured(count=8, texts=True, reference=False):
 
 
 def page(answer="extracted", members=None, **changes):
-    return extraction_page.page(summary(answer, **changes), members or measured(), measured())
+    run = extraction_page.ExtractionRun(summary(answer, **changes), members or measured(), measured())
+    return build_page(EXTRACTION, run)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,8 @@ def test_what_the_adversary_holds_is_said_as_it_was_asked(prefix, place, said, f
 def test_what_is_not_counted_is_said_with_a_reference_model_and_only_then():
     without, with_one = summary(), summary(with_reference=True)
     for told, reference in ((without, None), (with_one, measured(reference=True))):
-        text = render(extraction_page.page(told, reference or measured(), measured()))
+        run = extraction_page.ExtractionRun(told, reference or measured(), measured())
+        text = render(build_page(EXTRACTION, run))
         assert ("No single document is shown to be memorised" in text) == (reference is None)
         assert ("Documents that the reference model gives back as well are not counted" in text) == bool(reference)
         assert ("members, by the reference" in str(extraction_page._curve(told, reference or measured(), measured())

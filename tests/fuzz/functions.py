@@ -46,8 +46,8 @@ RECEIVED = {
     "evaluation.blind.Duplicates",
     "evaluation.families.Errors",
     "evaluation.families.PrivacyLoss",
-    "evaluation.linearity.Linearity",
-    "evaluation.linearity.Violation",
+    "evaluation.transfer.Linearity",
+    "evaluation.transfer.Violation",
     "evaluation.transfer.Transfer",
     "extraction.Completions",
     "extraction.Extraction",
@@ -101,10 +101,10 @@ CHECKED = {
     "evaluation.intervals.lower_bound_rank",
     "evaluation.intervals.upper_bound_rank",
     "evaluation.intervals.clopper_pearson_upper",
-    "evaluation.linearity.basis",
-    "evaluation.linearity.both",
-    "evaluation.linearity.mixture",
-    "evaluation.linearity.violation",
+    "evaluation.transfer.orthonormal_basis",
+    "evaluation.transfer.check_embeddings",
+    "evaluation.transfer.fit_mixture",
+    "evaluation.transfer.multiaccuracy_violation",
 }
 
 # They open the file they are given; the formats have cases of their own.

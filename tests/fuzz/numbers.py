@@ -319,8 +319,8 @@ EVALUATION = {
     "evaluation.subgroups": call(**SMALL, groups=np.arange(60) // 30, fpr=0.1, simultaneous=False, free=("groups",)),
     "evaluation.tpr_at_fpr": call(**SMALL, fpr=0.1),
     "evaluation.tnr_at_fnr": call(**SMALL, fnr=0.1),
-    "evaluation.linearity.measure": call(seen=NEAR, query=NEAR[:60] + 0.1, seed=0),
-    "evaluation.linearity.multiaccuracy": call(embedding=NEAR, selected=NEAR[:, 0] > 0.5, level=0.3),
+    "evaluation.transfer.measure_linearity": call(seen=NEAR, query=NEAR[:60] + 0.1, seed=0),
+    "evaluation.transfer.multiaccuracy": call(embedding=NEAR, selected=NEAR[:, 0] > 0.5, level=0.3),
     "evaluation.transfer.assess": call(seen=NEAR, query=NEAR[:60] + 0.1, selected=NEAR[:, 0] > 0.5, level=0.3, seed=0),
 }
 

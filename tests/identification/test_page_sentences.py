@@ -13,6 +13,7 @@ from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Paragraph, Slider
+from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import HeatStrip, IdentificationSummary
 from divulge.results.workflows import RealisedOutcome
@@ -41,7 +42,8 @@ def changed(run, **changes):
 
 
 def page(run, documents=None, **changes):
-    return identification_page.page(changed(run, **changes), run[0], documents)
+    shown = identification_page.IdentificationRun(changed(run, **changes), run[0], documents or {})
+    return build_page(from_tables.IDENTIFICATION, shown)
 
 
 def paragraphs(drawn, title):
@@ -183,7 +185,8 @@ def test_the_method_is_named_with_what_was_asked_for(run):
     auto = dataclasses.replace(told.settings, method="auto")
     same = dataclasses.replace(told.settings, method=told.used)
     for settings, shown in ((auto, f"{told.used} (auto)"), (same, told.used)):
-        assert identification_page.page(dataclasses.replace(told, settings=settings), run[0]).facts["method"] == shown
+        decided = identification_page.IdentificationRun(dataclasses.replace(told, settings=settings), run[0])
+        assert identification_page.settings_facts(decided)["method"] == shown
 
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 12])

@@ -9,6 +9,7 @@ from divulge import labels
 from divulge.labels import summary as labels_summary
 from divulge.report import labels_page
 from divulge.report.markdown import render
+from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 
@@ -40,7 +41,7 @@ def summary(**changes):
 
 
 def page(**changes):
-    return labels_page.page(summary(**changes), PROGRESS)
+    return build_page(labels_page.LABELS, labels_page.LabelsRun(summary(**changes), PROGRESS))
 
 
 @pytest.mark.parametrize(("queries", "scores"), [(1, "1 score"), (2, "2 scores"), (1234, "1,234 scores")])

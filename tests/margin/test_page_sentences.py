@@ -8,6 +8,7 @@ import pytest
 from divulge.report import weights_page
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible
+from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import ReconstructionSummary, WeightsSummary
 from divulge.results.workflows import CalledRecord, RuleSummary
@@ -37,7 +38,7 @@ def weights(tone="leak", decisions=None, called=2, margin=1.0, **changes):
 
 
 def members(**changes):
-    return weights_page.membership(weights(**changes), {"network": "a file"})
+    return build_page(weights_page.WEIGHTS, weights_page.WeightsRun(weights(**changes), {"network": "a file"}))
 
 
 @pytest.mark.parametrize("tone", ["leak", "clear", "undecided"])
@@ -78,7 +79,7 @@ def test_without_any_rule_it_is_said_why_and_nobody_is_named():
 
 def test_records_called_are_counted_beside_the_truth_where_it_is_known():
     truth = np.array([True, False, False, False, False, True])
-    drawn = weights_page.membership(weights(), {}, truth=truth, calibration=np.array([[-9.0], [0.1]]))
+    drawn = build_page(weights_page.WEIGHTS, weights_page.WeightsRun(weights(), {}, truth, np.array([[-9.0], [0.1]])))
     table = drawn.sections[1].blocks[0]
     assert table.columns == ["rule", "called members", "trained on", "claim"]
     assert table.rows == [["FDR ≤ 0.1", "2", "1 of 2", "what is claimed"]]
@@ -88,7 +89,7 @@ def test_records_called_are_counted_beside_the_truth_where_it_is_known():
 
 
 def drawn_points(truth=None, calibration=None, margin=1.0):
-    page = weights_page.membership(weights(margin=margin), {}, truth=truth, calibration=calibration)
+    page = build_page(weights_page.WEIGHTS, weights_page.WeightsRun(weights(margin=margin), {}, truth, calibration))
     section = next(section for section in page.sections if section.title == "Outputs and scores")
     return str(section.blocks[0].spec)
 
@@ -149,7 +150,8 @@ def reconstructed(candidates=(0.5, -0.25, 2.0), tone="leak", guaranteed=2, **cha
 
 
 def points(truth=None, **changes):
-    return weights_page.reconstruction(reconstructed(**changes), {}, lambda x: x[:, 0], truth=truth)
+    run = weights_page.ReconstructionRun(reconstructed(**changes), lambda x: x[:, 0], truth=truth)
+    return build_page(weights_page.RECONSTRUCTION, run)
 
 
 def test_proven_points_come_first_and_are_called_proven():

@@ -64,7 +64,7 @@ def identified(request, tmp_path_factory):
 
 def test_an_identification_shows_documents_only_where_it_may_and_scores_as_the_user_named_them(identified):
     run, loss, may = identified
-    text = markdown.render(from_tables.report_page(run))
+    text = markdown.render(from_tables.IDENTIFICATION.load_page(run))
     best = int(np.argmin(loss))
     assert (f"secret number {best}" in text) is may
     assert (run / "exhibits.json").exists() is may

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError
-from divulge.evaluation import linearity
+from divulge.evaluation import transfer
 
 
 def gaussians(seed, n, shift=0.0, width=4):
@@ -15,7 +15,7 @@ def gaussians(seed, n, shift=0.0, width=4):
 
 def test_the_ratio_of_two_gaussians_is_found():
     seen, query = gaussians(0, 20_000), gaussians(1, 20_000, shift=1.5)
-    found = linearity.measure(seen, query)
+    found = transfer.measure_linearity(seen, query)
     truth = np.exp((1.5 * query[:, 0] - 1.5**2 / 2) / 9)
     assert np.median(np.abs(found.ratio / truth - 1)) < 0.05
     assert 0 < found.explained < 1
@@ -23,7 +23,7 @@ def test_the_ratio_of_two_gaussians_is_found():
 
 def test_the_fit_is_least_squares_on_every_column_and_a_constant():
     seen, query = gaussians(0, 500), gaussians(1, 300, shift=1.0)
-    found = linearity.measure(seen, query)
+    found = transfer.measure_linearity(seen, query)
     full = np.column_stack([np.ones(300), query])
     naive = full @ np.linalg.lstsq(full, found.ratio)[0]
     assert np.allclose(found.linear, naive)
@@ -34,14 +34,14 @@ def test_the_fit_is_least_squares_on_every_column_and_a_constant():
 
 def test_a_small_error_needs_no_linear_ratio():
     """Where both sets are alike, the ratio is near 1 and any fit is good: the error says nothing by itself."""
-    alike = linearity.measure(gaussians(0, 5000), gaussians(1, 5000))
+    alike = transfer.measure_linearity(gaussians(0, 5000), gaussians(1, 5000))
     assert alike.error < 0.01
     assert alike.explained < 0.95
 
 
 def test_more_columns_than_records_fit_anything_and_fresh_records_tell():
     rng = np.random.default_rng(0)
-    found = linearity.measure(rng.normal(size=(400, 100)), rng.normal(0.3, 1, size=(90, 100)))
+    found = transfer.measure_linearity(rng.normal(size=(400, 100)), rng.normal(0.3, 1, size=(90, 100)))
     assert found.error < 1e-12
     assert found.fresh_error > found.error
     assert found.explained < 0.5
@@ -49,7 +49,7 @@ def test_more_columns_than_records_fit_anything_and_fresh_records_tell():
 
 def test_the_seed_decides_and_far_sets_stay_finite():
     seen, query = gaussians(0, 200), gaussians(1, 100, shift=500.0)
-    first, again = (linearity.measure(seen, query, seed=3) for _ in range(2))
+    first, again = (transfer.measure_linearity(seen, query, seed=3) for _ in range(2))
     assert np.isfinite([first.error, first.fresh_error, first.variance]).all()
     assert (first.ratio == again.ratio).all()
 
@@ -57,7 +57,7 @@ def test_the_seed_decides_and_far_sets_stay_finite():
 def test_multiaccuracy_is_the_largest_over_linear_functions_of_unit_size():
     x, rng = gaussians(0, 3000, width=3), np.random.default_rng(5)
     selected = rng.random(3000) < np.clip(0.1 + 0.05 * x[:, 0], 0, 1)
-    size, p_value = linearity.multiaccuracy(x, selected, 0.1)
+    size, p_value = transfer.multiaccuracy(x, selected, 0.1)
     columns = np.column_stack([np.ones(3000), x])
     residual = selected - 0.1
     draws = rng.normal(size=(2000, 4)) @ np.linalg.inv(np.linalg.cholesky(columns.T @ columns / 3000))
@@ -70,11 +70,11 @@ def test_multiaccuracy_is_the_largest_over_linear_functions_of_unit_size():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: linearity.measure(np.zeros((49, 2)), np.zeros((60, 2))), "seen: at least 50"),
-        (lambda: linearity.measure(np.zeros((60, 2)), np.zeros((60, 3))), "2 columns"),
-        (lambda: linearity.multiaccuracy(np.zeros((40, 2)), np.zeros(40, bool), 0.1), "at least 50"),
-        (lambda: linearity.multiaccuracy(np.zeros((60, 2)), np.zeros(59, bool), 0.1), "selected"),
-        (lambda: linearity.multiaccuracy(np.zeros((60, 2)), np.zeros(60, bool), 1.0), "level"),
+        (lambda: transfer.measure_linearity(np.zeros((49, 2)), np.zeros((60, 2))), "seen: at least 50"),
+        (lambda: transfer.measure_linearity(np.zeros((60, 2)), np.zeros((60, 3))), "2 columns"),
+        (lambda: transfer.multiaccuracy(np.zeros((40, 2)), np.zeros(40, bool), 0.1), "at least 50"),
+        (lambda: transfer.multiaccuracy(np.zeros((60, 2)), np.zeros(59, bool), 0.1), "selected"),
+        (lambda: transfer.multiaccuracy(np.zeros((60, 2)), np.zeros(60, bool), 1.0), "level"),
     ],
 )
 def test_bad_input_is_named(wrong, message):
@@ -85,5 +85,5 @@ def test_bad_input_is_named(wrong, message):
 def test_a_mixture_has_as_many_parts_as_the_records_have():
     rng = np.random.default_rng(2)
     one = rng.normal(size=(400, 2))
-    assert len(linearity.mixture(one, 0).weights_) == 1
-    assert len(linearity.mixture(np.vstack([one, one + 12]), 0).weights_) == 2
+    assert len(transfer.fit_mixture(one, 0).weights_) == 1
+    assert len(transfer.fit_mixture(np.vstack([one, one + 12]), 0).weights_) == 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError
-from divulge.evaluation import linearity, transfer
+from divulge.evaluation import transfer
 
 LEVEL = 0.05
 
@@ -100,5 +100,5 @@ def test_the_records_that_count_are_kishs_effective_number():
 def test_one_cloud_needs_one_gaussian_and_two_need_two():
     rng = np.random.default_rng(0)
     cloud = rng.normal(size=(200, 2))
-    assert len(linearity.mixture(cloud, 0).weights_) == 1
-    assert len(linearity.mixture(np.vstack([cloud, cloud + 20]), 0).weights_) == 2
+    assert len(transfer.fit_mixture(cloud, 0).weights_) == 1
+    assert len(transfer.fit_mixture(np.vstack([cloud, cloud + 20]), 0).weights_) == 2

@@ -86,7 +86,7 @@ def collect_covariates(audit: PreparedAudit) -> Covariates | None:
         parts.append(covariates.text_covariates(list(inputs.candidates.x), seed=audit.seed))
     if inputs.covariates is not None:
         parts.append(covariates.column_covariates(inputs.covariates))
-    return covariates.joined(parts) if any(part.names for part in parts) else None
+    return covariates.join_covariates(parts) if any(part.names for part in parts) else None
 
 
 def read_covariates(frame: pl.DataFrame, count: int, path: Path) -> Covariates:

@@ -11,7 +11,7 @@ from divulge import evaluation
 from divulge.auditing import comparability, plausibility
 from divulge.auditing.verdict import CONFIDENCE, decide_verdict, find_hidden_leaks, scopes, unadjusted_scopes
 from divulge.errors import InputError
-from divulge.evaluation.comparison import STATISTICS, asked_fpr
+from divulge.evaluation.comparison import STATISTICS, parse_fpr
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
@@ -155,7 +155,7 @@ class Limit:
 
     def __post_init__(self) -> None:
         if self.metric.startswith("tpr@fpr="):
-            asked_fpr(self.metric)
+            parse_fpr(self.metric)
         elif self.metric not in METRICS:
             raise InputError(f"--max: {self.metric!r} is unknown (known: {', '.join(STATISTICS)})")
         zero, upper = self.metric in ("advantage", "epsilon"), np.inf if self.metric == "epsilon" else 1
@@ -367,7 +367,7 @@ def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
         return f"hardly any members and non-members{scope.suffix} are alike in {names}"
     if not metric.startswith("tpr@fpr="):
         return ""
-    level = asked_fpr(metric)
+    level = parse_fpr(metric)
     required = evaluation.min_nonmembers(level)
     if scope.nonmembers >= required:
         return ""

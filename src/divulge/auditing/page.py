@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from divulge import evaluation, ragged
 from divulge.auditing import comparability, verdict
+from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import TestedStatistic, decide_verdict, format_counts, scopes, simultaneous_confidence
 from divulge.errors import InputError
 from divulge.evaluation.covariates import FALSE_ALARM
-from divulge.evaluation.epsilon import BY_NONMEMBERS
+from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS
 from divulge.report import (
     Chart,
     Collapsible,
     Exhibit,
     Gallery,
     Link,
-    Page,
     Paragraph,
     Section,
     Slider,
@@ -31,18 +34,12 @@ from divulge.report import (
 from divulge.report.charts import MAX_LANES, class_lanes
 from divulge.report.exhibits import mark_tokens
 from divulge.report.formatting import format_estimate, format_percent_estimate
-from divulge.report.sections import (
-    ADVICE_TITLE,
-    RegulatorAnswers,
-    date_fact,
-    membership_advice,
-    provenance_section,
-    regulator_section,
-)
+from divulge.report.run_kinds import Headline, Origin
+from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, membership_advice, regulator_section
 from divulge.results import to_json_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.auditing.verdict import Verdict
@@ -59,7 +56,6 @@ if TYPE_CHECKING:
         RecipeStatistics,
         TransferSummary,
     )
-    from divulge.results.provenance import Provenance
     from divulge.types import Array, Estimate, Floats
 
 
@@ -71,24 +67,45 @@ _HEADINGS: Mapping[Answer, str] = {
 }
 
 
-def audit_page(
-    audit: Findings,
-    summary: AuditSummary,
-    audit_verdict: Verdict,
-    related: Mapping[str, Findings],
-    provenance: Provenance | None = None,
-) -> Page:
-    """Build the report; every number comes from a summary or from the scores.
+FindingsT_co = TypeVar("FindingsT_co", bound="Findings", covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class AuditRun(Generic[FindingsT_co]):
+    """A finished audit; verdict and summary are computed from its scores once, when they are first read.
 
     Args:
         audit: what was found.
-        summary: `Audit.summary` of it.
-        audit_verdict: its verdict.
-        related: the same audit under other conditions, by name.
-        provenance: where the run comes from, where that was noted.
+        find_related: return the same audit under other conditions, by name; only the page needs them.
     """
+
+    audit: FindingsT_co
+    find_related: Callable[[], Mapping[str, Findings]] = dict
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The verdict on the model."""
+        return decide_verdict(self.audit)
+
+    @cached_property
+    def summary(self) -> AuditSummary:
+        """All numbers of the report."""
+        return summarise_audit(self.audit, self.verdict)
+
+
+def headline(run: AuditRun[Any]) -> Headline:
+    """Return the verdict, with the strongest rate as grids of dots."""
+    decided = run.verdict
+    return Headline(
+        decided.tone, decided.plain, _HEADINGS[decided.answer], decided.more, decided.pictures, statement=decided.text
+    )
+
+
+def sections(run: AuditRun[Any]) -> list[Section]:
+    """Return the advice and the evidence; every number comes from the summary or from the scores."""
+    audit, summary, audit_verdict, related = run.audit, run.summary, run.verdict, run.find_related()
     strongest = audit_verdict.recipe or _largest_auc(summary)
-    sections = [
+    return [
         _advice_section(audit, summary),
         Section(
             "Evidence",
@@ -103,18 +120,7 @@ def audit_page(
         fairness_section(summary),
         _links_section(related),
         regulator_section(_regulator_answers(audit, audit_verdict, summary, strongest)),
-        _origin_section(summary, provenance),
     ]
-    return Page(
-        title="Membership inference audit",
-        verdict=audit_verdict.plain,
-        tone=audit_verdict.tone,
-        sections=[section for section in sections if section.blocks],
-        facts=_facts(summary) | date_fact(provenance),
-        heading=_HEADINGS[audit_verdict.answer],
-        pictures=audit_verdict.pictures,
-        more=audit_verdict.more,
-    )
 
 
 def _largest_auc(summary: AuditSummary) -> str:
@@ -172,8 +178,9 @@ def _links_section(related: Mapping[str, Findings]) -> Section:
     return Section("The same audit under other conditions", links)
 
 
-def _origin_section(summary: AuditSummary, provenance: Provenance | None) -> Section:
-    about = summary.about
+def origin(run: AuditRun[Any]) -> Origin:
+    """Return seed, target, accuracy, digests, configurations and timings."""
+    about = run.summary.about
     settings = about.settings
     facts = {"seed": str(settings.seed), "target": settings.target}
     if (accuracy := about.accuracy) is not None:
@@ -192,11 +199,12 @@ def _origin_section(summary: AuditSummary, provenance: Provenance | None) -> Sec
         Collapsible("Configuration of every recipe", [Table(["recipe", "configuration"], attacks)]),
         Collapsible("Time", [Table(["step", "seconds"], timings)]),
     ]
-    return provenance_section(provenance, facts, folds)
+    return Origin(facts, folds)
 
 
-def _facts(summary: AuditSummary) -> dict[str, str]:
-    counts = summary.about.counts
+def facts(run: AuditRun[Any]) -> dict[str, str]:
+    """Return how many records were compared, and what the auditor held."""
+    summary, counts = run.summary, run.summary.about.counts
     return {
         "candidates": format_counts(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
@@ -252,7 +260,7 @@ def _sure_nonmember_notes(summary: AuditSummary) -> list[str]:
     bounds = [
         f"{name}{suffix} (ε ≥ {formatting.format_lower_bound(epsilon.low)})"
         for name, suffix, numbers in _iterate_numbers(summary)
-        if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
+        if (epsilon := numbers.epsilon) and epsilon.method.endswith(FROM_SURE_NONMEMBERS)
     ]
     reason = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
     return [f"bounds that come from sure non-members, {reason}: {', '.join(bounds)}"] if bounds else []

@@ -12,14 +12,16 @@ import polars as pl
 
 from divulge import results, tables
 from divulge.auditing import comparability
+from divulge.auditing import page as audit_page
 from divulge.auditing.findings import Findings
-from divulge.auditing.page import audit_page
+from divulge.auditing.page import AuditRun
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import Verdict, decide_verdict
 from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.report import html
+from divulge.report.run_kinds import RunKind, build_page, write_run
 from divulge.results import AuditSummary, provenance
 from divulge.run_directory import RunDirectory
 from divulge.validation import (
@@ -78,15 +80,8 @@ class Audit(Findings):
 
     def page(self, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None) -> Page:
         """Build the report; see `report`."""
-        related = self.inner() if beside is None else self._with_same_candidates(beside)
-        audit_verdict = self.verdict
-        return audit_page(
-            self,
-            summarise_audit(self, audit_verdict),
-            audit_verdict,
-            related,
-            made or provenance.read_provenance(self.path),
-        )
+        run = AuditRun(self, self.inner if beside is None else lambda: self._with_same_candidates(beside))
+        return build_page(AUDIT, run, made or provenance.read_provenance(self.path))
 
     def inner(self) -> dict[str, Audit]:
         """Return finished audits of the same candidates in sub-directories of this one."""
@@ -125,11 +120,7 @@ class Audit(Findings):
             draft.write_table("covariates", comparability.covariates_to_frame(self.covariates))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
-        audit_verdict = self.verdict
-        summary = summarise_audit(self, audit_verdict)
-        results.write_summary(draft, summary)
-        origin = provenance.write_provenance(draft, files)
-        html.write(audit_page(self, summary, audit_verdict, {}, origin), draft.path / "report.html")
+        write_run(draft, AUDIT, AuditRun(self), files)
 
     def __repr__(self) -> str:
         return f"Audit({', '.join(self.scores)}; {int(self.members.sum())} members of {len(self.members)} candidates)"
@@ -141,8 +132,7 @@ def load(directory: str | Path) -> Audit:
     Raises:
         divulge.InputError: no finished audit there, or a damaged file.
     """
-    dossier = RunDirectory(Path(directory))
-    return dossier.read(KIND, lambda: read_findings(dossier, Audit))
+    return AUDIT.open(Path(directory), lambda run: run.audit)
 
 
 def rerender(directory: str | Path) -> Path:
@@ -151,10 +141,12 @@ def rerender(directory: str | Path) -> Path:
     Raises:
         divulge.InputError: as `load`; another process is writing there.
     """
-    dossier = RunDirectory(Path(directory))
-    with dossier.changing(KIND) as draft:
-        load(directory).report(draft.path / "report.html")
-    return dossier.path / "report.html"
+    return AUDIT.render_again(Path(directory))
+
+
+def _read_run(directory: RunDirectory) -> AuditRun[Audit]:
+    audit = read_findings(directory, Audit)
+    return AuditRun(audit, audit.inner)
 
 
 SIGNAL_PREFIX = "signal:"
@@ -312,3 +304,16 @@ def _escape_column(values: pl.Series) -> pl.Series:
     return pl.Series(
         values.name, [f"'{value}" if escape else value for value, escape in zip(values, is_formula, strict=True)]
     )
+
+
+AUDIT = RunKind(
+    name=KIND,
+    title="Membership inference audit",
+    summary_type=AuditSummary,
+    sections=audit_page.sections,
+    headline=audit_page.headline,
+    facts=audit_page.facts,
+    origin=audit_page.origin,
+    read=_read_run,
+    records=lambda folder: records_table(load(folder)),
+)

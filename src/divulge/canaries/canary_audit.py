@@ -13,15 +13,15 @@ from divulge import attacks, results, seeds, store
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
 from divulge.canaries import canary_page
+from divulge.canaries.canary_page import CanaryRun
 from divulge.canaries.canary_records import Canaries, check_not_trained_on
 from divulge.canaries.proof import Claim, Proof, check_both_sides, prove, prove_again
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate_records, target_signals
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
-from divulge.report import html
-from divulge.report.sections import add_provenance
-from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment, provenance
+from divulge.report.run_kinds import RunKind, write_report, write_run
+from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment
 from divulge.run_directory import RunDirectory
 from divulge.settings import CanaryAuditSettings
 from divulge.signals import tokens
@@ -40,9 +40,8 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
+    from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
-    from divulge.evaluation.guess_bounds import Sides
-    from divulge.report import Page
     from divulge.settings import Outputs
     from divulge.types import Bools, Floats
 
@@ -134,7 +133,7 @@ class CanaryAudit:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
+        write_report(CANARY_AUDIT, self._run(), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write scores, summary and report into a run directory.
@@ -145,11 +144,10 @@ class CanaryAudit:
         key = store.hash_values(RUN_TYPE, self.scores, self.included, self.recipe, str(self.proof.claim))
         with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
-            results.write_summary(draft, self.summary())
-            html.write(add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html")
+            write_run(draft, CANARY_AUDIT, self._run())
 
-    def _page(self) -> Page:
-        return canary_page.page(self.summary(), self.scores, self.included)
+    def _run(self) -> CanaryRun:
+        return CanaryRun(self.summary(), self.scores, self.included)
 
     def __str__(self) -> str:
         return self.proof.text
@@ -420,29 +418,10 @@ def _score_by_outputs(target: GivesLogits, canaries: Canaries, recipe: Recipe) -
     return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)
 
 
-def report_page(folder: Path) -> Page:
-    """Return the report of a finished run as data.
-
-    Raises:
-        divulge.InputError: not such a directory, an unfinished or damaged run.
-    """
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
-
-
-def load_summary(folder: Path) -> CanarySummary:
-    """Return the summary of a finished run, with everything that scores decide computed from them again.
-
-    Errors as for `report_page`.
-    """
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _read_scores(folder)[0])
-
-
-def _open_page(folder: Path) -> Page:
-    return add_provenance(canary_page.page(*_read_scores(folder)), provenance.read_provenance(folder))
-
-
-def _read_scores(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
-    arrays, stored = RunDirectory(folder).read_arrays("scores"), results.read_summary(folder, CanarySummary)
+def _read_run(directory: RunDirectory) -> CanaryRun:
+    """Read scores and summary, with everything that scores decide computed from them again."""
+    folder = directory.path
+    arrays, stored = directory.read_arrays("scores"), results.read_summary(folder, CanarySummary)
     if missing := {"scores", "included"} - set(arrays):
         raise InputError(f"{folder / 'scores.npz'}: damaged, lacks {', '.join(sorted(missing))}")
     try:
@@ -453,4 +432,17 @@ def _read_scores(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
         raise InputError(f"{folder}: {error}") from None
     audit = CanaryAudit(scores, included, proof, stored.recipe, stored.kind_of_canary, stored.trained_on)
     computed = audit.summary()
-    return replace(stored, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included
+    return CanaryRun(replace(stored, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included)
+
+
+CANARY_AUDIT = RunKind(
+    name=RUN_TYPE,
+    title="A claim of differential privacy",
+    summary_type=CanarySummary,
+    sections=canary_page.sections,
+    headline=canary_page.headline,
+    facts=lambda run: canary_page.facts(run.summary),
+    warnings=lambda run: run.summary.warnings,
+    read=_read_run,
+    records="scores.npz in the run directory has the score of every canary already",
+)

@@ -1,8 +1,9 @@
-"""The report of a test of a claim of differential privacy."""
+"""Report of a test of a claim of differential privacy."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,8 @@ from divulge.canaries.proof import Claim
 from divulge.evaluation import roc
 from divulge.report import DotGrid, charts, formatting
 from divulge.report.charts import Curve
-from divulge.report.page import Bullet, BulletList, Chart, Page, Paragraph, Section, Table
+from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
+from divulge.report.run_kinds import Headline
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
 
 if TYPE_CHECKING:
@@ -30,45 +32,47 @@ _HEADINGS = {
 }
 
 
-def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
-    """Return claimed and proven ε, the trade-off curve with the claim's own, and what more canaries would show.
+@dataclass(frozen=True, slots=True, eq=False)
+class CanaryRun:
+    """Scored canaries and what they prove.
 
     Args:
         summary: of the audit.
         scores: of the canaries, ``[n]``.
         included: bool ``[n]``.
     """
+
+    summary: CanarySummary
+    scores: Floats
+    included: Bools
+
+
+def headline(run: CanaryRun) -> Headline:
+    """Return the verdict on the claim, with claimed and proven ε as grids of dots."""
+    summary = run.summary
+    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], _meaning(summary), _dot_pictures(summary))
+
+
+def sections(run: CanaryRun) -> list[Section]:
+    """Return the bounds, the trade-off curve beside that of the claim, the scores, and what would show more."""
+    summary = run.summary
     bounds = {_DECIDING: summary.bound, **summary.others}
     confidence = formatting.format_percent(summary.bound.confidence)
     rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
-    return Page(
-        title="A claim of differential privacy",
-        verdict=summary.verdict,
-        tone=summary.tone,
-        pictures=_dot_pictures(summary),
-        sections=[
-            *_advice(summary),
-            Section(
-                "What is proven",
-                [
-                    Table(["bound", "ε ≥", "how"], rows, f"Each with {confidence} confidence"),
-                    Paragraph(formatting.as_sentence(summary.guarantee)),
-                ],
-            ),
-            Section("Errors of a test on one canary", [_curve(summary, scores, included)]),
-            Section("Scores", [Chart(_histogram(scores, included), note=_SPREAD)]),
-            Section("What would show more", [Paragraph(text) for text in _further_tests(summary)]),
-            regulator_section(_answers(summary)),
-            *(
-                [Section("Warnings", [Paragraph(formatting.as_sentence(note)) for note in summary.warnings])]
-                if summary.warnings
-                else []
-            ),
-        ],
-        facts=facts(summary),
-        heading=_HEADINGS[summary.answer],
-        more=_meaning(summary),
-    )
+    return [
+        *_advice(summary),
+        Section(
+            "What is proven",
+            [
+                Table(["bound", "ε ≥", "how"], rows, f"Each with {confidence} confidence"),
+                Paragraph(formatting.as_sentence(summary.guarantee)),
+            ],
+        ),
+        Section("Errors of a test on one canary", [_curve(summary, run.scores, run.included)]),
+        Section("Scores", [Chart(_histogram(run.scores, run.included), note=_SPREAD)]),
+        Section("What would show more", [Paragraph(text) for text in _further_tests(summary)]),
+        regulator_section(_answers(summary)),
+    ]
 
 
 def _advice(summary: CanarySummary) -> list[Section]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
-    from divulge.evaluation.guess_bounds import Sides
     from divulge.types import Bools, Floats, Ints
 else:
     torch = lazy.module("torch")

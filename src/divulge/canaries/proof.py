@@ -16,7 +16,7 @@ from divulge.evaluation import (
     epsilon_one_run,
     smallest_violation,
 )
-from divulge.evaluation.guess_bounds import COINS, GuessRule
+from divulge.evaluation.epsilon import COINS, GuessRule
 from divulge.report import formatting
 from divulge.results import BoundSettings
 from divulge.types import Guarantee
@@ -32,8 +32,8 @@ from divulge.validation import (
 
 if TYPE_CHECKING:
     from divulge.canaries.canary_records import Design
+    from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
-    from divulge.evaluation.guess_bounds import Sides
     from divulge.results import CanarySummary
     from divulge.types import Bools, Estimate, Tone
 

@@ -10,13 +10,12 @@ import typer
 from divulge.cli import modules, options, printing
 from divulge.cli.modules import (
     datafiles,
-    html,
     labels_page,
     labels_summary,
     provenance,
     results,
     run_directory,
-    sections,
+    run_kinds,
     user_code,
 )
 from divulge.cli.printing import Exit
@@ -231,8 +230,8 @@ def _summarise(
     """Return the summary, written and printed where that is asked for; exit where the answers contradict."""
     summary = labels_summary.summarise(plan, inference, truth)
     if report is not None:
-        page = labels_page.page(summary, labels_summary.recovery_curve(plan, inference, truth))
-        html.write(sections.add_provenance(page, provenance.collect_provenance()), report)
+        run = labels_page.LabelsRun(summary, labels_summary.recovery_curve(plan, inference, truth))
+        run_kinds.write_report(labels_page.LABELS, run, report)
     if json:
         printing.as_json(results.to_json_values(summary))
     if inference.contradiction is not None:

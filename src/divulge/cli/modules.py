@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         references,
         results,
         run_directory,
+        runs,
         store,
         tables,
         targets,
@@ -43,11 +44,10 @@ if TYPE_CHECKING:
     from divulge.auditing import result as audit_result
     from divulge.auditing import summary as audit_summary
     from divulge.auditing import weights as weights_audit
-    from divulge.canaries import canary_audit, canary_page
+    from divulge.canaries import canary_page
     from divulge.decisions import fdr as step_up
     from divulge.decisions import methods, planning
     from divulge.extraction import extraction_page
-    from divulge.extraction import result as extraction_result
     from divulge.identification import (
         decision,
         document_scoring,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from divulge.labels import summary as labels_summary
     from divulge.reconstruction import summary as reconstruction_summary
     from divulge.references import pool
-    from divulge.report import formatting, html, labels_page, markdown, sections, weights_page
+    from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
     from divulge.report import page as report_page
     from divulge.results import provenance
     from divulge.signals import classification, internals
@@ -71,7 +71,6 @@ else:
     audit_result = lazy.module("divulge.auditing.result")
     audit_summary = lazy.module("divulge.auditing.summary")
     canaries = lazy.module("divulge.canaries")
-    canary_audit = lazy.module("divulge.canaries.canary_audit")
     canary_page = lazy.module("divulge.canaries.canary_page")
     classification = lazy.module("divulge.signals.classification")
     comparison = lazy.module("divulge.auditing.compare")
@@ -82,7 +81,6 @@ else:
     evaluation = lazy.module("divulge.evaluation")
     extraction = lazy.module("divulge.extraction")
     extraction_page = lazy.module("divulge.extraction.extraction_page")
-    extraction_result = lazy.module("divulge.extraction.result")
     finished_run = lazy.module("divulge.identification.finished_run")
     folders = lazy.module("divulge.targets.folders")
     formatting = lazy.module("divulge.report.formatting")
@@ -115,6 +113,8 @@ else:
     rich_table = lazy.module("rich.table")
     rich_text = lazy.module("rich.text")
     run_directory = lazy.module("divulge.run_directory")
+    run_kinds = lazy.module("divulge.report.run_kinds")
+    runs = lazy.module("divulge.runs")
     score_tables = lazy.module("divulge.identification.score_tables")
     sections = lazy.module("divulge.report.sections")
     step_up = lazy.module("divulge.decisions.fdr")

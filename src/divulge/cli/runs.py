@@ -7,7 +7,7 @@ import os
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,12 +16,9 @@ from divulge.cli.modules import (
     audit_result,
     audit_summary,
     auditing,
-    canary_audit,
     comparison,
-    extraction_result,
     finished_run,
     formatting,
-    from_tables,
     html,
     identification,
     markdown,
@@ -40,9 +37,8 @@ from divulge.errors import InputError
 from divulge.settings import DecisionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from divulge.report.page import Page
     from divulge.results import IdentificationSummary
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
@@ -68,75 +64,31 @@ def report(
 ) -> None:
     """Render the report of a finished run again, in another format if one is named."""
     name = validation.check_choice(format, "--format", _FILES)
-    path = _write_page(run, to) if name == "html" else to or run / _FILES[name]
-    if name == "pdf":
-        with tempfile.TemporaryDirectory(prefix="divulge-report-") as folder:
-            document = Path(folder) / "report.html"
-            html.write(_make_page(run), document)
-            html.write_pdf(document, path)
-    elif name == "md":
-        store.write_text(path, markdown.card(_make_page(run)))
-    elif name == "json":
-        store.write_json(path, _collect_results(run))
-    elif name in ("csv", "parquet"):
-        _write_records(run, path, name)
+    kind, path = modules.runs.find_kind(run), to or run / _FILES[name]
+    match name:
+        case "html":
+            kind.render_again(run, to)
+        case "pdf":
+            with tempfile.TemporaryDirectory(prefix="divulge-report-") as folder:
+                document = Path(folder) / "report.html"
+                html.write(kind.load_page(run), document)
+                html.write_pdf(document, path)
+        case "md":
+            store.write_text(path, markdown.card(kind.load_page(run)))
+        case "json":
+            origin = provenance.read_provenance(run)
+            values = {
+                "provenance": None if origin is None else results.to_json_values(origin),
+                "results": results.to_json_values(kind.open(run, lambda opened: opened.summary)),
+            }
+            store.write_json(path, values)
+        case "csv":
+            frame = audit_result.escape_formulas(kind.load_records(run))
+            store.write_file(path, lambda out: tables.write_csv(frame, out))
+        case "parquet":
+            frame = kind.load_records(run)
+            store.write_file(path, lambda out: tables.write_parquet(frame, out))
     printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
-
-
-def _write_page(run: Path, to: Path | None) -> Path:
-    run_type = run_directory.RunDirectory(run).kind()
-    if run_type == "identification":
-        return identification.report(run, to)
-    if run_type not in ("extraction", "canary-audit"):
-        return auditing.rerender(run) if to is None else auditing.load(run).report(to)
-    page = _make_page(run)
-    if to is not None:
-        html.write(page, to)
-        return to
-    with run_directory.RunDirectory(run).changing(run_type) as draft:
-        html.write(page, draft.path / _FILES["html"])
-    return run / _FILES["html"]
-
-
-def _make_page(run: Path) -> Page:
-    pages: dict[str, Callable[[Path], Page]] = {
-        "identification": lambda run: from_tables.report_page(run),
-        "extraction": lambda run: extraction_result.report_page(run),
-        "canary-audit": lambda run: canary_audit.report_page(run),
-    }
-    return pages.get(run_directory.RunDirectory(run).kind(), lambda run: auditing.load(run).page())(run)
-
-
-def _collect_results(run: Path) -> dict[str, Any]:
-    """Return the whole summary, and where the run comes from."""
-    origin = provenance.read_provenance(run)
-    summaries: dict[str, Callable[[], Any]] = {
-        "identification": lambda: finished_run.load_summary(run),
-        "extraction": lambda: extraction_result.load_summary(run),
-        "canary-audit": lambda: canary_audit.load_summary(run),
-    }
-    summary = summaries.get(run_directory.RunDirectory(run).kind(), lambda: auditing.load(run).summary())()
-    return {
-        "provenance": None if origin is None else results.to_json_values(origin),
-        "results": results.to_json_values(summary),
-    }
-
-
-def _write_records(run: Path, path: Path, format_name: str) -> None:
-    run_type = run_directory.RunDirectory(run).kind()
-    if run_type == "identification":
-        raise InputError("--format: selection.parquet in the run directory has one row per document already")
-    if run_type == "canary-audit":
-        raise InputError("--format: scores.npz in the run directory has the score of every canary already")
-    frame = (
-        extraction_result.load_documents(run)
-        if run_type == "extraction"
-        else audit_result.records_table(auditing.load(run))
-    )
-    if format_name == "csv":
-        store.write_file(path, lambda out: tables.write_csv(audit_result.escape_formulas(frame), out))
-    else:
-        store.write_file(path, lambda out: tables.write_parquet(frame, out))
 
 
 def decide(

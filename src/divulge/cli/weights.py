@@ -10,13 +10,10 @@ import typer
 from divulge.cli import modules, options, printing
 from divulge.cli.modules import (
     datafiles,
-    formatting,
-    html,
-    provenance,
     reconstruction,
     reconstruction_summary,
     results,
-    sections,
+    run_kinds,
     validation,
     weights_audit,
     weights_page,
@@ -56,16 +53,10 @@ def weights(
     )
     summary = examined.summary()
     if out is not None:
-        facts = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
-        page = weights_page.membership(summary, facts, truth=examined.truth, calibration=examined.calibration)
-        origin = provenance.collect_provenance(
-            _input_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked)
-        )
-        accuracies = {
-            f"network's accuracy on {name}": formatting.format_percent_estimate(accuracy)
-            for name, accuracy in examined.accuracy.items()
-        }
-        html.write(sections.add_provenance(page, origin, accuracies), out)
+        network = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
+        run = weights_page.WeightsRun(summary, network, examined.truth, examined.calibration, examined.accuracy)
+        files = _input_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked)
+        run_kinds.write_report(weights_page.WEIGHTS, run, out, files)
     if selection is not None:
         examined.write(selection)
     if json:
@@ -99,11 +90,10 @@ def reconstruct(
     rule = rules[validation.check_choice(algorithm, "--algorithm", rules)]
     summary = reconstruction_summary.summarise(reconstruction.univariate(net, margin=margin, algorithm=rule))
     if out is not None:
-        facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
+        network = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
         true_points = None if truth is None else datafiles.read_named_rows(truth).x.ravel()
-        page = weights_page.reconstruction(summary, facts, net, truth=true_points)
-        origin = provenance.collect_provenance(_input_files(model=model, truth=truth))
-        html.write(sections.add_provenance(page, origin), out)
+        run = weights_page.ReconstructionRun(summary, net, network, true_points)
+        run_kinds.write_report(weights_page.RECONSTRUCTION, run, out, _input_files(model=model, truth=truth))
     if json:
         printing.as_json(results.to_json_values(summary))
         return

@@ -1,21 +1,47 @@
-"""Yes/no and truth into an estimate with an interval.
+"""Scores or decisions, and the true membership, into estimates with intervals.
 
-Every function takes arrays of scores and of membership, never a model; larger scores mean more like a
-member, and no function depends on the order of the rows, but for bounds on ε that break ties or draw pairs by chance.
+Every function takes arrays of scores and of membership, never a model. Larger scores mean more like a member. No result
+depends on the order of rows, except bounds on ε that break ties or draw pairs by chance.
+
+| question | module |
+|---|---|
+| How well do scores separate members from non-members? | `curve` |
+| Do they differ from another run's, or from a blind score? | `comparison` |
+| What ε of differential privacy do they refute? | `epsilon`, under mechanisms of `families` |
+| What could so many records or canaries have shown? | `power` |
+| Do members and non-members differ without the model? | `blind`, `record_features`, `near_duplicates` |
+| What remains after adjusting for covariates? | `covariates` |
+| Which groups and records are exposed? | `groups` |
+| Does a rate learned on seen classes hold on another? | `transfer` |
 """
 
-from divulge.evaluation import blind, families, linearity, transfer
-from divulge.evaluation.baseline import AttackDifference, BaselineComparison, against_baseline
-from divulge.evaluation.canary_power import CanaryPower, canaries_needed, smallest_violation
-from divulge.evaluation.comparison import measure, paired_difference
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+from divulge.evaluation import blind, families, transfer
+from divulge.evaluation.comparison import (
+    AttackDifference,
+    BaselineComparison,
+    against_baseline,
+    measure,
+    paired_difference,
+)
 from divulge.evaluation.curve import ROC, advantage, roc, tnr_at_fnr, tpr_at_fpr
-from divulge.evaluation.epsilon import epsilon_lower_bound
+from divulge.evaluation.epsilon import epsilon_fixed_count, epsilon_lower_bound, epsilon_one_run, one_run_bound
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
 from divulge.evaluation.near_duplicates import NearDuplicates, near_duplicates
-from divulge.evaluation.one_run import epsilon_fixed_count, epsilon_one_run, one_run_bound
-from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
-from divulge.evaluation.set_differences import differences
+from divulge.evaluation.power import (
+    CanaryPower,
+    Detectable,
+    canaries_needed,
+    nonmembers_to_tell,
+    records_to_see,
+    smallest_detectable,
+    smallest_violation,
+)
+from divulge.evaluation.record_features import differences
 from divulge.statistics import intervals
 from divulge.statistics.intervals import proportion, rate_difference
 from divulge.statistics.ranking import auc, min_nonmembers
@@ -44,9 +70,8 @@ __all__ = [
     "epsilon_one_run",
     "families",
     "intervals",
-    "min_nonmembers",
-    "linearity",
     "measure",
+    "min_nonmembers",
     "most_exposed",
     "near_duplicates",
     "nonmembers_to_tell",
@@ -65,3 +90,27 @@ __all__ = [
     "tpr_at_fpr",
     "transfer",
 ]
+
+
+_FORMER_NAMES = {
+    "least_nonmembers": min_nonmembers,
+    "telling": text_differences,
+    "linearity": SimpleNamespace(measure=transfer.measure_linearity, multiaccuracy=transfer.multiaccuracy),
+}
+_SUCCESSORS = {
+    "least_nonmembers": "min_nonmembers",
+    "telling": "text_differences",
+    "linearity": "transfer.measure_linearity and transfer.multiaccuracy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what a former name stood for, with a deprecation warning."""
+    if name not in _FORMER_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        f"divulge.evaluation.{name} is deprecated; use divulge.evaluation.{_SUCCESSORS[name]}",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return _FORMER_NAMES[name]

@@ -1,8 +1,8 @@
-"""The blind baseline: can members be told from non-members without asking the model at all?
+"""The blind baseline: a test of whether members and non-members differ without the model.
 
-If so, members and non-members differ by more than membership (a date, a source, a duplicate), and every
-attack may be reading that difference: the split is confounded. What it cannot see may still move an attack's score, so
-`adjust_scores` takes out of a score what the records alone explain.
+If they do, in date, source or by duplicates, every attack may detect that difference instead of membership: the split
+is confounded. A difference too small for the test may still change an attack's score, so `adjust_scores` removes from a
+score what the records alone explain.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from scipy import linalg, special, stats
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.evaluation import likeness
-from divulge.evaluation.record_features import RecordFeatures, extract_features
+from divulge.evaluation.record_features import RecordFeatures, extract_features, similarity_kernel
 from divulge.statistics.duplicates import (
     canonical_order,
     digest_records,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
 
 FOLDS = 5
-# Shifts that are tried for `Blind.detectable`: how many standard errors apart the means are; each so many times.
+# Shifts tried for `Blind.detectable`, in standard errors of the difference of means, and the repetitions of each.
 _SHIFTS = (2.5, 3.5, 4.5, 6.0, 8.0, 11.0, 15.0)
 _SHIFT_REPEATS = 10
 _POWER = 0.8
@@ -43,18 +42,18 @@ _POWER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """What a classifier that never saw the model could tell.
+    """Result of the blind baseline.
 
     Attributes:
-        auc: of its cross-validated guesses. The interval takes the classifiers of the folds as given and is
-            a description; the verdict rests on ``p_value``.
-        confounded: True when ``p_value`` is at most ``false_alarm``.
-        p_value: exact permutation p-value of "members and non-members are exchangeable".
-        false_alarm: chance of calling a sound split confounded.
-        records: how many records were used.
+        auc: of the classifier's cross-validated predictions. Its interval takes the classifiers of the folds as given
+            and describes only; the verdict is made by ``p_value``.
+        confounded: whether ``p_value`` is at most ``false_alarm``.
+        p_value: exact permutation p-value of the hypothesis that members and non-members are exchangeable.
+        false_alarm: probability of calling a sound split confounded.
+        records: number of records used.
         method: the classifier and the test.
         detectable: the AUC of the smallest shift along one column (or leading component) that would have been called
-            confounded with about 80 % probability; None where none would.
+            confounded with about 80 % probability; None if none would.
     """
 
     auc: Estimate
@@ -82,25 +81,26 @@ def baseline(
     confidence: float = 0.95,
     most: int = 2000,
 ) -> Blind:
-    """Try to tell members from non-members by their records alone.
+    """Test whether members can be told from non-members by their records alone.
 
     The classifier is kernel ridge regression (a Gaussian process' mean at unit noise) on a sum of
     kernels: linear and radial on standardised columns, with summaries for images; for texts, words and
     pairs of words by tf-idf, and length, digits, capitals and years; and equality of labels where given.
-    It is judged by its AUC on five held-out folds. Kernel ridge is linear in the membership vector, so
-    the same folds judge all permuted vectors at once: the whole procedure, cross-validation included, is
-    repeated on ``permutations`` random memberships, and the p-value is exact. (The usual interval of a
-    cross-validated AUC is too short, because the folds share their training data.)
+    The statistic is its AUC on five held-out folds. Kernel ridge is linear in the membership vector, so all permuted
+    vectors are fitted at once: the whole procedure, cross-validation included, is repeated on ``permutations`` random
+        memberships,
+    and the p-value is exact. (The usual interval of a cross-validated AUC is too short, as folds share training data.)
 
     The kernel is that of ``most`` records; four ridge regressions on all records join it: linear and radial features
     (landmarks) at several strengths. The largest of the five standardised statistics is compared with the largest of
     each permutation, so the p-value stays exact, and power grows with the data.
 
-    Equal records, labels included, are in one fold. Where they are on one side more often than a random deal of
-    records would have them, groups were divided and not records: one record of each group and side is used.
+    Equal records, labels included, are in one fold. If equal records are on one side more often than in a random
+    division of records, whole groups were divided: then one record of each group and side is used.
 
-    What is drawn depends on the seed and on what the records are, not on the order in which they come or on the
-    units of their columns: the same records give the same answer, also after ``x → a·x + b`` in any column, to within
+    Random draws depend on the seed and on the records, not on their order or the units of columns: the same records
+        give
+    the same answer, also after ``x → a·x + b`` in any column, to within
     rounding (for images: in all pixels alike, with ``a > 0``).
 
     Args:
@@ -112,8 +112,8 @@ def baseline(
         false_alarm: level of the verdict, in (0, 1).
         permutations: at least ``1/false_alarm - 1``.
         confidence: coverage of the AUC's interval.
-        most: records of both kinds that the kernel compares at most, drawn by ``seed``; its time grows with the cube,
-            that of the other regressions with the number of records.
+        most: maximum number of records in the kernel, drawn by ``seed``; its time grows with the cube of that number,
+            that of the other regressions in proportion to the number of records.
 
     Raises:
         divulge.InputError: fewer than 10 records of a kind, shapes that differ, texts on one side only, too few
@@ -152,7 +152,7 @@ def baseline(
     shifted_memberships = _shifted_memberships(features.linear[:, : features.plain], int(truth.sum()), copies, rng)
     membership_columns = np.hstack([memberships, shifted_memberships])
     folds = fold_groups(copies, FOLDS, rng)
-    similarity = likeness.kernel(
+    similarity = similarity_kernel(
         records[order[kernel_rows]], None if ordered_labels is None else ordered_labels[kernel_rows]
     )
     guesses = _kernel_ridge_guesses(
@@ -182,13 +182,12 @@ def baseline(
 
 
 def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Ints | None, seed: int = 0) -> dict[str, Floats]:
-    """Take out of each score what the records alone explain: normal scores of ranks, less their prediction.
+    """Return the residuals of the scores, as normal scores of ranks, after regression on the records.
 
-    A model that leaks nothing scores a record by what the record is. So what moves its score where members and
-    non-members differ is a function of the records; a regression that knows nothing of membership predicts it for each
-    fold from the others, and the rest is compared. A leak is in the rest: no record tells that it was trained on.
-    The strength of the ridge regression on linear and radial features, and those of each class, is the one of least
-    squared error, or no regression at all.
+    Without a leak a score is a function of the record. A regression that does not use membership predicts it for each
+    fold from the other folds, and the residual is compared. A leak remains in the residual, as no record tells that it
+    was trained on. The ridge regression uses linear, radial and class features; its penalty has the smallest squared
+    error, and where no regression does better than a constant, none is used.
 
     Args:
         scores: name → ``[n]``.
@@ -220,17 +219,17 @@ def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Ints | None, s
         best_guesses[:, is_better], best_errors = guesses[:, is_better], np.minimum(errors, best_errors)
     residuals = np.empty_like(targets)
     residuals[order] = targets - best_guesses
-    # Rounding keeps ties ties.
+    # Residuals are rounded so that ties remain ties.
     return dict(zip(scores, np.round(residuals, 9).T, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Duplicates:
-    """Records that stand on both sides, bit by bit.
+    """Records that appear in both sets, equal in every bit.
 
     Attributes:
-        members: positions of members that equal some non-member, rising.
-        nonmembers: positions of non-members that equal some member, rising.
+        members: positions of members that equal a non-member, ascending.
+        nonmembers: positions of non-members that equal a member, ascending.
     """
 
     members: Ints
@@ -241,9 +240,9 @@ class Duplicates:
 
 
 def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
-    """Members and non-members that are exact copies of each other; linear in the size of the data.
+    """Find members and non-members that are exact copies of each other, in time linear in the size of the data.
 
-    A non-member that is also a member makes every attack look worse than it is, or the split void.
+    A non-member that is also a member makes attacks look weaker than they are, or the split void.
 
     Args:
         x_members: numbers ``[m, ...]`` or texts ``[m]``.
@@ -253,8 +252,8 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
         divulge.InputError: NaN or infinity, shapes that differ, texts on one side only.
 
     Examples:
-        >>> found = duplicates([[1.0, 2.0], [3.0, 4.0]], [[3.0, 4.0], [5.0, 6.0]])
-        >>> found.members, found.nonmembers
+        >>> copies = duplicates([[1.0, 2.0], [3.0, 4.0]], [[3.0, 4.0], [5.0, 6.0]])
+        >>> copies.members, copies.nonmembers
         (array([1]), array([0]))
     """
     member_digests, nonmember_digests = (list(digest_records(side)) for side in _check_pair(x_members, x_nonmembers))
@@ -267,7 +266,7 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
 
 
 def _check_pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
-    """Both sides as arrays of one type and one shape per record."""
+    """Return both sides as arrays of one dtype and one shape per record."""
     inside, outside = check_records(x_members, "x_members"), check_records(x_nonmembers, "x_nonmembers")
     if (inside.dtype == object) != (outside.dtype == object):
         raise InputError("x_members, x_nonmembers: both must be texts, or both numbers")
@@ -293,8 +292,8 @@ def _check_labels(y_members: object, y_nonmembers: object, m: int, n: int) -> In
 def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
     """Return the true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
 
-    Which of several copies of a record is a member means nothing, so true and random memberships are told in the one
-    way that does not depend on the order in which the copies came.
+    Which of several copies of a record is a member is arbitrary. This order makes the result independent of the order
+    of copies.
     """
     n, inside = len(truth), truth.sum()
     columns = np.column_stack([truth, *(rng.permutation(n) < inside for _ in range(draws))])
@@ -308,14 +307,14 @@ def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[In
     guesses = np.empty_like(targets)
     for fold in folds:
         training_rows = np.setdiff1d(np.arange(n), fold)
-        if not len(training_rows):  # all records are equal
+        if not len(training_rows):  # All records are equal.
             guesses[fold] = 0.5
             continue
         factor = linalg.cho_factor(
             kernel[np.ix_(training_rows, training_rows)] + np.eye(len(training_rows)), lower=True
         )
         weights = linalg.cho_solve(factor, targets[training_rows] - targets[training_rows].mean(0))
-        # Rounding keeps equal records equal; ranks make folds comparable.
+        # Predictions are rounded so that equal records tie, and ranked so that folds are comparable.
         held_out = np.round(kernel[np.ix_(fold, training_rows)] @ weights, 9)
         guesses[fold] = (stats.rankdata(held_out, axis=0) - 0.5) / len(fold)
     return guesses
@@ -329,7 +328,7 @@ def _aucs(guesses: Floats, memberships: Bools) -> Floats:
 
 
 def _shifted_memberships(columns: Floats, members: int, copies: Ints, rng: np.random.Generator) -> Bools:
-    """Memberships that lean towards one of the ``columns`` each, by shifts of `_SHIFTS` standard errors, ``[n, t]``."""
+    """Draw memberships shifted along one of the ``columns`` each, by `_SHIFTS` standard errors, ``[n, t]``."""
     n = len(copies)
     unit = (n / (members * (n - members))) ** 0.5
     uniforms = []
@@ -345,7 +344,7 @@ def _shifted_memberships(columns: Floats, members: int, copies: Ints, rng: np.ra
 
 
 def _detectable(detected: Bools, truth: Bools) -> float | None:
-    """The AUC of the smallest shift tried from which on 80 % of the leaning memberships were seen; None without any."""
+    """Return the AUC of the smallest shift from which on 80 % of the shifted memberships were detected, or None."""
     rates = detected.reshape(len(_SHIFTS), _SHIFT_REPEATS).mean(1)
     is_powerful = np.flatnonzero(np.minimum.accumulate(rates[::-1])[::-1] >= _POWER)
     if not len(is_powerful):
@@ -355,7 +354,7 @@ def _detectable(detected: Bools, truth: Bools) -> float | None:
 
 
 def _standard(statistics: Floats, draws: int) -> Floats:
-    """Statistics in standard deviations of the true and the permuted memberships."""
+    """Standardise statistics by the mean and deviation of the true and the permuted memberships."""
     null = statistics[: 1 + draws]
     deviation = float(null.std())
     return (statistics - null.mean()) / (deviation if deviation > 1e-12 else 1.0)
@@ -387,7 +386,7 @@ def _adjustment_penalties(features: RecordFeatures, n: int) -> list[tuple[float,
     unused = np.inf
     record_penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
     class_penalties = [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
-    return [*record_penalties, (1.0, 0.1, unused), *(class_penalties if features.by_class.shape[1] else [])]
+    return [*record_penalties, (1.0, 0.1, unused), *(class_penalties if features.class_features.shape[1] else [])]
 
 
 def _ridge_predictions(
@@ -402,7 +401,7 @@ def _ridge_predictions(
         penalties: of linear, radial and class features; infinite where a block is left out.
     """
     table, targets = features.all, targets.astype(np.float32)
-    sizes = features.linear.shape[1], features.radial.shape[1], features.by_class.shape[1]
+    sizes = features.linear.shape[1], features.radial.shape[1], features.class_features.shape[1]
     rows = [np.flatnonzero(folds == k) for k in range(FOLDS)]
     grams = [(table[test_rows].T @ table[test_rows]).astype(np.float64) for test_rows in rows]
     sums = [(table[test_rows].T @ targets[test_rows]).astype(np.float64) for test_rows in rows]

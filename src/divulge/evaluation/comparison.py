@@ -1,21 +1,33 @@
-"""Statistics by name, and the difference between two runs on the same records."""
+"""Statistics by name, differences between two runs on the same records, and attacks compared with a blind score."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy import stats
 
 from divulge.errors import InputError
 from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
-from divulge.statistics import intervals, ranking
-from divulge.statistics.ranking import auc, check_fpr, check_scores
+from divulge.statistics import intervals, ranking, two_samples
+from divulge.statistics.ranking import auc, check_fpr, check_scores, min_nonmembers
 from divulge.types import Estimate
-from divulge.validation import check_number, check_string, check_vector, format_value
+from divulge.validation import (
+    as_list,
+    check_choice,
+    check_integer,
+    check_number,
+    check_string,
+    check_vector,
+    format_value,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.statistics.ranking import Placements
     from divulge.types import Bools, Floats
 
@@ -28,15 +40,15 @@ DISCORDANT = "clopper-pearson on discordant members, threshold by order statisti
 def measure(
     scores: object, members: object, statistic: str, confidence: float = 0.95, *, baseline: object = None
 ) -> Estimate:
-    """Return a statistic by its name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
+    """Return a statistic by name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
 
     Args:
         scores: ``[n]``; larger means more like a member.
         members: bool ``[n]``.
         statistic: its name.
         confidence: coverage of the interval.
-        baseline: scores ``[n]`` of a classifier that never saw the model; the result is then by how much the statistic
-            of ``scores`` exceeds that of ``baseline``, see `paired_difference`. For a verdict, see `against_baseline`.
+        baseline: scores ``[n]`` of a classifier that never saw the model; the result is then the difference of the
+            statistics of ``scores`` and ``baseline``, see `paired_difference`. For a verdict, see `against_baseline`.
 
     Raises:
         divulge.InputError: an unknown name, a false-positive rate that is not a number in (0, 1); "epsilon" beside a
@@ -60,14 +72,14 @@ def measure(
         return simple[statistic](scores, members, confidence)
     if statistic == "epsilon":
         return epsilon_lower_bound(scores, members, confidence=confidence)
-    return tpr_at_fpr(scores, members, asked_fpr(statistic), confidence)
+    return tpr_at_fpr(scores, members, parse_fpr(statistic), confidence)
 
 
-def asked_fpr(statistic: str) -> float:
-    """Return the level in "tpr@fpr=0.01".
+def parse_fpr(statistic: str) -> float:
+    """Return the false-positive rate in a name such as "tpr@fpr=0.01".
 
     Examples:
-        >>> asked_fpr("tpr@fpr=0.01")
+        >>> parse_fpr("tpr@fpr=0.01")
         0.01
     """
     head, _, tail = check_string(statistic, "statistic").partition("=")
@@ -83,22 +95,21 @@ def asked_fpr(statistic: str) -> float:
 def paired_difference(
     scores_a: object, scores_b: object, members: object, statistic: str = "auc", confidence: float = 0.95
 ) -> Estimate:
-    """Return how much more run A leaks than run B, on the same records: statistic(A) - statistic(B).
+    """Return statistic(A) - statistic(B) of two runs on the same records, with an interval.
 
-    Runs on the same records are correlated, so two separate intervals that overlap prove nothing.
+    Runs on the same records are correlated, so overlap of two separate intervals proves nothing.
 
-    - "auc": the intervals of both AUCs, joined by the correlation of the two (Zou & Donner 2008): one shared
-      record in the wrong place moves both. Records that most often add the same to both say little of those
-      that do not; the ends then move out to Gaffke's bound, as for `auc`. Two runs that rank all records
-      alike differ by 0, but only up to what so few records can show.
-    - "advantage": the two intervals, each at half the error. Exact, and takes no profit from the pairing.
-    - "tpr@fpr=0.01": each run's threshold is bracketed by order statistics of its non-members; the share
-      of members found by one run and not by the other is bounded by Clopper-Pearson. Exact, and shorter
-      than two separate intervals when the runs find the same members.
+    - "auc": the intervals of both AUCs, combined by their correlation (Zou & Donner 2008). If most records contribute
+      the same to both, little is known of the others, and the ends are widened to Gaffke's bound, as for `auc`. The
+      interval of two runs that rank all records alike contains 0 and has a width that depends on the number of records.
+    - "advantage": the two intervals, each at half the error. Exact; the pairing does not shorten it.
+    - "tpr@fpr=0.01": order statistics of the non-members bracket the threshold of each run; Clopper-Pearson bounds the
+      share of members found by one run and not by the other. Exact, and shorter than two separate intervals if the runs
+      find the same members.
 
     Args:
-        scores_a: ``[n]``, before a defence, say.
-        scores_b: ``[n]``, after it; the same records in the same order.
+        scores_a: ``[n]``, for example before a defence.
+        scores_b: ``[n]``, for example after it; the same records in the same order.
         members: bool ``[n]``.
         statistic: "auc", "advantage" or "tpr@fpr=…".
         confidence: coverage of the interval.
@@ -120,16 +131,16 @@ def paired_difference(
         a, b = (advantage(values, truth, 1 - error / 2) for values in (values_a, values_b))
         return Estimate(a.value - b.value, max(a.low - b.high, -1.0), min(a.high - b.low, 1.0), 1 - error, SEPARATE)
     pairs = (values_a[truth], values_a[~truth]), (values_b[truth], values_b[~truth])
-    level = check_fpr(int((~truth).sum()), asked_fpr(statistic))
+    level = check_fpr(int((~truth).sum()), parse_fpr(statistic))
     return _tpr_difference(*pairs, level, error)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Area:
-    """The AUC of one run, with what its comparison with another takes.
+    """The AUC of one run, with the quantities that a comparison with another run needs.
 
     Attributes:
-        placed: placements, the same records in the same order as in the other run.
+        placed: placements, of the same records in the same order as in the other run.
         low: lower end of its interval, ``[...]``.
         high: upper end, ``[...]``.
     """
@@ -152,7 +163,7 @@ def _area(values: Floats, truth: Bools, error: float) -> Area:
 
 
 def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
-    """Both ends of the interval of AUC(a) - AUC(b), ``[...]`` each; either errs with half the ``error``."""
+    """Return both ends of the interval of AUC(a) - AUC(b), ``[...]`` each; either errs with half the ``error``."""
     repeated = (a.placed - b.placed).repeated
     return _lower_difference(a, b, repeated, error), -_lower_difference(b, a, repeated, error)
 
@@ -171,24 +182,24 @@ def _lower_difference(a: Area, b: Area, repeated: Floats, error: float) -> Float
 
 def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: float, error: float) -> Estimate:
     m = len(a[0])
-    # An end can fail in four ways: either threshold, either share.
+    # Each end uses two thresholds and two shares, so it can err in four ways.
     step = error / 8
-    strict_a, asked_a, loose_a = _selections(*a, fpr, step)
-    strict_b, asked_b, loose_b = _selections(*b, fpr, step)
-    value = float(asked_a.mean() - asked_b.mean())
+    strict_a, empirical_a, loose_a = _selections(*a, fpr, step)
+    strict_b, empirical_b, loose_b = _selections(*b, fpr, step)
+    value = float(empirical_a.mean() - empirical_b.mean())
     low = _net_gain_lower_bound(strict_a, loose_b, m, step)
     high = -_net_gain_lower_bound(strict_b, loose_a, m, step)
     return Estimate(value, low, high, 1 - error, DISCORDANT)
 
 
 def _net_gain_lower_bound(winner: np.ndarray, loser: np.ndarray, m: int, step: float) -> float:
-    """Lower bound of P(winner finds it, loser does not) - P(loser finds it, winner does not)."""
+    """Return a lower bound of P(winner finds it, loser does not) - P(loser finds it, winner does not)."""
     gain = intervals.clopper_pearson_lower((winner & ~loser).sum(), m, step)
     return float(gain - intervals.clopper_pearson_upper((loser & ~winner).sum(), m, step))
 
 
 def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tuple[np.ndarray, ...]:
-    """Members surely above the true threshold, above the empirical one, and possibly above the true one."""
+    """Return masks of members surely, empirically and possibly above the true threshold."""
     n = len(outside)
     padded = np.r_[-np.inf, np.sort(outside), np.inf]
     ranks = (
@@ -197,3 +208,335 @@ def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tup
         intervals.lower_bound_rank(n, fpr, step),
     )
     return tuple(inside > padded[n + 1 - int(rank)] for rank in ranks)
+
+
+BaselineAnswer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
+Ruling: TypeAlias = Literal["kept", "broken", "undecided"]
+
+MAX_MISSED_GAIN = 0.25  # "no leak found" requires that no AUC exceeds the blind score's by more than this
+_GROUP_SIZE = 10  # records in a group of similar blind scores
+_MAX_EXACT_GROUPS = 1000  # number of groups up to which the distribution of members among the best is exact
+
+
+@dataclass(frozen=True, slots=True)
+class AttackDifference:
+    """One attack compared with the blind score on the same records.
+
+    Attributes:
+        attack: statistic → estimate for the attack: "auc", "advantage", "epsilon", "tpr@fpr=…".
+        difference: statistic → attack minus blind score. ε has none: scores bound it from below only, and two lower
+            bounds give no difference.
+        reversed_difference: difference of the AUC with the attack's score reversed.
+        p_values: statistic → p-value of the attack's score among records of similar blind score.
+        leak: whether the attack shows more than the blind score, both by the difference and among records of similar
+            blind score, with the error divided among all attacks and statistics.
+    """
+
+    attack: Mapping[str, Estimate]
+    difference: Mapping[str, Estimate]
+    reversed_difference: Estimate
+    p_values: Mapping[str, float]
+    leak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """Comparison of attacks with a blind score.
+
+    Attributes:
+        answer: "leak found": an attack tells members from non-members better than the blind score does, and among
+            records of similar blind score. "split is confounded": none does, and the blind score tells them apart, so
+            nothing that attacks found can be attributed to the model. "no leak found": neither the blind score nor
+            an attack tells them apart, and no attack's AUC exceeds the blind score's by more than 0.25. Else "too
+            little data to say".
+        text: the answer in a sentence or two.
+        blind: statistic → estimate for the blind score.
+        blind_p_value: of the hypothesis that members and non-members have the same distribution of blind scores.
+        confounded: whether the blind score tells members from non-members.
+        flipped: whether the blind score was reversed, as it was significantly larger for non-members.
+        attacks: name → comparison of one attack.
+        confidence: of all differences together.
+        each: confidence of each interval, so that they hold together.
+    """
+
+    answer: BaselineAnswer
+    text: str
+    blind: Mapping[str, Estimate]
+    blind_p_value: float
+    confounded: bool
+    flipped: bool
+    attacks: Mapping[str, AttackDifference]
+    confidence: float
+    each: float
+
+    def rule(self, statistic: str, limit: float) -> Ruling:
+        """Compare every attack's difference from the blind score with a limit.
+
+        The answer is "broken" if the interval of some attack lies above the limit, and "kept" if those of all attacks
+        lie within it and the blind score does not tell members from non-members. (If it does, an attack has no room to
+        exceed it.)
+
+        Args:
+            statistic: "auc", "advantage" or a "tpr@fpr=…" that was compared.
+            limit: largest allowed difference, in [0, 1].
+
+        Raises:
+            divulge.InputError: a statistic that was not compared, a limit outside [0, 1].
+        """
+        check_number(limit, "limit", above=-1e-12, below=1 + 1e-12)
+        differences = next(iter(self.attacks.values())).difference
+        check_choice(statistic, "statistic", tuple(differences))
+        intervals = [
+            (attack.difference[statistic].low, attack.difference[statistic].high) for attack in self.attacks.values()
+        ]
+        is_broken = any(
+            low > limit and attack.leak for (low, _), attack in zip(intervals, self.attacks.values(), strict=True)
+        )
+        if statistic == "auc":
+            intervals += [
+                (attack.reversed_difference.low, attack.reversed_difference.high) for attack in self.attacks.values()
+            ]
+            is_broken |= any(attack.reversed_difference.low > limit and attack.leak for attack in self.attacks.values())
+        if is_broken:
+            return "broken"
+        return "kept" if not self.confounded and all(high <= limit for _, high in intervals) else "undecided"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def against_baseline(
+    scores: object,
+    baseline: object,
+    members: object,
+    *,
+    fpr: Sequence[float] = (0.01,),
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> BaselineComparison:
+    """Compare attacks with a blind score: does the model reveal more than a classifier that never saw it?
+
+    Members and non-members of many published tables differ in date, topic or length. A classifier without the model
+    then separates them as well as an attack does, and the attack's AUC says nothing about the model (Das, Zhang &
+    Tramèr, "Blind baselines beat membership inference attacks", 2024). A leak is claimed only if two comparisons on the
+    same records show it:
+
+    - The paired difference, attack minus blind score. If the attack knows no more about membership than the blind
+      score, its ROC curve lies nowhere above that of the best classifier computed from the blind score (Neyman &
+      Pearson). That is the blind score itself if larger values are more member-like throughout.
+    - Records of similar blind score. A blind score that orders records badly (reversed, or member-like at both ends) is
+      exceeded by an attack that merely uses it better. Among records of similar blind score such an attack shows
+      nothing (van Elteren's test; for the best few, the exact distribution of members among them).
+
+    Args:
+        scores: of one attack ``[n]``, or name → scores ``[n]`` of several; larger means more like a member.
+        baseline: the blind score ``[n]``, larger means more like a member. It must not come from a classifier that was
+            fitted on the membership of these very records: take out-of-fold predictions.
+        members: bool ``[n]``.
+        fpr: false-positive rates at which TPRs are compared, where there are ``1/fpr - 1`` non-members.
+        confidence: of all differences together; without a leak "leak found" has probability at most 1 - ``confidence``.
+        seed: of the permutations that are used if blind scores tie.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that differ, no attack, members or non-members only.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> members = np.arange(2000) < 1000
+        >>> blind = rng.normal(size=2000) + members  # the members are of another year
+        >>> against_baseline(blind + 0.5 * rng.normal(size=2000), blind, members).answer
+        'split is confounded'
+        >>> against_baseline(blind + members, blind, members).answer
+        'leak found'
+    """
+    scores_by_attack = dict(scores) if isinstance(scores, Mapping) else {"attack": scores}
+    if not scores_by_attack:
+        raise InputError("scores: at least 1 attack is needed, got none")
+    blind, truth = check_scores(baseline, members, "baseline")
+    attacks = {
+        str(name): check_scores(values, members, _argument_name(name, scores))[0]
+        for name, values in scores_by_attack.items()
+    }
+    for name, values in attacks.items():
+        check_vector(values, _argument_name(name, scores), length=len(blind))
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
+    levels = [level for level in as_list(fpr, "fpr") if (~truth).sum() >= min_nonmembers(level)]
+    rates = [f"tpr@fpr={level:g}" for level in dict.fromkeys(levels)]
+    each = 1 - error / (len(attacks) * (1 + len(rates)))
+
+    blind_p_value = two_samples.two_sample_p_value(
+        blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0)
+    )
+    blind_estimates = {
+        statistic: measure(blind, truth, statistic, 1 - error / (2 * (1 + len(rates)))) for statistic in ("auc", *rates)
+    }
+    flipped = blind_estimates["auc"].high < 0.5
+    blind = -blind if flipped else blind
+    beats_chance_early = any(
+        blind_estimates[rate].low > level for rate, level in zip(rates, dict.fromkeys(levels), strict=True)
+    )
+    confounded = blind_p_value <= error / 2 or blind_estimates["auc"].low > 0.5 or flipped or beats_chance_early
+    groups = _similar_record_groups(blind)
+    comparisons = {name: _compare_attack(values, blind, truth, rates, groups, each) for name, values in attacks.items()}
+    blind_shown = {
+        statistic: measure(blind, truth, statistic, each) for statistic in ("auc", "advantage", *rates, "epsilon")
+    }
+    answer, text = _conclude(comparisons, blind_shown, confounded, rates)
+    return BaselineComparison(
+        answer, text, blind_shown, blind_p_value, confounded, flipped, comparisons, confidence, each
+    )
+
+
+def _argument_name(name: object, scores: object) -> str:
+    return f"scores[{name!r}]" if isinstance(scores, Mapping) else "scores"
+
+
+def _compare_attack(
+    values: Floats, blind: Floats, truth: Bools, rates: Sequence[str], groups: Floats, confidence: float
+) -> AttackDifference:
+    attack_estimates = {
+        statistic: measure(values, truth, statistic, confidence)
+        for statistic in ("auc", "advantage", *rates, "epsilon")
+    }
+    difference = {
+        statistic: paired_difference(values, blind, truth, statistic, confidence)
+        for statistic in ("auc", "advantage", *rates)
+    }
+    reversed_difference = paired_difference(-values, blind, truth, "auc", confidence)
+    p_values = {"auc": stratified_rank_test(values, truth, groups)}
+    for rate in rates:
+        p_values[rate] = stratified_top_test(values, truth, groups, float(rate.partition("=")[2]))
+    error = 1 - confidence
+    is_leak = p_values["auc"] <= error and max(difference["auc"].low, reversed_difference.low) > 0
+    is_leak |= any(p_values[rate] <= error and difference[rate].low > 0 for rate in rates)
+    return AttackDifference(attack_estimates, difference, reversed_difference, p_values, bool(is_leak))
+
+
+def _similar_record_groups(blind: Floats) -> Floats:
+    """Return the group of each record: about ten records of similar blind score; equal scores share a group."""
+    return np.floor((stats.rankdata(blind) - 0.5) / _GROUP_SIZE)
+
+
+def stratified_rank_test(scores: Floats, truth: Bools, groups: Floats) -> float:
+    """Return the two-sided p-value of van Elteren's stratified rank-sum test, in ``O(n log n)``.
+
+    Null hypothesis: within each group, scores of members and non-members have one distribution.
+
+    Args:
+        scores: ``[n]``.
+        truth: bool ``[n]``.
+        groups: of similar records ``[n]``.
+    """
+    order = np.lexsort((scores, groups))
+    _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
+    group_index = np.repeat(np.arange(len(size)), size)
+    # Mid-ranks within groups are mid-ranks in the table of (group, score) minus the number of records of earlier
+    # groups.
+    starts_run = np.r_[True, (np.diff(group_index) > 0) | (np.diff(scores[order]) > 0)]
+    run_index = np.cumsum(starts_run) - 1
+    run_starts, run_lengths = np.flatnonzero(starts_run), np.bincount(run_index)
+    rank = (run_starts + (run_lengths + 1) / 2)[run_index] - start[group_index] - (size[group_index] + 1) / 2
+    is_member = truth[order]
+    m = np.bincount(group_index, weights=is_member)
+    usable = (m > 0) & (m < size)
+    rank_sums = np.bincount(group_index, weights=rank * is_member)
+    squared_ranks = np.bincount(group_index, weights=rank**2)
+    n = size.astype(np.float64)
+    total = float((rank_sums / (n + 1))[usable].sum())
+    part = m * (n - m) * squared_ranks / (n * np.maximum(n - 1, 1) * (n + 1) ** 2)
+    variance = float(part[usable].sum())
+    return 2 * float(stats.norm.sf(abs(total) / variance**0.5)) if variance > 0 else 1.0
+
+
+def stratified_top_test(scores: Floats, truth: Bools, groups: Floats, share: float) -> float:
+    """Return the p-value of the number of members among the best ``share`` of all records, given their groups.
+
+    Null hypothesis: within each group every record is a member with equal probability. The number of members among the
+        best is
+    then a sum of hypergeometric counts; its distribution is exact for up to 1,000 groups and normal otherwise.
+    """
+    best = scores > np.sort(scores)[::-1][min(int(share * len(scores)), len(scores) - 1)]
+    if not best.any():
+        return 1.0
+    _, group_index = np.unique(groups, return_inverse=True)
+    size, m, n_best_in_group = (
+        np.bincount(group_index, weights=part) for part in (np.ones(len(group_index)), truth, best)
+    )
+    is_informative = (n_best_in_group > 0) & (m > 0) & (m < size)
+    n_certain = int(np.minimum(n_best_in_group, m)[m == size].sum())
+    n_hits = int((best & truth).sum()) - n_certain
+    if not is_informative.any():
+        return 1.0
+    size, m, n_best_in_group = size[is_informative], m[is_informative], n_best_in_group[is_informative]
+    if len(size) > _MAX_EXACT_GROUPS:
+        mean = float((n_best_in_group * m / size).sum())
+        variance = float(
+            (n_best_in_group * m * (size - m) * (size - n_best_in_group) / (size**2 * np.maximum(size - 1, 1))).sum()
+        )
+        return float(stats.norm.sf((n_hits - 0.5 - mean) / variance**0.5)) if variance > 0 else 1.0
+    distribution = np.ones(1)
+    for group_size, n_members, n_best in zip(size.astype(int), m.astype(int), n_best_in_group.astype(int), strict=True):
+        distribution = np.convolve(
+            distribution, stats.hypergeom.pmf(np.arange(n_best + 1), group_size, n_members, n_best)
+        )
+    return min(1.0, float(distribution[n_hits:].sum()))
+
+
+def _conclude(
+    attacks: Mapping[str, AttackDifference], blind: Mapping[str, Estimate], confounded: bool, rates: Sequence[str]
+) -> tuple[BaselineAnswer, str]:
+    def largest_lower_bound(name: str) -> float:
+        attack = attacks[name]
+        return max(attack.reversed_difference.low, *(difference.low for difference in attack.difference.values()))
+
+    leaking = [name for name, attack in attacks.items() if attack.leak]
+    if leaking:
+        attack = attacks[best := max(leaking, key=largest_lower_bound)]
+        is_reversed = attack.reversed_difference.low > max(
+            attack.difference[statistic].low for statistic in ("auc", *rates)
+        )
+        pairs = {statistic: attack.difference[statistic] for statistic in ("auc", *rates)}
+        statistic = max(pairs, key=lambda name: pairs[name].low)
+        shown_difference = attack.reversed_difference if is_reversed else pairs[statistic]
+        description = (
+            "the AUC of the reversed score"
+            if is_reversed
+            else "the AUC"
+            if statistic == "auc"
+            else f"the TPR ({statistic[4:]})"
+        )
+        return "leak found", (
+            f"Leak found: {best} tells members from non-members better than the blind score does; {description} is "
+            f"larger by {shown_difference}."
+        )
+    closest = max(attacks, key=largest_lower_bound)
+    difference = attacks[closest].difference["auc"]
+    if confounded:
+        return "split is confounded", (
+            f"The split is confounded: the blind score, which never saw the model, tells members from non-members "
+            f"(AUC {blind['auc']}), and no attack is shown to add to it (AUC of {closest} less that of the blind "
+            f"score: {difference}). Nothing that attacks found can be attributed to the model."
+        )
+    largest_gain = max(
+        max(attack.difference["auc"].high, attack.reversed_difference.high) for attack in attacks.values()
+    )
+    if any(_is_beyond_chance(attack, rates) for attack in attacks.values()):
+        return "too little data to say", (
+            "Too little data to say: an attack does better than guessing, but not surely better than the blind "
+            f"score does (AUC of {closest} less that of the blind score: {difference})."
+        )
+    if largest_gain <= MAX_MISSED_GAIN:
+        return "no leak found", (
+            "No leak found: neither the blind score nor an attack tells members from non-members, and no attack's AUC "
+            f"exceeds the blind score's by more than {largest_gain:.3f}."
+        )
+    return "too little data to say", (
+        f"Too little data to say: an attack's AUC may exceed the blind score's by {largest_gain:.3f}; "
+        f"{MAX_MISSED_GAIN:g}, halfway between guessing and certainty, could well be missed."
+    )
+
+
+def _is_beyond_chance(difference: AttackDifference, rates: Sequence[str]) -> bool:
+    auc = difference.attack["auc"]
+    beats_chance_early = any(difference.attack[rate].low > float(rate.partition("=")[2]) for rate in rates)
+    return auc.low > 0.5 or auc.high < 0.5 or beats_chance_early or difference.attack["epsilon"].low > 0

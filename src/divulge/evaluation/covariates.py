@@ -1,17 +1,17 @@
-"""Scores adjusted for covariates: what is left of a difference between members and non-members that are alike.
+"""Comparison of members and non-members adjusted for covariates.
 
-A covariate is whatever may differ between the two sets beside membership and move the score with it: the length,
-the topic and the date of a text, or a column that the user names. Where it does, a score may tell the sets apart
-without a leak, and a leak may be masked. Two things are done about it, and either suffices where it is done well:
+A covariate may differ between the two sets beside membership and influence the score: length, topic and date of a text,
+or a column that the user names. A score may then tell the sets apart without a leak, and a leak may be masked. There
+are two adjustments, either of which suffices if its models are right:
 
-1. The sets are balanced. Membership is predicted from the covariates by models that never saw the record that they
-   judge. If those predictions tell the sets apart, records are divided by them into strata, and of every stratum
-   as many are left out, drawn by chance, as it takes for members and non-members to be in one proportion.
-2. Scores are made relative. Their ranks are predicted from the covariates, by models that know neither the
-   record nor anything of membership, and what is left of each is divided by its expected size.
+1. The sets are balanced. Membership is predicted from the covariates by cross-fitted models. If the predictions tell
+   the sets apart, records are divided into strata by them, and from every stratum records are left out at random until
+   members and non-members are in the same proportion everywhere.
+2. Scores are made relative. Their ranks are predicted from the covariates by cross-fitted models that do not use
+   membership, and the residuals are divided by their expected size.
 
-No step looks at scores and membership at once. So where scores depend on the covariates alone, given these, members
-and non-members are compared as two samples of one kind, and every interval that holds for such samples holds here.
+No step uses scores and membership together. So if scores depend on the covariates alone, the members and non-members
+that are compared are samples from one distribution given the covariates, and intervals for such samples are valid.
 
 References:
     Janes & Pepe 2009, Adjusting for covariate effects on classification accuracy using the covariate-adjusted
@@ -31,7 +31,7 @@ from sklearn import decomposition, linear_model, preprocessing
 from sklearn.feature_extraction import text as text_features
 
 from divulge import seeds
-from divulge.evaluation.likeness import MOST_CHARACTERS, YEAR
+from divulge.evaluation.record_features import MAX_CHARACTERS, YEAR
 from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_vector
 
@@ -40,29 +40,29 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Bools, Floats, Ints
 
-LEAST_RECORDS = 10  # of a kind; fewer allow no prediction, and no verdict either
-FALSE_ALARM = 0.01  # chance that sets which are alike are called different after balancing
+MIN_RECORDS = 10  # members, and non-members; fewer allow neither a prediction nor a verdict
+FALSE_ALARM = 0.01  # probability that sets without a difference are called different after balancing
 
 _WORD = r"\w+"
 _FOLDS = 5
-_MOST_STRATA = 10  # they remove 97 % of the difference in what they are made by, and the adjusted scores the rest
-_STRATUM_SIZE = 20  # records of the smaller kind that a stratum has on average, at least
-_PERMUTE_BELOW = 0.05  # p-value of the normal law from which on permutations decide instead
+_MAX_STRATA = 10  # they remove 97 % of the difference in the predictions; the relative scores adjust for the rest
+_STRATUM_SIZE = 20  # minimum mean number of records of the smaller side in a stratum
+_PERMUTE_BELOW = 0.05  # a smaller normal p-value is replaced by a permutation p-value
 _PERMUTATIONS = 199
-_MOST_PERMUTED = 2000  # records, beyond which the normal law is near enough
+_MAX_PERMUTED = 2000  # number of records beyond which the normal p-value is accurate enough
 _MIN_SEPARATION = 1.0  # standard errors by which predictions must tell the sets apart before records are left out
 _MIN_EXPLAINED = 0.01  # share of the variance that covariates must explain, on other records, before they are used
-_FULLY_EXPLAINED = 0.999  # share from which on a score is the covariates, and what is left of it rounding
-_DIGITS = 2  # of what is left, in standard deviations of all: smaller differences are the fit's
-_MOST_TOPICS = 30
-_MOST_CATEGORIES = 20
-_FEW_VALUES = 20  # of a column, each of which is expected on its own where it is of twenty records
+_FULLY_EXPLAINED = 0.999  # explained share from which on residuals are rounding errors
+_DIGITS = 2  # of residuals, in standard deviations; smaller differences come from the fit
+_MAX_TOPICS = 30
+_MAX_CATEGORIES = 20
+_MAX_DISTINCT_VALUES = 20  # a column with at most so many values gets an indicator for each
 _PENALTIES = tuple(10.0**power for power in np.arange(-3, 6))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Covariates:
-    """What may differ between members and non-members beside membership.
+    """Covariates of records: columns that may differ between members and non-members.
 
     Args:
         names: of each column: ``length``, ``year``, ``topic:1``, ``column:age``, ``category:2:ward``.
@@ -81,13 +81,13 @@ class Covariates:
 
     @property
     def varied(self) -> Covariates:
-        """Those that are not the same for all records."""
+        """The covariates that are not constant."""
         columns = np.ptp(self.values, axis=0) > 0 if len(self) else np.zeros(len(self.names), dtype=bool)
         return Covariates(tuple(np.array(self.names, dtype=object)[columns]), self.values[:, columns])
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What a reader would call them, each once.
+        """Names of the covariates for a reader, without repetition.
 
         Examples:
             >>> Covariates(("length", "topic:1", "topic:2", "column:age"), np.zeros((0, 4))).kinds
@@ -98,18 +98,19 @@ class Covariates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjustment:
-    """The comparison of members and non-members that are alike in the covariates.
+    """Balanced records and adjusted scores.
 
     Args:
-        adjusted_for: the covariates, in a reader's words.
+        adjusted_for: names of the covariates for a reader.
         kept: bool ``[n]``, the records that take part.
-        scores: recipe → adjusted scores of the records that take part. Their order counts; their unit means nothing.
-        explained: recipe → share of the variance of the ranks of its scores that the covariates explain; 0 where it
-            is too small to adjust for.
-        p_before: of members and non-members being alike in the covariates, of all records.
-        p_value: the same of the records that take part.
-        overlap: whether enough members and non-members are alike to be compared.
-        unexplained: recipe → adjusted scores, less what the records alone explain; empty where that is not known.
+        scores: recipe → adjusted scores of the records that take part; only their order has a meaning.
+        explained: recipe → share of the variance of the ranks of the scores that the covariates explain; 0 if it is too
+            small to adjust for.
+        p_before: p-value of the hypothesis that covariates do not differ between members and non-members, on all
+            records.
+        p_value: the same on the records that take part.
+        overlap: whether enough members and non-members are comparable.
+        unexplained: recipe → adjusted residuals of the scores given the records; empty if these were not computed.
     """
 
     adjusted_for: tuple[str, ...]
@@ -123,7 +124,7 @@ class Adjustment:
 
     @property
     def confounded(self) -> bool:
-        """Whether the covariates still tell members from non-members, or no two of them are alike."""
+        """Whether the covariates still tell members from non-members, or too few of them are comparable."""
         return not self.overlap or self.p_value <= FALSE_ALARM
 
 
@@ -136,20 +137,19 @@ def adjust(
     groups: Ints | None = None,
     unexplained: Mapping[str, Floats] | None = None,
 ) -> Adjustment | None:
-    """Balance members and non-members in the covariates, and make their scores relative to these.
+    """Balance members and non-members in the covariates, and make their scores relative to the covariates.
 
     Args:
         scores: recipe → ``[n]``.
         members: bool ``[n]``.
         covariates: of the same records.
         seed: of the folds, and of the records that are left out.
-        groups: number of the distinct record that each is, ``[n]``, where a group is one observation: the first of
-            each group and side takes part alone. None where each record is one.
-        unexplained: recipe → the same scores less what the records alone explain, to be adjusted likewise.
+        groups: group of equal records ``[n]``, if a group is one observation: only the first record of each group and
+            side takes part. None if each record is an observation.
+        unexplained: recipe → residuals of the scores given the records, to be adjusted in the same way.
 
     Returns:
-        The adjustment; None where there is nothing to adjust for: no covariate varies, or there are fewer than ten
-        records of a kind.
+        The adjustment; None if no covariate varies, or if there are fewer than ten members or non-members.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -174,7 +174,7 @@ def adjust(
             else replace(adjustment, kept=np.isin(np.arange(len(members)), rows[adjustment.kept]))
         )
     features = _features(covariates)
-    if features.shape[1] == 0 or min(members.sum(), (~members).sum()) < LEAST_RECORDS:
+    if features.shape[1] == 0 or min(members.sum(), (~members).sum()) < MIN_RECORDS:
         return None
     folds = _stratified_folds(members, seed, "before")
     predicted = _predict_membership(features, members, folds)
@@ -182,8 +182,8 @@ def adjust(
     is_kept = np.ones(len(members), dtype=bool)
     if separation_before > _MIN_SEPARATION:
         is_kept = _balance_strata(predicted, members, seed)
-    overlap = min(members[is_kept].sum(), (~members[is_kept]).sum()) >= LEAST_RECORDS
-    if not overlap:  # of small sets that may be chance; the scores are still made relative
+    overlap = min(members[is_kept].sum(), (~members[is_kept]).sum()) >= MIN_RECORDS
+    if not overlap:  # In small sets this may be chance; scores are still made relative.
         is_kept[:] = True
         overlap = _p_value(features, members, folds, separation_before, seed) > FALSE_ALARM
     separation_after = separation_before
@@ -212,16 +212,15 @@ def adjust(
 
 
 def text_covariates(texts: Sequence[str], *, seed: int = 0) -> Covariates:
-    """Length, years and topic of texts.
+    """Return length, years and topics of texts as covariates.
 
-    Topics are the first components of the words' tf-idf (latent semantic analysis), made without a look at
-    membership.
+    Topics are the first components of the words' tf-idf (latent semantic analysis), computed without membership.
 
     Examples:
         >>> text_covariates(["in 1999", "a longer text of 2004"]).kinds
         ('length', 'year')
     """
-    short = [text[:MOST_CHARACTERS] for text in texts]
+    short = [text[:MAX_CHARACTERS] for text in texts]
     years = [[int(year) for year in YEAR.findall(text)] for text in short]
     newest = np.array([max(names, default=0) for names in years], dtype=np.float64)
     names = newest > 0
@@ -233,7 +232,7 @@ def text_covariates(texts: Sequence[str], *, seed: int = 0) -> Covariates:
 
 
 def column_covariates(columns: Mapping[str, Array]) -> Covariates:
-    """Columns that the user names: numbers, dates, and words, of which each of the most frequent becomes a column.
+    """Return the user's columns as covariates: numbers, dates, and words, with an indicator for each frequent word.
 
     Raises:
         divulge.InputError: a number that is NaN or infinite.
@@ -247,7 +246,7 @@ def column_covariates(columns: Mapping[str, Array]) -> Covariates:
             parts[f"column:{name}"] = check_vector(column.astype(np.float64), f"covariates: {name}")
             continue
         words, code, count = np.unique(column.astype(str), return_inverse=True, return_counts=True)
-        often = np.argsort(-count, kind="stable")[: min(_MOST_CATEGORIES, len(words) - 1)]
+        often = np.argsort(-count, kind="stable")[: min(_MAX_CATEGORIES, len(words) - 1)]
         parts |= {f"category:{row}:{name}": (code == word) * 1.0 for row, word in enumerate(often)}
     return Covariates(tuple(parts), np.column_stack(list(parts.values())) if parts else np.zeros((0, 0)))
 
@@ -263,8 +262,8 @@ def _dates(column: Array) -> Array:
     return column if np.isnat(dates).any() else dates
 
 
-def joined(parts: Sequence[Covariates]) -> Covariates:
-    """All columns beside one another."""
+def join_covariates(parts: Sequence[Covariates]) -> Covariates:
+    """Join covariates side by side."""
     names = tuple(name for part in parts for name in part.names)
     return Covariates(names, np.hstack([part.values for part in parts if part.names]))
 
@@ -277,13 +276,13 @@ def _column_label(name: str) -> str:
 
 
 def _topics(texts: Sequence[str], seed: int) -> Floats:
-    """Components of the words' tf-idf, ``[n, at most 30]``; none where no word is in two texts."""
+    """Return components of the words' tf-idf, ``[n, at most 30]``; none if no word is in two texts."""
     words = text_features.TfidfVectorizer(token_pattern=_WORD, min_df=2, max_features=20_000, sublinear_tf=True)
     try:
         table = words.fit_transform(texts)
-    except ValueError:  # no word is in two texts
+    except ValueError:  # No word is in two texts.
         return np.zeros((len(texts), 0))
-    count = min(_MOST_TOPICS, len(texts) // (2 * _FOLDS), table.shape[1] - 1)
+    count = min(_MAX_TOPICS, len(texts) // (2 * _FOLDS), table.shape[1] - 1)
     if count < 1:
         return np.zeros((len(texts), 0))
     components = decomposition.TruncatedSVD(count, random_state=seeds.derive_seed(seed, "topics"))
@@ -291,7 +290,7 @@ def _topics(texts: Sequence[str], seed: int) -> Floats:
 
 
 def _features(covariates: Covariates) -> Floats:
-    """What predictions are linear in: components of topics, and smooth curves of the ranks of all else."""
+    """Return the features of the linear predictions: topics, indicators, and splines of the ranks of other columns."""
     n, parts = len(covariates), []
     for name, column in zip(covariates.names, covariates.values.T, strict=True):
         values = np.unique(column)
@@ -300,7 +299,7 @@ def _features(covariates: Covariates) -> Floats:
         rank = (stats.rankdata(column) - 0.5) / n
         if name.startswith("topic:") or len(values) == 2:
             parts.append(column[:, None])
-        elif len(values) <= min(_FEW_VALUES, n // 20):
+        elif len(values) <= min(_MAX_DISTINCT_VALUES, n // 20):
             parts += [rank[:, None], (column[:, None] == values[1:]) * 1.0]
         else:
             curves = preprocessing.SplineTransformer(n_knots=5, degree=3, include_bias=False, extrapolation="constant")
@@ -311,12 +310,13 @@ def _features(covariates: Covariates) -> Floats:
 
 
 def _predict_membership(features: Floats, memberships: Bools, folds: Ints) -> Floats:
-    """Membership by the covariates; every record is judged by a model that did not see it."""
-    return np.round(_cross_fitted(features, memberships * 1.0, folds), 9)  # equal records are so on every machine
+    """Predict membership from the covariates, each record by a model that was not fitted to it."""
+    # Predictions are rounded, so that ties do not depend on the machine.
+    return np.round(_cross_fitted(features, memberships * 1.0, folds), 9)
 
 
 def _stratified_folds(members: Bools, seed: int, part: str) -> Ints:
-    """Folds with as many members each, and as many non-members."""
+    """Return folds with equal numbers of members and of non-members."""
     rng = seeds.generator(seed, "covariates", part)
     folds = np.empty(len(members), dtype=np.int64)
     for side in (members, ~members):
@@ -329,7 +329,7 @@ def _folds(count: int, rng: np.random.Generator) -> Ints:
 
 
 def _cross_fitted(features: Floats, values: Floats, folds: Ints) -> Floats:
-    """Predictions of ``values`` (or of each of their columns) by ridge regression on the records of other folds."""
+    """Predict ``values``, or each of their columns, by ridge regression on the records of other folds."""
     predicted = np.empty(values.shape)
     for fold in np.unique(folds):
         out = folds == fold
@@ -340,20 +340,20 @@ def _cross_fitted(features: Floats, values: Floats, folds: Ints) -> Floats:
 
 
 def _separation_z(predicted: Floats, members: Bools) -> float:
-    """By how many standard errors of chance predictions are larger for members."""
+    """Return by how many standard errors the predictions are larger for members than for non-members."""
     m, n = int(members.sum()), int((~members).sum())
     area = stats.mannwhitneyu(predicted[members], predicted[~members]).statistic / (m * n)
     return float((area - 0.5) / np.sqrt((m + n + 1) / (12 * m * n)))
 
 
 def _p_value(features: Floats, members: Bools, folds: Ints, separation: float, seed: int) -> float:
-    """Chance of sets that are alike being told apart by so many standard errors, in one direction.
+    """Return the one-sided p-value of a separation by so many standard errors.
 
-    Predictions of few records vary more than the normal law has it, as folds share what they learn from. So what is
-    in doubt is decided by memberships permuted within folds, which are as likely as the true one.
+    With few records, predictions vary more than the normal approximation says, as folds share training data. So a small
+    p-value is replaced by that of memberships permuted within folds.
     """
     normal_p = float(stats.norm.sf(separation))
-    if normal_p > _PERMUTE_BELOW or len(members) > _MOST_PERMUTED:
+    if normal_p > _PERMUTE_BELOW or len(members) > _MAX_PERMUTED:
         return normal_p
     rng = seeds.generator(seed, "covariates", "permuted")
     permuted = np.repeat(members[:, None], _PERMUTATIONS, axis=1)
@@ -366,12 +366,12 @@ def _p_value(features: Floats, members: Bools, folds: Ints, separation: float, s
 
 
 def _balance_strata(predicted: Floats, members: Bools, seed: int) -> Bools:
-    """Records that remain when every stratum has members and non-members in one proportion.
+    """Return the mask of records that remain if every stratum has members and non-members in the same proportion.
 
-    Of all proportions it is that which leaves most to the comparison, so that where one kind abounds, the other is
-    kept whole.
+    The proportion maximises the effective sample size, so that if one side has many more records, the other is kept
+    whole.
     """
-    count = int(np.clip(min(members.sum(), (~members).sum()) // _STRATUM_SIZE, 2, _MOST_STRATA))
+    count = int(np.clip(min(members.sum(), (~members).sum()) // _STRATUM_SIZE, 2, _MAX_STRATA))
     stratum = np.floor((stats.rankdata(predicted) - 0.5) / len(predicted) * count).astype(np.int64)
     inside = np.bincount(stratum[members], minlength=count)
     outside = np.bincount(stratum[~members], minlength=count)
@@ -393,10 +393,10 @@ def _balance_strata(predicted: Floats, members: Bools, seed: int) -> Bools:
 
 
 def _relative_scores(features: Floats, scores: Floats, folds: Ints) -> tuple[Floats, float]:
-    """Scores relative to what the covariates lead one to expect, and how much of their variance that is.
+    """Return scores relative to their expectation given the covariates, and the share of variance explained.
 
-    Scores of which the covariates explain next to nothing come back as they are; of scores that are nothing else,
-    nothing is left.
+    Scores of which the covariates explain almost nothing are returned as they are; if they explain everything, zeros
+    are.
     """
     normal = stats.norm.ppf((stats.rankdata(scores) - 0.5) / len(scores))
     expected = _cross_fitted(features, normal, folds)
@@ -414,6 +414,6 @@ def _relative_scores(features: Floats, scores: Floats, folds: Ints) -> tuple[Flo
 
 
 def _explained_variance(values: Floats, predicted: Floats) -> float:
-    """Share of the variance of ``values`` that predictions of other records' models take away; below 0 for none."""
+    """Return the share of the variance of ``values`` that cross-fitted predictions explain; it may be negative."""
     total = float(((values - values.mean()) ** 2).sum())
     return 1 - float(((values - predicted) ** 2).sum()) / total if total > 0 else 0.0

@@ -1,4 +1,4 @@
-"""The ROC curve and what is read off it: TPR at an asked FPR, and the largest advantage."""
+"""The ROC curve, the TPR at a given FPR, the TNR at a given FNR, and the advantage, each with an interval."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 TPR = "clopper-pearson, threshold by order statistics"
-# Levels of FPR at which the band of a curve is computed, at most; each costs some 15 µs.
+# Maximum number of FPR levels at which the band of a curve is computed; each takes about 15 µs.
 BAND = 2000
 
 
@@ -26,13 +26,13 @@ class ROC:
     """An ROC curve with a pointwise band; ``p`` points from (0, 0) to (1, 1).
 
     Attributes:
-        fpr: share of non-members selected at each threshold, ``[p]``, rising.
+        fpr: share of non-members selected at each threshold, ``[p]``, ascending.
         tpr: share of members selected, ``[p]``.
-        thresholds: a record is selected when its score is ≥ this; the first is infinity, ``[p]``.
+        thresholds: a record is selected if its score is ≥ this; the first is infinity, ``[p]``.
         low: lower end of the band for the true TPR at a true FPR of ``fpr``, ``[p]``.
         high: upper end, ``[p]``.
         confidence: coverage of the band at each point (not of the whole curve at once).
-        method: how the band was made.
+        method: by which the band was computed.
     """
 
     fpr: Floats
@@ -48,11 +48,10 @@ class ROC:
 
 
 def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
-    """Return the ROC curve: one point a distinct score, so records that tie enter together.
+    """Return the ROC curve, with one point per distinct score, so that records that tie are selected together.
 
-    Steps are the honest reading: between two points no threshold exists, and drawing the chord claims a
-    power that only coin-tossing among ties would give. The band has the meaning, and the method, of
-    `tpr_at_fpr`.
+    Draw it in steps: between two points there is no threshold, and the chord claims a power that only a random choice
+    among ties would have. The band has the meaning and the method of `tpr_at_fpr`.
 
     Args:
         scores: ``[n]``; larger means more like a member.
@@ -73,7 +72,7 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
     # Selected at a threshold t (score ≥ t) are the scores strictly above the next smaller one.
     below = np.r_[distinct, -np.inf]
     fpr, tpr = count_above(outside, below) / len(outside), count_above(inside, below) / len(inside)
-    # The ends of the band rise with the FPR: between two levels of the grid the outer ones hold.
+    # Both ends of the band increase with the FPR, so between two levels of the grid the outer ones are valid.
     levels = np.unique(fpr)
     grid = levels[np.unique(np.geomspace(1, len(levels), BAND).round().astype(int)) - 1]
     low, high = _band(inside, outside, grid, error)
@@ -82,19 +81,19 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
 
 
 def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 0.95) -> Estimate:
-    """Return the share of members found when at most a share ``fpr`` of non-members is.
+    """Return the true-positive rate at a false-positive rate of at most ``fpr``.
 
-    The value is conservative: the TPR at the lowest threshold whose empirical FPR is ≤ ``fpr``, never
-    interpolated. The interval covers the true TPR at the true threshold, whose place is known only from
-    finitely many non-members: order statistics of the non-members bracket the threshold, Clopper-Pearson
-    brackets the share of members above either bracket, and each of the four steps may err with a
-    quarter of the allowed probability. An interval for the TPR alone, as usually printed, is too short.
-    With few non-members above the threshold the lower end is 0: the data cannot say more.
+    The value is conservative: the TPR at the lowest threshold whose empirical FPR is ≤ ``fpr``, without interpolation.
+        The
+    interval covers the true TPR at the true threshold, which is estimated from finitely many non-members: order
+    statistics of the non-members bracket the threshold, Clopper-Pearson the share of members above either bracket, and
+    each of the four steps errs with at most a quarter of the error. An interval for the TPR alone, as usually printed,
+    is too short. With few non-members above the threshold the lower end is 0.
 
     Args:
         scores: ``[n]``; larger means more like a member.
         members: bool ``[n]``.
-        fpr: the asked false-positive rate, in (0, 1).
+        fpr: the false-positive rate, in (0, 1).
         confidence: coverage of the interval.
 
     Raises:
@@ -109,7 +108,7 @@ def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 
     inside, outside = split_scores(scores, members)
     level = check_fpr(len(outside), check_number(fpr, "fpr", above=0, below=1))
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    # The (floor(fpr n) + 1)-th largest non-member is the first that must stay below the threshold.
+    # The (floor(fpr n) + 1)-th largest non-member is the first that must not be selected.
     allowed = int(np.floor(level * len(outside) + 1e-9))
     value = float(count_above(inside, outside[-1 - allowed])) / len(inside)
     low, high = _band(inside, outside, np.array([level]), error)
@@ -117,16 +116,16 @@ def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 
 
 
 def tnr_at_fnr(scores: object, members: object, fnr: float, confidence: float = 0.95) -> Estimate:
-    """The share of non-members ruled out when at most a share ``fnr`` of members is: `tpr_at_fpr` of the other side.
+    """Return the true-negative rate at a false-negative rate of at most ``fnr``; `tpr_at_fpr` with the sides exchanged.
 
-    Dodd et al. 2025 (arXiv:2510.19773) take it, of the LOSS attack, as a sign of what LiRA would find at a low FPR,
-    since records that a model had to memorise no longer have large losses. It is an estimate of another attack's power
-    and not a bound on it; how far the two agree is measured in the docs.
+    Dodd et al. 2025 (arXiv:2510.19773) use that of the LOSS attack as a proxy of the TPR of LiRA at a low FPR, since
+    records that a model memorised no longer have large losses. It is an estimate of another attack's power and no bound
+    on it; the documentation measures how far the two agree.
 
     Args:
         scores: ``[n]``; larger means more like a member.
         members: bool ``[n]``.
-        fnr: the asked false-negative rate, in (0, 1).
+        fnr: the false-negative rate, in (0, 1).
         confidence: coverage of the interval.
 
     Raises:
@@ -145,11 +144,11 @@ def tnr_at_fnr(scores: object, members: object, fnr: float, confidence: float = 
 
 
 def advantage(scores: object, members: object, confidence: float = 0.95) -> Estimate:
-    """Return the largest TPR - FPR over all thresholds (Yeom et al. 2018), with an interval that knows it is a maximum.
+    """Return the largest TPR - FPR over all thresholds (Yeom et al. 2018), with an interval for a maximum.
 
-    The maximum of a noisy curve is biased upwards, so the interval of a share at the best threshold
-    would not hold. The maximum moves by no more than the two empirical distribution functions do, and
-    Massart's form of the Dvoretzky-Kiefer-Wolfowitz inequality bounds those for all thresholds at once.
+    The maximum of a noisy curve is biased upwards, so an interval for the best threshold alone would not cover. The
+    error of the maximum is at most the sum of the errors of the two empirical distribution functions, which Massart's
+    form of the Dvoretzky-Kiefer-Wolfowitz inequality bounds for all thresholds at once.
 
     Raises:
         divulge.InputError: as for `roc`.
@@ -163,16 +162,16 @@ def advantage(scores: object, members: object, confidence: float = 0.95) -> Esti
     cuts = np.r_[inside, outside]
     gaps = count_above(inside, cuts) / len(inside) - count_above(outside, cuts) / len(outside)
     value = max(0.0, float(gaps.max()))
-    # One side of the interval: each of two distribution functions errs with a quarter of the error.
+    # Either end of the interval uses two distribution functions, each with a quarter of the error.
     reach = sum(np.sqrt(np.log(4 / error) / (2 * len(half))) for half in (inside, outside))
     return Estimate(value, max(0.0, value - reach), min(1.0, value + reach), confidence, "dvoretzky-kiefer-wolfowitz")
 
 
 def _band(inside: Floats, outside: Floats, fpr: Floats, error: float) -> tuple[Floats, Floats]:
-    """Bounds of the true TPR at each true FPR; each end errs with at most ``error / 2``."""
+    """Return bounds of the true TPR at each true FPR; each end errs with at most ``error / 2``."""
     step = error / 4
     m = len(inside)
-    # -inf stands for "no order statistic is low enough", +inf for "none is high enough".
+    # -inf means that no order statistic is low enough, +inf that none is high enough.
     padded = np.r_[-np.inf, outside, np.inf]
     highest = padded[len(outside) + 1 - intervals.upper_bound_rank(len(outside), fpr, step).astype(int)]
     lowest = padded[len(outside) + 1 - intervals.lower_bound_rank(len(outside), fpr, step).astype(int)]

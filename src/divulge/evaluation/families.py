@@ -1,7 +1,8 @@
-"""Families of mechanisms, by how private each member is: what a bound on ε may be told to assume.
+"""Families of mechanisms that a bound on ε may assume, ordered by their strength.
 
-A mechanism is described by its *privacy loss* l = log P(z)/Q(z) of an observation z, with P its law where the record
-was used and Q where it was not. Everything that an audit of one record can see follows from the law of l.
+A mechanism is described by its *privacy loss* l = log P(z)/Q(z) of an observation z, with P the distribution if the
+record was used and Q if it was not. The distribution of l determines everything that an audit of one record can
+observe.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ if TYPE_CHECKING:
 
     from divulge.types import Floats
 
-_REACH = 10.0  # standard deviations on either side that hold all but 1e-23 of a normal law
-_CELLS = 4000  # of the observation, for one step
-_GRID, _FINEST = 1 << 15, 1 << 20  # cells of the privacy loss, for a composition
-_HALVINGS = 20  # of an interval as long as its lower end, or 1, which leaves a millionth of it
-_SHARP = 6.0  # strength of each of several steps beyond which no grid holds the sum; a larger one counts as this
-_SETTLED = 104.0  # a privacy loss e^40 beyond the largest ε
-_LARGEST = 64.0  # ε, and strength of a mechanism, beyond which nothing is told apart
+_REACH = 10.0  # standard deviations on either side, outside of which a normal distribution has a mass of 1e-23
+_CELLS = 4000  # grid points of the observation of one step
+_MIN_CELLS, _MAX_CELLS = 1 << 15, 1 << 20  # grid points of the privacy loss of a composition
+_HALVINGS = 20  # bisections; they leave a millionth of the interval
+_MAX_STEP_STRENGTH = 6.0  # of each of several steps; no grid can hold the sum of stronger ones
+_SETTLED_LOSS = 104.0  # a privacy loss that exceeds the largest ε by 40
+_MAX_LEVEL = 64.0  # largest ε, and largest strength of a mechanism, that are considered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivacyLoss:
-    """The law of a mechanism's privacy loss, on a grid.
+    """The distribution of a mechanism's privacy loss, on a grid.
 
     Args:
         loss: values of log P/Q, ``[k]``.
-        used: their probabilities where the record was used, ``[k]``.
-        unused: their probabilities where it was not, ``[k]``.
+        used: their probabilities if the record was used, ``[k]``.
+        unused: their probabilities if it was not, ``[k]``.
     """
 
     loss: Floats
@@ -44,13 +45,13 @@ class PrivacyLoss:
     unused: Floats
 
     def delta(self, epsilon: float) -> float:
-        """Return the least δ at which the mechanism is (ε, δ)-DP, for a record added and for one removed."""
+        """Return the smallest δ at which the mechanism is (ε, δ)-DP, for a record added and for one removed."""
         added = self.used @ -np.expm1(np.minimum(epsilon - self.loss, 0.0))
         removed = self.unused @ -np.expm1(np.minimum(epsilon + self.loss, 0.0))
         return float(max(added, removed))
 
     def errors(self, *, both_sides: bool = True) -> Errors:
-        """Return how often the best guesses are wrong; each record is used with probability 1/2.
+        """Return the error rates of the best guesses, where each record is used with probability 1/2.
 
         Args:
             both_sides: whether guesses may be "used" and "not used", or "used" only.
@@ -65,24 +66,24 @@ class PrivacyLoss:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Errors:
-    """How often the best guesses of the most telling records are wrong.
+    """Error rates of the best guesses of the most informative records.
 
     Args:
         shares: of all records, ascending from 0 to 1, ``[k]``.
-        missed: share of all records that are guessed wrongly among the most telling ``shares``, ``[k]``.
+        missed: share of all records that are guessed wrongly among the most informative ``shares``, ``[k]``.
     """
 
     shares: Floats
     missed: Floats
 
     def mean(self, shares: Floats) -> Floats:
-        """Return the mean error of the guesses if made of the most telling share of records only, ``[s]``."""
+        """Return the mean error of guesses of the most informative share of records, ``[s]``."""
         return np.interp(shares, self.shares, self.missed) / shares
 
 
 @runtime_checkable
 class Family(Protocol):
-    """Mechanisms of one kind, ordered by a strength ≥ 0: at 0 nothing leaks, and more leaks the larger it is."""
+    """Mechanisms of one kind, ordered by a strength ≥ 0: nothing leaks at 0, and more at larger strengths."""
 
     @property
     def assumes(self) -> str:
@@ -94,13 +95,13 @@ class Family(Protocol):
         ...
 
     def epsilon(self, strength: float, delta: float) -> float:
-        """Return the least ε at which the mechanism of this strength is (ε, δ)-DP."""
+        """Return the smallest ε at which the mechanism of this strength is (ε, δ)-DP."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianMechanism:
-    """Observations N(0, 1) where the record was not used and N(μ, 1) where it was; the strength is μ.
+    """The Gaussian mechanism: observations N(0, 1) without the record and N(μ, 1) with it; the strength is μ.
 
     Full-batch DP-SGD is of this family, and DP-SGD of many small steps nearly so (Dong, Roth & Su 2019).
 
@@ -121,7 +122,7 @@ class GaussianMechanism:
         return _step_loss(strength, lambda z: strength * z - strength**2 / 2)
 
     def epsilon(self, strength: float, delta: float) -> float:
-        """By the exact formula of Balle & Wang 2018; at δ = 0 there is no finite one."""
+        """Return ε by the exact formula of Balle & Wang 2018; at δ = 0 none is finite."""
 
         def exceeds(epsilon: float) -> bool:
             inner, outer = strength / 2 - epsilon / strength, -strength / 2 - epsilon / strength
@@ -132,9 +133,10 @@ class GaussianMechanism:
 
 @dataclass(frozen=True, slots=True)
 class SubsampledGaussian:
-    """DP-SGD as accountants see it: each step uses the record with probability ``rate``; the strength is 1/σ.
+    """Subsampled Gaussian mechanism (DP-SGD): each step uses the record with probability ``rate``; the strength is 1/σ.
 
-    Of several steps, a strength above 6 counts as 6: its ε is stated too low, so a bound on ε is, too.
+    With several steps, a strength above 6 counts as 6; its ε is then too low, and so is a bound on ε, which stays
+    valid.
 
     Args:
         rate: probability with which a step uses a record that is in the training set, in (0, 1].
@@ -170,10 +172,12 @@ class SubsampledGaussian:
         """See `Family`."""
         with np.errstate(divide="ignore"):
             unused = np.log1p(-self.rate)
-        mu = strength if self.steps == 1 else min(strength, _SHARP)
+        mu = strength if self.steps == 1 else min(strength, _MAX_STEP_STRENGTH)
         step_loss = _step_loss(mu, lambda z: np.logaddexp(unused, np.log(self.rate) + mu * z - mu**2 / 2))
-        # No step takes back more than log(1 - rate), so one loss of this size settles the sum of all.
-        return _compose(replace(step_loss, loss=np.minimum(step_loss.loss, _SETTLED - self.steps * unused)), self.steps)
+        # A step reduces the sum by at most -log(1 - rate), so a loss of this size determines the sum.
+        return _compose(
+            replace(step_loss, loss=np.minimum(step_loss.loss, _SETTLED_LOSS - self.steps * unused)), self.steps
+        )
 
     def epsilon(self, strength: float, delta: float) -> float:
         """See `Family`."""
@@ -185,7 +189,7 @@ Families: TypeAlias = GaussianMechanism | SubsampledGaussian
 
 
 def _step_loss(strength: float, loss: Callable[[Floats], Floats]) -> PrivacyLoss:
-    """One observation, N(0, 1) where the record was not used, whose privacy loss is known."""
+    """Return the privacy loss of one observation, N(0, 1) without the record, as a function of the observation."""
     z = np.linspace(-_REACH, _REACH + strength, _CELLS)
     unused = np.exp(-(z**2) / 2) * (z[1] - z[0]) / np.sqrt(2 * np.pi)
     value = loss(z)
@@ -204,23 +208,23 @@ def _compose(step_loss: PrivacyLoss, steps: int) -> PrivacyLoss:
     reach = float(
         steps * np.ptp(means) / 2 + _REACH * np.sqrt(steps) * spreads.max() + np.abs(step_loss.loss - centre).max()
     )
-    # Sharing a loss between two cells adds to its variance: little beside a step's own on a grid much finer, or little
-    # beside the size of the sum.
+    # Dividing a loss between two cells adds to its variance. That is little compared with a step's own variance if the
+    # grid is much finer, or with the size of the sum.
     sizes = np.sqrt(steps) * spreads + steps * np.abs(means)
     harmless = float(0.02 * sizes.min() / np.sqrt(steps))
-    cells = _GRID
-    while cells < _FINEST and 2.0 * reach / cells > max(float(spreads.min()) / 4, harmless):
+    cells = _MIN_CELLS
+    while cells < _MAX_CELLS and 2.0 * reach / cells > max(float(spreads.min()) / 4, harmless):
         cells *= 2
     width = 2.0 * max(reach, 1e-9) / cells
     if width > max(float(spreads.min()), harmless, 1e-9):
         raise InputError(
-            f"family: {steps} steps that tell so little each cannot be composed to any precision; take 'gaussian'"
+            f"family: {steps} steps with so little privacy loss each cannot be composed precisely; use 'gaussian'"
         )
 
     def convolve_mass(mass: Floats) -> Floats:
         positions = (step_loss.loss - centre) / width
         cell = np.floor(positions).astype(np.int64)
-        # A loss between two cells is shared so that its mean stays.
+        # A loss between two cells is divided so that the mean is kept.
         spread = np.bincount(cell % cells, mass * (1 - positions + cell), cells)
         spread += np.bincount((cell + 1) % cells, mass * (positions - cell), cells)
         summed = np.fft.irfft(np.fft.rfft(spread / spread.sum()) ** steps, cells)
@@ -231,11 +235,11 @@ def _compose(step_loss: PrivacyLoss, steps: int) -> PrivacyLoss:
 
 
 def largest(holds: Callable[[float], bool]) -> float:
-    """The largest number in [0, 64] at which ``holds`` is true, which it is below and is not above; 0 if nowhere."""
+    """Return the largest number in [0, 64] up to which ``holds`` is true, by bisection; 0 if it is true nowhere."""
     if not holds(0.0):
         return 0.0
     low, high = 0.0, 1.0
-    while high < _LARGEST and holds(high):
+    while high < _MAX_LEVEL and holds(high):
         low, high = high, 2 * high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -243,8 +247,8 @@ def largest(holds: Callable[[float], bool]) -> float:
     return low
 
 
-def named(family: Families | str | None) -> Families | None:
-    """Return the family that was named or given.
+def resolve_family(family: Families | str | None) -> Families | None:
+    """Return the family of a name; return a family as it is.
 
     Raises:
         divulge.InputError: anything but "gaussian", `GaussianMechanism`, `SubsampledGaussian` or None.

@@ -1,4 +1,4 @@
-"""Who is exposed: per-group tables, single records, and the rates of a decision."""
+"""Rates of a decision, tables by group, and the most exposed records."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a yes/no did, each share with its exact interval; None where nothing was there to count.
+    """Rates of a decision with exact intervals; None if there was no record to count.
 
     Attributes:
         tpr: share of members selected.
         fpr: share of non-members selected.
         precision: share of the selected that are members.
-        accuracy: share of all records decided rightly.
+        accuracy: share of all records that are decided correctly.
         members: number of members.
         nonmembers: number of non-members.
     """
@@ -39,11 +39,11 @@ class Rates:
 
 
 def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
-    """TPR, FPR, precision and accuracy of a decision that was made without looking at ``members``.
+    """Return TPR, FPR, precision and accuracy of a decision that did not use ``members``.
 
     Args:
         selected: bool ``[n]``, the decision.
-        members: bool ``[n]``, the truth; here one kind alone is allowed.
+        members: bool ``[n]``; members alone or non-members alone are allowed.
         confidence: coverage of each interval.
 
     Raises:
@@ -99,11 +99,11 @@ def subgroups(
     *,
     simultaneous: bool = False,
 ) -> tuple[Subgroup, ...]:
-    """Return a table by class, or by any grouping the user brings.
+    """Return a table by class, or by any other grouping.
 
-    TPR and FPR are at one threshold for all groups, the one `tpr_at_fpr` reads off all non-members: what
-    an attacker who does not know the group would do. A group whose FPR is far from ``fpr`` shows that
-    the common threshold is unfair to it. Their intervals take that threshold as given.
+    TPR and FPR are at one threshold for all groups, that of `tpr_at_fpr` on all non-members, as for an attacker who
+    does not know the group. A group whose FPR is far from ``fpr`` is treated differently by the common threshold. The
+    intervals take the threshold as given.
 
     Args:
         scores: ``[n]``; larger means more like a member.
@@ -111,7 +111,8 @@ def subgroups(
         groups: ``[n]``, whole numbers or strings.
         fpr: the false-positive rate over all non-members.
         confidence: coverage of each interval, or of all intervals of a column at once when ``simultaneous``.
-        simultaneous: divide the error among the groups (Bonferroni), for statements like "class 3 leaks most".
+        simultaneous: whether to divide the error among the groups (Bonferroni), for statements such as "class 3 leaks
+            most".
 
     Raises:
         divulge.InputError: as for `tpr_at_fpr`; one group per record is needed.
@@ -144,7 +145,7 @@ def subgroups(
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """A member the attack finds easily.
+    """A member that the attack finds easily.
 
     Attributes:
         id: the record's identifier.
@@ -179,7 +180,7 @@ def most_exposed(
     values, truth = check_scores(scores, members)
     names = np.arange(len(values)) if ids is None else check_ids(ids, "ids", len(values))
     outside = np.sort(values[~truth])
-    # By id first, then stably by score: ids may be objects, which lexsort refuses.
+    # Sorted by id, then stably by score, as lexsort does not take ids that are objects.
     order = np.argsort(names, kind="stable")
     order = order[truth[order]]
     order = order[np.argsort(-values[order], kind="stable")][: check_integer(k, "k", least=1)]

@@ -1,7 +1,7 @@
-"""Documents that share most of their word n-grams with one of another set.
+"""Near duplicates: documents that share most of their word n-grams with a document of another set.
 
-A non-member that is nearly a member looks like one to every attack, and the audit then says too little; a population
-that holds near copies of the members lends the auditor what no adversary would have.
+A non-member that nearly equals a member looks like one to every attack, so the audit underestimates the leak. A
+population with near copies of members gives the auditor more than an adversary would have.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
     from divulge.types import Floats, Ints
 
-# What keeps the work in proportion to the number of documents: how many documents an n-gram leads to, how many of
-# these are compared in full, how many at a time, and rows looked at together.
+# Limits that keep the time proportional to the number of documents: documents found by one n-gram, documents compared
+# in full, documents compared at a time, and rows per block.
 _MAX_PER_GRAM, _MAX_COMPARED, _COMPARED_AT_ONCE, _BLOCK_ROWS = 512, 256, 16, 500
 _EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Lookalike:
-    """Two documents that are much the same.
+    """Two similar documents.
 
     Args:
-        row: of the one, in the first set.
-        other: of the other, in the second set.
-        share: of the n-grams of one of them, the share that the other has too; of the two, the larger.
+        row: of the document in the first set.
+        other: row of the document in the second set.
+        share: of the n-grams of one document that the other has too; the larger of the two shares.
     """
 
     row: int
@@ -47,13 +47,13 @@ class Lookalike:
 
 @dataclass(frozen=True, slots=True)
 class SharedDocuments:
-    """What two sets have in common.
+    """Near duplicates between two sets.
 
     Args:
-        sets: their names.
-        sizes: their numbers of documents.
-        counts: how many documents of each share at least so many of their n-grams with one document of the other set.
-        examples: some pairs, the most alike first.
+        sets: names of the sets.
+        sizes: numbers of documents.
+        counts: numbers of documents of each set that have a near duplicate in the other.
+        examples: some pairs, the most similar first.
     """
 
     sets: tuple[str, str]
@@ -72,12 +72,12 @@ class SharedDocuments:
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicates:
-    """What sets of documents have in common, two at a time.
+    """Near duplicates between sets of documents, for every two sets.
 
     Args:
         pairs: members and non-members, then each of these and the population.
         words: length of the n-grams.
-        share: from which share of its n-grams on a document counts.
+        share: smallest share of n-grams with which a document counts.
 
     Examples:
         >>> print(near_duplicates(["a b c d e f", "x"], ["A, b, c, d, e!", "y"]))
@@ -105,15 +105,15 @@ def near_duplicates(
     words: int = 5,
     share: float = 0.5,
 ) -> NearDuplicates:
-    """Return how many documents of each set are much like one of another set.
+    """Count the documents of each set that have a near duplicate in another set.
 
-    A document counts if one single document of the other set has at least ``share`` of its distinct n-grams of words
-    (upper and lower case alike, punctuation left out). A document of fewer words than ``words`` is one n-gram: it
-    counts only if a document of the other set has the same words and no more.
+    A document counts if a single document of the other set has at least ``share`` of its distinct n-grams of words,
+    ignoring case and punctuation. A document of fewer words than ``words`` is one n-gram: it counts only if a document
+    of the other set has exactly the same words.
 
-    Time is in proportion to the number of documents. What that costs: an n-gram that is in more than 512 documents
-    leads to the first 512 of them alone, and a document with many such n-grams is compared with the 256 likeliest of
-    those. So where most documents have long passages in common, the counts may be too small, never too large.
+    Time is proportional to the number of documents. Therefore an n-gram in more than 512 documents leads to the first
+    512 of them alone, and a document with many such n-grams is compared with the 256 likeliest of those. Where most
+    documents have long passages in common, the counts may be too small, never too large.
 
     Args:
         members: texts ``[m]``.
@@ -129,8 +129,8 @@ def near_duplicates(
         Broder, On the resemblance and containment of documents, 1997.
 
     Examples:
-        >>> found = near_duplicates(["to be or not to be that is the question"], ["he said to be or not to be that is"])
-        >>> found.pairs[0].counts, found.pairs[0].examples
+        >>> texts = near_duplicates(["to be or not to be that is the question"], ["he said to be or not to be that is"])
+        >>> texts.pairs[0].counts, texts.pairs[0].examples
         ((1, 1), (Lookalike(row=0, other=0, share=0.666...),))
     """
     size = check_integer(words, "words", least=1, most=1000)
@@ -150,17 +150,15 @@ def near_duplicates(
 
 
 def _word_grams(text: str, size: int) -> list[bytes]:
-    """Return the n-grams of a text; a text of fewer words is one, and so is one without any word."""
+    """Return the n-grams of a text; a text of fewer words, or without words, is a single n-gram."""
     tokens = re.findall(r"\w+", text.casefold()) or [text.strip()]
     starts = range(max(len(tokens) - size + 1, 1))
     return [" ".join(tokens[start : start + size]).encode("utf-8", "surrogatepass") for start in starts]
 
 
 def _gram_tables(sets: Sequence[Sequence[str]], size: int) -> list[Any]:
-    """Return which document has which n-gram: a sparse matrix of zeros and ones ``[documents, n-grams]`` of each set.
-
-    Of a billion n-grams, a document's two hundred meet another's by chance once in millions of pairs of documents.
-    """
+    """Return for each set a sparse matrix of zeros and ones ``[documents, n-grams]``."""
+    # N-grams are hashed to 31 bits; chance collisions are too rare to matter beside a share of n-grams.
     hasher = sklearn_text.HashingVectorizer(
         analyzer=partial(_word_grams, size=size), n_features=2**31 - 1, binary=True, norm=None, alternate_sign=False
     )
@@ -199,7 +197,7 @@ def _contained_documents(table: Any, other_table: Any, share: float) -> list[tup
     sizes = np.diff(table.indptr)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     n_skipped_grams = np.bincount(rows, weights=frequency[table.indices] > _MAX_PER_GRAM, minlength=len(sizes))
-    # So many n-grams a pair must have in common, of those that are counted in full.
+    # The number of n-grams that a pair must have in common, among those counted in full.
     min_common = share * sizes - n_skipped_grams - 1e-6
     gram_index = _limit_frequent_grams(other_table).T.tocsr()
     contained: list[tuple[int, int, float]] = []
@@ -213,7 +211,7 @@ def _contained_documents(table: Any, other_table: Any, share: float) -> list[tup
 
 
 def _limit_frequent_grams(table: Any) -> Any:
-    """Return the table with the first documents alone of every n-gram that is in very many."""
+    """Return the table with every frequent n-gram kept in its first documents alone."""
     columns = table.tocsc()
     place = np.arange(columns.nnz) - np.repeat(columns.indptr[:-1], np.diff(columns.indptr))
     columns.data[place >= _MAX_PER_GRAM] = 0
@@ -222,7 +220,7 @@ def _limit_frequent_grams(table: Any) -> Any:
 
 
 def _first_matches(table: Any, other_table: Any, likely: Any, start: int, share: float) -> list[tuple[int, int, float]]:
-    """Return the first of the likely documents, the likeliest first, that holds enough of each row's n-grams."""
+    """Return for each row the likeliest document that contains enough of the row's n-grams."""
     matches: list[tuple[int, int, float]] = []
     rows, places, columns = _rank_candidates(likely)
     waiting = np.ones(likely.shape[0], dtype=bool)
@@ -243,7 +241,7 @@ def _first_matches(table: Any, other_table: Any, likely: Any, start: int, share:
 
 
 def _rank_candidates(likely: Any) -> tuple[Ints, Ints, Ints]:
-    """Row, place in the row's order and column of every entry: the largest first, then the first document."""
+    """Return row, rank within the row and column of every entry, ordered by size, then by document."""
     sizes = np.diff(likely.indptr)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((likely.indices, -likely.data, rows))
@@ -251,5 +249,5 @@ def _rank_candidates(likely: Any) -> tuple[Ints, Ints, Ints]:
 
 
 def _common_gram_counts(table: Any, other_table: Any, rows: Ints, other_rows: Ints) -> Floats:
-    """Number of n-grams that two documents have in common, for pairs of rows."""
+    """Return the number of n-grams that two documents have in common, for pairs of rows."""
     return np.asarray(table[rows].multiply(other_table[other_rows]).sum(axis=1), dtype=np.float64).ravel()

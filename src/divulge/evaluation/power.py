@@ -1,30 +1,39 @@
-"""What a table of this size could have detected: how to read a finding of nothing."""
+"""Power of an audit: the smallest leak or violation that so many records or canaries would have shown."""
 
 from __future__ import annotations
 
 import bisect
 import math
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
+from divulge.errors import InputError
+from divulge.evaluation.epsilon import GuessRule, best_errors, guess_counts
+from divulge.evaluation.families import GaussianMechanism, largest
+from divulge.settings import CanaryPlanSettings
 from divulge.statistics import intervals, ranking
 from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from divulge.evaluation.epsilon import Sides
+    from divulge.evaluation.families import Families
 
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest leak that an audit of this size would have reported.
+    """The smallest leak that an audit of this size would have reported with the stated power.
 
     Attributes:
-        auc: smallest AUC whose interval would have excluded ½; None when the records are too few for any.
-        tpr: smallest TPR at ``fpr`` whose interval would have excluded ``fpr``; None when the non-members are
-            too few for any.
+        auc: smallest AUC whose interval would have excluded ½; None if there are too few records for any.
+        tpr: smallest TPR at ``fpr`` whose interval would have excluded ``fpr``; None if there are too few non-members
+            for any.
         fpr: the false-positive rate of ``tpr``.
         confidence: coverage of the intervals.
         power: probability with which the audit would have reported it.
@@ -44,13 +53,13 @@ class Detectable:
         return f"{area}, {share} at FPR {self.fpr:g} (power {self.power:.0%})"
 
 
-_MAX_RECORDS = 10**7  # records; with more, every leak is seen
+_MAX_RECORDS = 10**7  # with more records every leak is detected
 
 
 def smallest_detectable(
     n_members: int, n_nonmembers: int, fpr: float = 0.01, confidence: float = 0.95, power: float = 0.8
 ) -> Detectable:
-    """Return the smallest AUC and TPR at ``fpr`` that this many records reveal, with probability ``power``.
+    """Return the smallest AUC and TPR at ``fpr`` that so many records reveal with probability ``power``.
 
     Scores are modelled as two normal distributions of equal spread that lie d apart (AUC = Φ(d/√2),
     TPR = Φ(d - z)); the two answers are those d at which the interval of `auc` excludes ½, and that of
@@ -89,7 +98,7 @@ def smallest_detectable(
 
 
 def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> int:
-    """How many members, and as many non-members, it takes to detect an AUC; the model is that of `smallest_detectable`.
+    """Return the number of members, and of non-members, with which an AUC is detected; see `smallest_detectable`.
 
     Args:
         auc: the AUC to be detected, in (0.5, 1).
@@ -120,9 +129,9 @@ def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> 
 
 
 def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
-    """Return how many non-members it takes before any TPR at ``fpr``, however large, can be told from chance.
+    """Return the number of non-members below which no TPR at ``fpr``, however large, differs from chance.
 
-    With fewer, `tpr_at_fpr` cannot say where the threshold lies, and the lower end of its interval is 0.
+    With fewer, `tpr_at_fpr` cannot bracket the threshold, and the lower end of its interval is 0.
 
     Args:
         fpr: the false-positive rate of interest.
@@ -142,7 +151,7 @@ def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
 
 
 def _smallest_distance(power_at: Callable[[float], float], target_power: float) -> float | None:
-    """Return the smallest distance d ≤ 8 that is seen with the wanted probability; None when there is none."""
+    """Return the smallest distance d ≤ 8 that is detected with the target power; None if there is none."""
     grid = np.linspace(0.0, 8.0, 81)
     first_reached = next((i for i, d in enumerate(grid) if power_at(d) >= target_power), None)
     if first_reached is None:
@@ -155,7 +164,7 @@ def _smallest_distance(power_at: Callable[[float], float], target_power: float) 
 
 
 def _auc_power(distance: float, m: int, n: int, error: float) -> float:
-    """P(lower end of the AUC's interval > ½), by the normal approximation on the logit scale."""
+    """Return P(lower end of the AUC's interval > ½), by the normal approximation on the logit scale."""
     if min(m, n) < 2:
         return 0.0
     area = min(float(special.ndtr(distance / np.sqrt(2))), 1 - 1e-12)
@@ -168,13 +177,13 @@ def _auc_power(distance: float, m: int, n: int, error: float) -> float:
 
 
 def _placement_variance(distance: float) -> float:
-    """Variance of a member's placement; a non-member's is the same by symmetry of the model."""
+    """Return the variance of a member's placement; a non-member's is the same by symmetry of the model."""
     grid = special.ndtri((np.arange(2000) + 0.5) / 2000)
     return float(special.ndtr(grid + distance).var())
 
 
 def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], float]:
-    """P(lower end of the TPR's interval > fpr) as a function of the distance."""
+    """Return P(lower end of the TPR's interval > fpr) as a function of the distance."""
     step = error / 4
     rank = int(intervals.upper_bound_rank(n, fpr, step))
     # Members that must lie above the upper bracket of the threshold for the lower end to pass fpr.
@@ -184,3 +193,173 @@ def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], fl
     # The bracket's own FPR is Beta(rank, n + 1 - rank); its mean over that is taken on a grid of quantiles.
     realised = special.betaincinv(rank, n + 1 - rank, (np.arange(64) + 0.5) / 64)
     return lambda d: float(special.bdtrc(hits - 1, m, special.ndtr(d + special.ndtri(realised))).mean())
+
+
+_CANARY_PLAN = CanaryPlanSettings()
+_MAX_CANARIES = 1 << 20  # largest number of canaries considered
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryPower:
+    """The violation that a number of canaries detects of a Gaussian mechanism.
+
+    Args:
+        canaries: number of canaries, each included by its own fair coin.
+        guesses: number of guesses with the highest power.
+        epsilon: the true ε, above the claim, that is detected.
+        power: probability of detecting it.
+    """
+
+    canaries: int
+    guesses: int
+    epsilon: float
+    power: float
+
+
+def canaries_needed(
+    claimed: float,
+    true: float,
+    delta: float,
+    *,
+    power: float = _CANARY_PLAN.power,
+    confidence: float = _CANARY_PLAN.confidence,
+    family: Families | str | None = None,
+    sides: Sides | str = _CANARY_PLAN.sides,
+) -> CanaryPower | None:
+    """Return the smallest power of two of canaries that detects a violated claim.
+
+    Args:
+        claimed: the ε that is claimed.
+        true: the true ε of a Gaussian mechanism, above ``claimed``.
+        delta: the δ of both.
+        power: probability with which the violation is to be detected.
+        confidence: of the bound; a true claim is called violated in at most 1 - ``confidence`` of audits.
+        family: assumption of the bound, see `divulge.evaluation.one_run_bound`.
+        sides: of the guesses, see `divulge.evaluation.one_run_bound`.
+
+    Returns:
+        None if a million canaries are too few.
+
+    Raises:
+        divulge.InputError: ``true`` not above ``claimed``, a probability outside (0, 1).
+
+    Examples:
+        >>> canaries_needed(1.0, 8.0, 1e-5).canaries, canaries_needed(1.0, 8.0, 1e-5, family="gaussian").canaries
+        (128, 32)
+    """
+    check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
+    check_number(true, "true", above=claimed, below=64.0)
+    target_power = CanaryPlanSettings.check(power=power, confidence=confidence, sides=sides).power
+    test = _Test.for_claim(claimed, delta, confidence, family, sides)
+    strength = _strength_at_epsilon(GaussianMechanism(), true, test.rule.delta)
+    low, high = 2, _MAX_CANARIES.bit_length()
+    while high - low > 1:  # The power increases with the number of canaries.
+        middle = (low + high) // 2
+        is_powerful = test.with_canaries(1 << middle).best(strength)[1] >= target_power
+        low, high = (low, middle) if is_powerful else (middle, high)
+    if high == _MAX_CANARIES.bit_length():
+        return None
+    guesses, attained_power = test.with_canaries(1 << high).best(strength)
+    return CanaryPower(1 << high, guesses, true, attained_power)
+
+
+def smallest_violation(
+    canaries: int,
+    claimed: float,
+    delta: float,
+    *,
+    power: float = 0.8,
+    confidence: float = 0.95,
+    family: Families | str | None = None,
+    sides: Sides | str = "both",
+) -> CanaryPower | None:
+    """Return the smallest true ε of a Gaussian mechanism whose violation of the claim so many canaries detect.
+
+    Args:
+        canaries: number of canaries, each included by its own fair coin.
+        claimed: the ε that is claimed.
+        delta: the δ of both.
+        power: probability with which the violation is to be detected.
+        confidence: see `canaries_needed`.
+        family: see `canaries_needed`.
+        sides: see `canaries_needed`.
+
+    Returns:
+        None if even a mechanism of ε = 64 would be missed.
+
+    Raises:
+        divulge.InputError: no canaries, a claim outside [0, 64), a probability outside (0, 1).
+
+    Examples:
+        >>> 1.0 < smallest_violation(1000, 1.0, 1e-5).epsilon < 5.0
+        True
+    """
+    n = check_integer(canaries, "canaries", least=1, most=10**9)
+    check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
+    target_power = check_number(power, "power", above=0, below=1)
+    game = _Test.for_claim(claimed, delta, confidence, family, sides).with_canaries(n)
+    strength = largest(lambda strength: game.best(strength)[1] < target_power)
+    guesses, attained_power = game.best(strength)
+    epsilon = GaussianMechanism().epsilon(strength, check_number(delta, "delta", above=0, below=1, closed=True))
+    return CanaryPower(n, guesses, epsilon, attained_power) if attained_power >= 0.99 * target_power else None
+
+
+def _strength_at_epsilon(family: Families, epsilon: float, delta: float) -> float:
+    return largest(lambda strength: family.epsilon(strength, delta) <= epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """The test of one claim, which is violated if the bound exceeds it."""
+
+    rule: GuessRule
+    level: float
+    error: float
+
+    @classmethod
+    def for_claim(
+        cls, claimed: float, delta: float, confidence: float, family: Families | str | None, sides: Sides | str
+    ) -> _Test:
+        error = 1 - check_number(confidence, "confidence", above=0, below=1)
+        if check_number(delta, "delta", above=0, below=1, closed=True) == 0:
+            raise InputError("delta: must be above 0, since a Gaussian mechanism has no finite ε at 0")
+        rule = GuessRule.from_options(family, None, sides, delta)
+        level = claimed if rule.family is None else _strength_at_epsilon(rule.family, claimed, rule.delta)
+        return cls(rule, level, error)
+
+    def with_canaries(self, canaries: int) -> _Game:
+        """Return the test with so many canaries."""
+        counts = guess_counts(canaries)
+        error = self.error / len(counts)
+        refutes = partial(self.rule.refutes, self.level, canaries, error=error)
+        return _Game(
+            canaries, self.rule.sides, {count: _max_refuting_wrong(partial(refutes, count), count) for count in counts}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Game:
+    """The largest number of wrong guesses that refutes the claim, by the number of guesses; -1 if none does."""
+
+    canaries: int
+    sides: Sides
+    allowed: Mapping[int, int]
+
+    def best(self, strength: float) -> tuple[int, float]:
+        """Return the number of guesses with the highest power against a Gaussian mechanism, and that power."""
+        return max(((count, self._power(count, strength)) for count in self.allowed), key=itemgetter(1))
+
+    def _power(self, guesses: int, strength: float) -> float:
+        if self.allowed[guesses] < 0:
+            return 0.0
+        errors = best_errors(GaussianMechanism(), strength, self.sides, guesses, self.canaries)
+        return float(special.bdtr(self.allowed[guesses], guesses, errors).mean())
+
+
+def _max_refuting_wrong(refutes: Callable[[int], bool], guesses: int) -> int:
+    """Return the largest number of wrong guesses that refutes, -1 if none does."""
+    low, high = -1, guesses
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if refutes(middle) else (low, middle)
+    return low

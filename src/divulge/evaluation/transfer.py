@@ -1,38 +1,44 @@
-"""Will a false-positive rate that was learnt on seen classes hold on one that the auditor has no records of?
+"""Does a false-positive rate that was learned on seen classes hold on a class of which the auditor has no records?
 
-Thaker et al. 2025 (arXiv:2506.06488, §5 and App. G) argue that it does when two things are true of the last
-layer of the quantile regressor: the density ratio between query and seen records is a linear function of it,
-and the regressor's errors are uncorrelated with every linear function of it (multi-accuracy; Kim et al. 2022).
-Both can be looked at without a single labelled record of the unseen class. Their own estimate is
-`divulge.evaluation.linearity`; this one is ours: it measures the ratio where the regressor's errors are known, on
-seen records that no mixture was fitted to, and its linear functions are those of the plane.
+Thaker et al. 2025 (arXiv:2506.06488, Theorem 5.3, §5 and App. G): a linear quantile regressor that minimises the
+pinball loss on seen records keeps its level on query records if the density ratio between query and seen records is a
+linear function of the regressor's last layer, and the regressor's errors are uncorrelated with every linear function of
+it (multi-accuracy; Kim et al. 2022). Both can be examined without a labelled record of the unseen class.
 
-Shapes: ``z`` seen records (known non-members), ``n`` query records, ``h`` columns of the embedding.
+`measure_linearity` is their estimate (§5.1), `multiaccuracy` their Definition 5.2. `assess` is ours: it measures the
+ratio on seen records to which no mixture was fitted, where the regressor's errors are known, and its linear functions
+are those of the plane of two principal components.
+
+Shapes: ``z`` seen records (known non-members), ``n`` query records, ``h`` columns of the embedding (the last layer φ).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import special
 from sklearn import decomposition
+from sklearn import mixture as mixtures
 
 from divulge import seeds
-from divulge.evaluation.linearity import COMPONENTS, basis, both, mixture, violation
+from divulge.errors import InputError
 from divulge.types import Estimate
-from divulge.validation import check_mask, check_number
+from divulge.validation import check_mask, check_matrix, check_number
 
 if TYPE_CHECKING:
-    from divulge.types import Array, Floats
+    from collections.abc import Callable
 
-# Less than this share of seen records may lie as far out as a query record that counts as outside.
+    from divulge.types import Array, Bools, Floats
+
+# A query record is outside if it lies further out than all but this share of the seen records.
 _TAIL = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """Evidence for and against a false-positive rate that carries over.
+    """Evidence on whether a false-positive rate holds on query records.
 
     Attributes:
         level: the nominal rate.
@@ -68,7 +74,7 @@ class Transfer:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the rate is not expected to hold; empty when there is no evidence against it."""
+        """Reasons why the rate is not expected to hold; empty if there is no evidence against it."""
         messages = []
         if self.effective * self.level < 1:
             messages.append(
@@ -106,13 +112,13 @@ class Transfer:
 
 
 def assess(seen: object, query: object, selected: object, level: float, *, seed: int = 0) -> Transfer:
-    """Look at the embeddings of seen and query records, and at where the attack errs on the seen ones.
+    """Assess whether the attack's false-positive rate on seen records holds on query records.
 
     Both sets are projected on their two principal components; a Gaussian mixture (its size by BIC) is fitted to
     the query records and to half of the seen ones, and everything else is measured on the other half.
 
     Args:
-        seen: embeddings of known non-members of seen classes, ``[z, h]``, none of which the regressor learnt from.
+        seen: embeddings of known non-members of seen classes, ``[z, h]``, on which the regressor was not trained.
         query: embeddings of records of the unseen class, members and non-members alike, ``[n, h]``.
         selected: bool ``[z]``, True where the attack calls the seen record a member at nominal ``level``.
         level: the nominal false-positive rate.
@@ -132,22 +138,22 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
         (False, 1.0)
     """
     rate = check_number(level, "level", above=0, below=1)
-    seen_rows, query_rows = both(seen, query)
+    seen_rows, query_rows = check_embeddings(seen, query)
     selected_mask = check_mask(selected, "selected", (len(seen_rows),))
     plane = _common_plane(seen_rows, query_rows, seed)
     seen_plane, query_plane = plane[: len(seen_rows)], plane[len(seen_rows) :]
     order = seeds.generator(seed, "transfer", "halves").permutation(len(seen_plane))
     mixture_rows, test_rows = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
-    seen_mixture, query_mixture = mixture(seen_plane[mixture_rows], seed), mixture(query_plane, seed)
+    seen_mixture, query_mixture = fit_mixture(seen_plane[mixture_rows], seed), fit_mixture(query_plane, seed)
     log_seen = seen_mixture.score_samples(seen_plane[test_rows])
     log_ratio = query_mixture.score_samples(seen_plane[test_rows]) - log_seen
     ratio = np.exp(log_ratio - log_ratio.max())
     ratio /= ratio.mean()
-    columns = basis(seen_plane[test_rows])
+    columns = orthonormal_basis(seen_plane[test_rows])
     weights = columns.T @ ratio / len(ratio)
     linear = columns @ weights
     residual = selected_mask[test_rows].astype(np.float64) - rate
-    size, p_value = violation(columns, residual, rate)
+    size, p_value = multiaccuracy_violation(columns, residual, rate)
     error = float(np.mean((ratio - linear) ** 2))
     spread = float(ratio.var())
     return Transfer(
@@ -168,25 +174,202 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
 
 
 def _common_plane(seen: Floats, query: Floats, seed: int) -> Floats:
-    """Both sets on two principal components, each set counting as much as the other; unit variance, seen first."""
+    """Return both sets on two principal components, seen first, scaled to unit variance; the sets have equal weight."""
     centre, scale = seen.mean(axis=0), seen.std(axis=0)
     standardised = (np.vstack([seen, query]).astype(np.float64) - centre) / np.where(scale > 0, scale, 1.0)
     rng = seeds.generator(seed, "transfer", "plane")
     size = max(len(seen), len(query))
     rows = np.r_[rng.permutation(len(seen)), len(seen) + rng.permutation(len(query))]
     balanced_rows = np.r_[np.resize(rows[: len(seen)], size), np.resize(rows[len(seen) :], size)]
-    width = min(COMPONENTS, standardised.shape[1])
+    width = min(_COMPONENTS, standardised.shape[1])
     fitted = decomposition.PCA(width, svd_solver="full").fit(standardised[balanced_rows])
     plane = fitted.transform(standardised)
     plane /= np.maximum(plane[: len(seen)].std(axis=0), 1e-12)
-    return plane if width == COMPONENTS else np.column_stack([plane, np.zeros(len(plane))])
+    return plane if width == _COMPONENTS else np.column_stack([plane, np.zeros(len(plane))])
 
 
 def _weighted_rate(weights: Floats, chosen: Array) -> Estimate:
-    """Weighted share with Wilson's interval at the effective sample size."""
+    """Return a weighted share with Wilson's interval at the effective sample size."""
     z, effective = 1.959963984540054, float(weights.sum() ** 2 / (weights**2).sum())
     share = float(np.average(chosen, weights=weights))
     centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
     reach = z / (1 + z * z / effective) * np.sqrt(share * (1 - share) / effective + z * z / (4 * effective**2))
     low, high = max(0.0, float(centre - reach)), min(1.0, float(centre + reach))
     return Estimate(share, low, high, 0.95, "wilson at the effective sample size")
+
+
+_COMPONENTS = 2
+_MIN_RECORDS = 50
+_MIXTURES = 5
+_MAX_LOG_RATIO = 300.0  # the square of the ratio is still finite
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Linearity:
+    """The density ratio at the query records, and its linear fit on the last layer.
+
+    Attributes:
+        error: mean squared error of the fit on the records it was fitted to, as published.
+        fresh_error: the same on records it was not fitted to (two halves, each predicted from the other).
+        variance: of the ratio, which is the error of the best constant; compare ``error`` with it.
+        ratio: density of the query records over that of the seen ones, at each query record, ``[n]``.
+        linear: the fit, ``[n]``.
+    """
+
+    error: float
+    fresh_error: float
+    variance: float
+    ratio: Floats
+    linear: Floats
+
+    @property
+    def explained(self) -> float:
+        """Share of the ratio's variance that the fit explains on fresh records; negative if a constant is better."""
+        return 1.0 - self.fresh_error / self.variance if self.variance > 0 else 1.0
+
+
+class Violation(NamedTuple):
+    """How far a regressor is from multi-accuracy.
+
+    Args:
+        size: the largest ``|E[c(x)·(selected - level)]|``.
+        p_value: probability of a violation at least as large for a perfect regressor.
+    """
+
+    size: float
+    p_value: float
+
+
+def measure_linearity(seen: object, query: object, *, seed: int = 0) -> Linearity:
+    """Return the estimate of Thaker et al. 2025, §5.1.
+
+    Both sets are projected on the two principal components of the seen one, a Gaussian mixture is fitted to each, and
+    the ratio of their densities at the query records is fitted by least squares on φ (all of its columns, and a
+    constant). The paper does not say how many Gaussians there are; BIC chooses among one to five.
+
+    Args:
+        seen: last layer on the records that the regressor learnt from, ``[z, h]``.
+        query: last layer on the evaluation records, ``[n, h]``.
+        seed: of the mixtures and the halves.
+
+    Raises:
+        divulge.InputError: fewer than 50 records on either side, or different widths.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> fit = measure_linearity(rng.normal(size=(4000, 4)), rng.normal(0.3, 1, size=(2000, 4)))
+        >>> fit.error < fit.variance
+        True
+    """
+    seen_rows, query_rows = check_embeddings(seen, query)
+    project = _principal_plane(seen_rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        seen_plane, query_plane = project(seen_rows), project(query_rows)
+    if not (np.isfinite(query_plane).all() and np.isfinite(query_plane**2).all()):
+        raise InputError(f"query: values up to {np.abs(query_rows).max():g} are too far from seen for a density")
+    seen_mixture, query_mixture = fit_mixture(seen_plane, seed), fit_mixture(query_plane, seed)
+    ratio = np.exp(
+        np.clip(
+            query_mixture.score_samples(query_plane) - seen_mixture.score_samples(query_plane),
+            -_MAX_LOG_RATIO,
+            _MAX_LOG_RATIO,
+        )
+    )
+    rows = np.ones(len(query_rows), dtype=bool)
+    in_first_half = np.zeros(len(query_rows), dtype=bool)
+    in_first_half[seeds.generator(seed, "linearity", "halves").permutation(len(query_rows))[: len(query_rows) // 2]] = (
+        True
+    )
+    linear = _least_squares_fit(query_rows, ratio, rows)
+    held_out_fit = np.where(
+        in_first_half,
+        _least_squares_fit(query_rows, ratio, ~in_first_half),
+        _least_squares_fit(query_rows, ratio, in_first_half),
+    )
+    return Linearity(
+        error=float(np.mean((ratio - linear) ** 2)),
+        fresh_error=float(np.mean((ratio - held_out_fit) ** 2)),
+        variance=float(ratio.var()),
+        ratio=ratio,
+        linear=linear,
+    )
+
+
+def multiaccuracy(embedding: object, selected: object, level: float) -> Violation:
+    """Return the largest ``|E[c(x)·(selected - level)]|`` over linear ``c`` of φ with ``E[c²] = 1``, and its p-value.
+
+    Thaker et al. 2025, Definition 5.2, where ``c`` may be any linear function; over those, the largest value is 0
+    or infinite, so that ``c`` is scaled here.
+
+    Args:
+        embedding: last layer, ``[n, h]``.
+        selected: bool ``[n]``, True where the signal lies above the predicted quantile.
+        level: the nominal rate of True.
+
+    Raises:
+        divulge.InputError: fewer than 50 records, no value per record, a level outside (0, 1).
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(5000, 2))
+        >>> size, p_value = multiaccuracy(x, rng.random(5000) < 0.1, 0.1)
+        >>> size < 0.02, p_value > 0.01
+        (True, True)
+    """
+    rate = check_number(level, "level", above=0, below=1)
+    rows = check_matrix(embedding, "embedding")
+    if len(rows) < _MIN_RECORDS:
+        raise InputError(f"embedding: at least {_MIN_RECORDS} records are needed, got {len(rows)}")
+    selected_mask = check_mask(selected, "selected", (len(rows),))
+    return multiaccuracy_violation(orthonormal_basis(rows), selected_mask.astype(np.float64) - rate, rate)
+
+
+def check_embeddings(seen: object, query: object) -> tuple[Floats, Floats]:
+    """Return two checked embeddings of one width, with enough records for a density."""
+    seen_rows = check_matrix(seen, "seen")
+    query_rows = check_matrix(query, "query", columns=seen_rows.shape[1])
+    for name, side in (("seen", seen_rows), ("query", query_rows)):
+        if len(side) < _MIN_RECORDS:
+            raise InputError(
+                f"{name}: at least {_MIN_RECORDS} records are needed to estimate a density, got {len(side)}"
+            )
+    return seen_rows, query_rows
+
+
+def fit_mixture(points: Floats, seed: int) -> mixtures.GaussianMixture:
+    """Return the Gaussian mixture with the lowest BIC."""
+    state = seeds.derive_seed(seed, "transfer", "mixture")
+    max_components = max(1, min(_MIXTURES, len(points) // 20))
+    fits = [
+        mixtures.GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points)
+        for k in range(1, max_components + 1)
+    ]
+    return min(fits, key=lambda fitted: fitted.bic(points))
+
+
+def orthonormal_basis(points: Floats) -> Floats:
+    """Return a basis of 1 and the linear functions of the points with ``basisᵀ basis / n = 1``, ``[n, k]``."""
+    columns = np.column_stack([np.ones(len(points)), points])
+    u, size, _ = np.linalg.svd(columns, full_matrices=False)
+    return u[:, size > 1e-9 * size[0]] * np.sqrt(len(points))
+
+
+def multiaccuracy_violation(columns: Floats, residual: Floats, level: float) -> Violation:
+    """Return ``max |E[c·residual]|`` over linear c with ``E[c²] = 1``, and its p-value."""
+    n, k = columns.shape
+    moments = columns.T @ residual / n
+    size = float(moments @ moments)
+    return Violation(float(np.sqrt(size)), float(special.chdtrc(k, n * size / (level * (1 - level)))))
+
+
+def _principal_plane(seen: Floats) -> Callable[[Floats], Floats]:
+    """Return a function that projects on the principal components of ``seen``, where each has unit variance."""
+    fitted = decomposition.PCA(min(_COMPONENTS, seen.shape[1]), svd_solver="full").fit(seen.astype(np.float64))
+    size = np.maximum(np.sqrt(fitted.explained_variance_), 1e-12)
+    return lambda points: fitted.transform(points.astype(np.float64)) / size
+
+
+def _least_squares_fit(columns: Floats, target: Floats, rows: Bools) -> Floats:
+    """Fit ``target`` on a constant and the columns by least squares on ``rows``; return predictions of all rows."""
+    full = np.column_stack([np.ones(len(columns)), columns]).astype(np.float64)
+    return full @ np.linalg.lstsq(full[rows], target[rows])[0]

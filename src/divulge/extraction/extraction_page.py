@@ -1,7 +1,8 @@
-"""The report of an extraction."""
+"""Report of an extraction."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from divulge.extraction.completions import draws_needed
 from divulge.report import DotGrid, charts, formatting
 from divulge.report.charts import Curve
-from divulge.report.page import Chart, Collapsible, Exhibit, Gallery, Page, Paragraph, Section, Table
+from divulge.report.page import Chart, Collapsible, Exhibit, Gallery, Paragraph, Section, Table
+from divulge.report.run_kinds import Headline
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, extraction_advice, regulator_section
 
 if TYPE_CHECKING:
@@ -34,33 +36,43 @@ _MAX_DRAWS = 1e12  # at the right border of the chart
 _MAX_PLAIN_DRAWS = 1e6  # draws from which on their number is a power of ten
 
 
-def page(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> Page:
-    """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
-    return Page(
-        title="Extraction of training documents",
-        verdict=summary.verdict,
-        tone=summary.tone,
-        more=(_adversary(summary),),
-        pictures=_dot_pictures(summary),
-        sections=[
-            *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
-            Section("How many are given back", [_rate_table(summary), Paragraph(_meaning(summary))]),
-            Section("How often a model must be asked", [_curve(summary, members, nonmembers)]),
-            Section("Members that are given back most easily", _foremost_blocks(members)),
-            Section(
-                "Non-members that are given back most easily",
-                [Collapsible(_NONMEMBERS_FOLD, _foremost_blocks(nonmembers))],
-            ),
-            regulator_section(_answers(summary)),
-            *(
-                [Section("Warnings", [Paragraph(formatting.as_sentence(note)) for note in summary.warnings])]
-                if summary.warnings
-                else []
-            ),
-        ],
-        facts={**facts(summary), "loss per token of the suffixes": _losses(summary, members, nonmembers)},
-        heading=_HEADINGS[summary.answer],
+@dataclass(frozen=True, slots=True, eq=False)
+class ExtractionRun:
+    """What a model gave back of members and of non-members."""
+
+    summary: ExtractionSummary
+    members: MeasuredDocuments
+    nonmembers: MeasuredDocuments
+
+
+def headline(run: ExtractionRun) -> Headline:
+    """Return whether documents are given back, with the shares of both sets as grids of dots."""
+    summary = run.summary
+    return Headline(
+        summary.tone, summary.verdict, _HEADINGS[summary.answer], (_adversary(summary),), _dot_pictures(summary)
     )
+
+
+def sections(run: ExtractionRun) -> list[Section]:
+    """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
+    summary, members, nonmembers = run.summary, run.members, run.nonmembers
+    return [
+        *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
+        Section("How many are given back", [_rate_table(summary), Paragraph(_meaning(summary))]),
+        Section("How often a model must be asked", [_curve(summary, members, nonmembers)]),
+        Section("Members that are given back most easily", _foremost_blocks(members)),
+        Section(
+            "Non-members that are given back most easily",
+            [Collapsible(_NONMEMBERS_FOLD, _foremost_blocks(nonmembers))],
+        ),
+        regulator_section(_answers(summary)),
+    ]
+
+
+def run_facts(run: ExtractionRun) -> dict[str, str]:
+    """Return what was measured, how, and how well the model knows each set."""
+    losses = _losses(run.summary, run.members, run.nonmembers)
+    return {**facts(run.summary), "loss per token of the suffixes": losses}
 
 
 def _losses(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> str:

@@ -15,9 +15,9 @@ from divulge.errors import InputError
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.completions import MeasuredDocuments
-from divulge.report import html
-from divulge.report.sections import add_provenance
-from divulge.results import ExtractionRate, ExtractionSummary, collect_environment, provenance
+from divulge.extraction.extraction_page import ExtractionRun
+from divulge.report.run_kinds import RunKind, write_report, write_run
+from divulge.results import ExtractionRate, ExtractionSummary, collect_environment
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_path, format_exception
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from divulge.evaluation.blind import Blind
     from divulge.extraction.passages import Cut
-    from divulge.report import Page
     from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
     from divulge.types import Array, Bools, Estimate, Tone
@@ -171,7 +170,7 @@ class Extraction:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
+        write_report(EXTRACTION, self._run(), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write one row per document, the summary and the report into a run directory.
@@ -189,11 +188,10 @@ class Extraction:
         """Write documents, summary and report into the draft of a run."""
         sets = [self.members.to_table("member"), self.nonmembers.to_table("non-member")]
         draft.write_table("documents", pl.concat(sets))
-        results.write_summary(draft, self.summary())
-        html.write(add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html")
+        write_run(draft, EXTRACTION, self._run())
 
-    def _page(self) -> Page:
-        return extraction_page.page(self.summary(), self.members, self.nonmembers)
+    def _run(self) -> ExtractionRun:
+        return ExtractionRun(self.summary(), self.members, self.nonmembers)
 
     def __str__(self) -> str:
         return self.verdict
@@ -334,31 +332,9 @@ def _smallest_count(rate: RateComparison, members: int, nonmembers: int) -> int 
     return bisect.bisect_left(range(members + 1), True, key=is_significant)
 
 
-def report_page(folder: Path) -> Page:
-    """Return the report of a finished run as data.
-
-    Raises:
-        divulge.InputError: not such a directory, an unfinished or damaged run.
-    """
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
-
-
-def load_summary(folder: Path) -> ExtractionSummary:
-    """Return the summary, with everything that documents decide computed again; errors as for `report_page`."""
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _read_documents(folder)[0])
-
-
-def load_documents(folder: Path) -> pl.DataFrame:
-    """Return one row per document; errors as for `report_page`."""
-    return RunDirectory(folder).read(RUN_TYPE, lambda: RunDirectory(folder).read_table("documents"))
-
-
-def _open_page(folder: Path) -> Page:
-    return add_provenance(extraction_page.page(*_read_documents(folder)), provenance.read_provenance(folder))
-
-
-def _read_documents(folder: Path) -> tuple[ExtractionSummary, MeasuredDocuments, MeasuredDocuments]:
-    table = RunDirectory(folder).read_table("documents")
+def _read_run(directory: RunDirectory) -> ExtractionRun:
+    """Read documents and summary, with everything that documents decide computed from them again."""
+    folder, table = directory.path, directory.read_table("documents")
     try:
         members, nonmembers = (
             MeasuredDocuments.from_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
@@ -366,4 +342,22 @@ def _read_documents(folder: Path) -> tuple[ExtractionSummary, MeasuredDocuments,
         summary = recompute_summary(results.read_summary(folder, ExtractionSummary), members, nonmembers)
     except (KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{folder / 'documents.parquet'}: damaged ({format_exception(error)})") from None
-    return summary, members, nonmembers
+    return ExtractionRun(summary, members, nonmembers)
+
+
+def _load_documents(folder: Path) -> pl.DataFrame:
+    directory = RunDirectory(folder)
+    return directory.read(RUN_TYPE, lambda: directory.read_table("documents"))
+
+
+EXTRACTION = RunKind(
+    name=RUN_TYPE,
+    title="Extraction of training documents",
+    summary_type=ExtractionSummary,
+    sections=extraction_page.sections,
+    headline=extraction_page.headline,
+    facts=extraction_page.run_facts,
+    warnings=lambda run: run.summary.warnings,
+    read=_read_run,
+    records=_load_documents,
+)

@@ -31,10 +31,10 @@ from divulge.identification.decision import (
     share_level,
 )
 from divulge.identification.finished_run import RUN_TYPE, labelled_orientation, realised_in
+from divulge.identification.identification_page import IdentificationRun
 from divulge.identification.score_adjustment import BlindScores
 from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
-from divulge.report import html
-from divulge.report.sections import add_provenance
+from divulge.report.run_kinds import RunKind, write_run
 from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary, provenance
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import IdentifySettings
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from divulge.identification.decision import Decision
     from divulge.identification.score_adjustment import AdjustedScores, BlindComparison
     from divulge.identification.score_tables import CleanTable
-    from divulge.report import Page
     from divulge.types import Estimate, Floats
 
 Progress: TypeAlias = "Callable[[int, int], None]"
@@ -418,7 +417,6 @@ def _write_results(
         with tables.table_errors(str(selection)):
             lowest = tables.open_parquet(selection).filter("selected").select(pl.col("score").min())
             threshold = float(lowest.collect().item())
-    source_files = provenance.read_provenance(draft.path, draft.home) or provenance.write_provenance(draft)
     summary = IdentificationSummary(
         claim=str(decision.guarantee),
         guarantee=decision.guarantee,
@@ -439,10 +437,9 @@ def _write_results(
         settings=settings,
         baseline=baseline,
     )
-    results.write_summary(draft, summary)
     documents = finished_run.read_documents(draft.path, draft.home)
-    page = identification_page.page(summary, draft.path, documents)
-    html.write(add_provenance(page, source_files), draft.path / "report.html")
+    origin = provenance.read_provenance(draft.path, draft.home)
+    write_run(draft, IDENTIFICATION, IdentificationRun(summary, draft.path, documents), origin=origin)
     return summary
 
 
@@ -514,22 +511,21 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
-    folder = Path(directory)
-    if to is not None:
-        html.write(report_page(folder), Path(to))
-        return Path(to)
-    with RunDirectory(folder).changing(RUN_TYPE) as draft:
-        html.write(_open_page(folder), draft.path / "report.html")
-    return folder / "report.html"
+    return IDENTIFICATION.render_again(Path(directory), None if to is None else Path(to))
 
 
-def report_page(directory: str | Path) -> Page:
-    """Return the report of a finished run as data; errors as for `report`."""
-    folder = Path(directory)
-    return RunDirectory(folder).read(RUN_TYPE, lambda: _open_page(folder))
+def _read_run(directory: RunDirectory) -> IdentificationRun:
+    folder = directory.path
+    return IdentificationRun(finished_run.recompute_summary(folder), folder, finished_run.read_documents(folder))
 
 
-def _open_page(folder: Path) -> Page:
-    summary = finished_run.recompute_summary(folder)
-    page = identification_page.page(summary, folder, finished_run.read_documents(folder))
-    return add_provenance(page, provenance.read_provenance(folder))
+IDENTIFICATION = RunKind(
+    name=RUN_TYPE,
+    title="Training-data identification",
+    summary_type=IdentificationSummary,
+    sections=identification_page.sections,
+    headline=identification_page.headline,
+    facts=identification_page.settings_facts,
+    read=_read_run,
+    records="selection.parquet in the run directory has one row per document already",
+)

@@ -1,8 +1,9 @@
-"""The report of an identification; whether the guarantee holds comes first."""
+"""Report of an identification; whether the guarantee holds comes first."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from divulge.report import (
     DotGrid,
     Exhibit,
     Gallery,
-    Page,
     Paragraph,
     Section,
     Slider,
@@ -37,6 +37,7 @@ from divulge.report.charts import Curve
 from divulge.report.exhibits import mark_tokens
 from divulge.report.formatting import as_sentence, format_estimate, format_percent
 from divulge.report.page import MAX_DOTS as MAX_DOTS
+from divulge.report.run_kinds import Headline
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, membership_advice, regulator_section
 
 if TYPE_CHECKING:
@@ -104,22 +105,50 @@ def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
     )
 
 
-def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, Document] | None = None) -> Page:
-    """Return the report as data, from the summary and the files beside it.
+@dataclass(frozen=True, slots=True)
+class IdentificationRun:
+    """A decision on tables.
 
     Args:
         summary: what was decided.
         folder: where ``selection.parquet`` and ``counts.npz`` stand.
         documents: by id, those that may be shown.
     """
-    text, tone = verdict(summary)
-    claim, reasons = _split_verdict(summary, text)
-    settings = summary.settings
+
+    summary: IdentificationSummary
+    folder: Path
+    documents: Mapping[str, Document] = field(default_factory=dict)
+
+
+def headline(run: IdentificationRun) -> Headline:
+    """Return what was selected and what is claimed of it; why that is in doubt or void stands below."""
+    text, tone = verdict(run.summary)
+    claim, reasons = _split_verdict(run.summary, text)
+    more = (_adversary(run.summary), *reasons)
+    return Headline(tone, claim, _HEADINGS.get(tone, ""), more, _dot_pictures(run.summary), statement=text)
+
+
+def settings_facts(run: IdentificationRun) -> dict[str, str]:
+    """Return what was asked for, for the head of the page."""
+    summary, settings = run.summary, run.summary.settings
+    return {
+        "Divulge": summary.divulge,
+        "scores": ", ".join(settings.scores),
+        "method": summary.used if settings.method == summary.used else f"{summary.used} ({settings.method})",
+        "FDR": format_percent(settings.fdr),
+        "seed": str(settings.seed),
+    }
+
+
+def sections(run: IdentificationRun) -> list[Section]:
+    """Return the selection, what bounds it, how much doubt it survives, the scores and the controls."""
+    summary, folder, settings = run.summary, run.folder, run.summary.settings
+    text, _ = verdict(summary)
     best_rows = highest_rows(folder / "selection.parquet", ["id", "score", "p", "q"], _MAX_ROWS, selected=True)
-    sections = [
+    return [
         Section(ADVICE_TITLE, _advice(summary)),
         Section("Selection", _selection_blocks(summary)),
-        Section("The documents", _document_blocks(summary, best_rows, documents or {})),
+        Section("The documents", _document_blocks(summary, best_rows, run.documents)),
         Section("How many of the best can be non-members", envelope_blocks(summary, folder)),
         Section("What another bound would have selected", _level_blocks(summary, folder)),
         Section("How much doubt the selection survives", sensitivity_blocks(summary, folder)),
@@ -135,22 +164,6 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
             )
         ),
     ]
-    return Page(
-        title="Training-data identification",
-        verdict=claim,
-        more=(_adversary(summary), *reasons),
-        tone=tone,
-        sections=[section for section in sections if section.blocks],
-        heading=_HEADINGS.get(tone, ""),
-        pictures=_dot_pictures(summary),
-        facts={
-            "Divulge": summary.divulge,
-            "scores": ", ".join(settings.scores),
-            "method": summary.used if settings.method == summary.used else f"{summary.used} ({settings.method})",
-            "FDR": format_percent(settings.fdr),
-            "seed": str(settings.seed),
-        },
-    )
 
 
 def _adversary(summary: IdentificationSummary) -> str:

@@ -1,45 +1,49 @@
-"""The report of a label inference attack, composed as a page."""
+"""Report of a label inference attack."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from divulge.report import charts, formatting
 from divulge.report.charts import Curve
-from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid, Page, Paragraph, Section, Table
+from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid, Paragraph, Section, Table
+from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
+from divulge.results import LabelsSummary
 from divulge.results.workflows import MEANING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.results import DefenceSummary, LabelsSummary
+    from divulge.results import DefenceSummary
 
-_TITLE = "Labels behind a scoring endpoint"
 _ADVERSARY = (
     "The adversary needs to send predictions of their choice and to see the score of each; neither the model nor what "
     "the rows hold."
 )
 
 
-def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]) -> Page:
-    """The page for one attack.
+@dataclass(frozen=True, slots=True)
+class LabelsRun:
+    """An attack on labels.
 
     Args:
         summary: what it found.
         progress: numbers of answers, and the share of labels recovered after them.
     """
+
+    summary: LabelsSummary
+    progress: tuple[Sequence[int], Sequence[float]]
+
+
+def headline(run: LabelsRun) -> Headline:
+    """Return how many labels were read from how many scores, or why none are given."""
+    summary = run.summary
     if summary.contradiction is not None:
-        said = Paragraph("Nothing follows from the answers of an undeclared oracle, so no labels are given.")
-        page_sections: tuple[Section, ...] = (Section("What this means", (said,)),)
-        heading = "The answers contradict the specification"
-        return Page(
-            _TITLE, formatting.as_sentence(summary.contradiction), "plain", page_sections, _facts(summary), heading
-        )
+        text = formatting.as_sentence(summary.contradiction)
+        return Headline("plain", text, "The answers contradict the specification")
     rows, right = summary.oracle.rows, summary.right
-    known = f"{summary.proven:,} of {rows:,} labels were read"
-    if right is not None:
-        known = f"{right:,} of {rows:,} labels were recovered"
     proven = (
         f"{summary.proven:,} follow from the scores if the noise kept to what was declared, {summary.certain:,} even "
         "if it was twice that."
@@ -47,27 +51,36 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         else "Nothing is proven."
     )
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
-    page_sections = (
-        Section(ADVICE_TITLE, _defence(summary.defence)),
-        Section("How fast labels leak", (_speed(summary), _progress(*progress))),
-        regulator_section(_answers(f"{known} from {_scores(summary.queries)}.")),
-    )
-    tone, heading = ("leak", "Labels leak") if leaks else ("plain", "")
-    read = summary.proven if right is None else right
-    return Page(
-        title=_TITLE,
-        verdict=f"{known} from {_scores(summary.queries)}.",
-        tone=tone,
-        sections=page_sections,
-        facts=_facts(summary),
-        heading=heading,
-        pictures=(DotGrid.from_count(read, rows, "labels"),),
+    n_read = summary.proven if right is None else right
+    return Headline(
+        tone="leak" if leaks else "plain",
+        text=_verdict(summary),
+        heading="Labels leak" if leaks else "",
         more=(_ADVERSARY, proven),
+        pictures=(DotGrid.from_count(n_read, rows, "labels"),),
     )
 
 
-def _scores(queries: int) -> str:
-    return "1 score" if queries == 1 else f"{queries:,} scores"
+def _verdict(summary: LabelsSummary) -> str:
+    rows, right = summary.oracle.rows, summary.right
+    known = f"{summary.proven:,} of {rows:,} labels were read"
+    if right is not None:
+        known = f"{right:,} of {rows:,} labels were recovered"
+    scores = "1 score" if summary.queries == 1 else f"{summary.queries:,} scores"
+    return f"{known} from {scores}."
+
+
+def sections(run: LabelsRun) -> list[Section]:
+    """Return what prevents the attack, and how fast labels leak."""
+    summary = run.summary
+    if summary.contradiction is not None:
+        text = "Nothing follows from the answers of an undeclared oracle, so no labels are given."
+        return [Section("What this means", (Paragraph(text),))]
+    return [
+        Section(ADVICE_TITLE, _defence(summary.defence)),
+        Section("How fast labels leak", (_speed(summary), _progress(*run.progress))),
+        regulator_section(_answers(_verdict(summary))),
+    ]
 
 
 def _answers(said: str) -> RegulatorAnswers:
@@ -109,8 +122,8 @@ def _defence(defence: DefenceSummary) -> tuple[BulletList | Collapsible, ...]:
     return (steps, Collapsible("What a single setting takes, with its formula", (alone,)))
 
 
-def _facts(summary: LabelsSummary) -> dict[str, str]:
-    oracle = summary.oracle
+def _facts(run: LabelsRun) -> dict[str, str]:
+    summary, oracle = run.summary, run.summary.oracle
     return {
         "metric": oracle.metric,
         "rows": f"{oracle.rows:,}",
@@ -134,3 +147,13 @@ def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:
 
 def _shown(value: float | None) -> str:
     return "none suffices alone" if value is None else f"{value:.4g}"
+
+
+LABELS = RunKind(
+    name="labels",
+    title="Labels behind a scoring endpoint",
+    summary_type=LabelsSummary,
+    sections=sections,
+    headline=headline,
+    facts=_facts,
+)

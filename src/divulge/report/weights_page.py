@@ -1,21 +1,22 @@
-"""What the weights of a network say, as pages and as rows of tables."""
+"""Reports of what the weights of a network say: membership, and training points."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge.report import charts, formatting, sections
-from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid, Page, Paragraph, Section, Table
+from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid, Paragraph, Section, Table
+from divulge.report.run_kinds import Headline, Origin, RunKind
 from divulge.report.sections import RegulatorAnswers
+from divulge.results import ReconstructionSummary, WeightsSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from divulge.report.page import Block
-    from divulge.results import ReconstructionSummary, WeightsSummary
-    from divulge.types import Bools, Floats, Tone
+    from divulge.types import Bools, Estimate, Floats, Tone
 
 _SHOWN = 200
 _OPEN = 12  # rows of a table that is not folded
@@ -57,17 +58,37 @@ _KKT = (
 _NONE = Paragraph("None: a rule needs the margin, a leaked record, or known non-members.")
 
 
-def membership(
-    summary: WeightsSummary, facts: Mapping[str, str], *, truth: Bools | None = None, calibration: Floats | None = None
-) -> Page:
-    """Outputs against scores, with the margin, and every rule with what it claims.
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightsRun:
+    """Membership read off weights.
 
     Args:
         summary: what the weights say.
-        facts: which network they are of.
+        network: name → value: which network they are of.
         truth: bool ``[n]``, which candidates were trained on, where that is known.
         calibration: Φ and signal of the known non-members, ``[2, z]``, or None.
+        accuracy: set of records → the network's accuracy on it.
     """
+
+    summary: WeightsSummary
+    network: Mapping[str, str] = field(default_factory=dict)
+    truth: Bools | None = None
+    calibration: Floats | None = None
+    accuracy: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+def weights_headline(run: WeightsRun) -> Headline:
+    """Return how many candidates are recognised."""
+    summary = run.summary
+    heading = "Training records recognised" if summary.tone == "leak" else ""
+    return Headline(
+        summary.tone, summary.verdict, heading, (_ADVERSARY,) if summary.decisions else (), _pictures(summary)
+    )
+
+
+def weights_sections(run: WeightsRun) -> list[Section]:
+    """Return every rule with what it claims, and outputs against scores, with the margin."""
+    summary, truth, calibration = run.summary, run.truth, run.calibration
     outputs, scores = np.abs(summary.outputs), np.array(summary.scores)
     groups = {"candidates": (outputs, scores)}
     if truth is not None:
@@ -78,28 +99,28 @@ def membership(
     chart = charts.scatter(
         groups, x="|Φ(x)|", y=summary.signal, vertical=None if summary.margin is None else {"margin": summary.margin}
     )
-    return Page(
-        heading="Training records recognised" if summary.tone == "leak" else "",
-        title="Membership from weights",
-        verdict=summary.verdict,
-        tone=summary.tone,
-        more=(_ADVERSARY,) if summary.decisions else (),
-        pictures=_pictures(summary),
-        sections=[
-            *_advice(summary.tone),
-            Section("Decisions", _decisions(summary, truth)),
-            *([Section("Called members", called)] if (called := _called(summary)) else []),
-            Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")]),
-            sections.regulator_section(
-                RegulatorAnswers(
-                    means="the weights of the network alone.",
-                    queries=f"On membership alone: {summary.verdict}",
-                    unit="One record, as it was given.",
-                )
-            ),
-        ],
-        facts={**facts, "left unexplained": f"{formatting.format_percent(summary.residual)} of the weights"},
-    )
+    return [
+        *_advice(summary.tone),
+        Section("Decisions", _decisions(summary, truth)),
+        Section("Called members", _called(summary)),
+        Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")]),
+        sections.regulator_section(
+            RegulatorAnswers(
+                means="the weights of the network alone.",
+                queries=f"On membership alone: {summary.verdict}",
+                unit="One record, as it was given.",
+            )
+        ),
+    ]
+
+
+def _network_facts(run: WeightsRun | ReconstructionRun) -> dict[str, str]:
+    return {**run.network, "left unexplained": f"{formatting.format_percent(run.summary.residual)} of the weights"}
+
+
+def _accuracy_facts(run: WeightsRun) -> Origin:
+    shares = {name: formatting.format_percent_estimate(share) for name, share in run.accuracy.items()}
+    return Origin({f"network's accuracy on {name}": share for name, share in shares.items()})
 
 
 def _advice(tone: Tone) -> list[Section]:
@@ -135,42 +156,46 @@ def _called(summary: WeightsSummary) -> list[Block]:
     return [table] if len(called) <= _OPEN else [Collapsible(f"{len(called):,} records", [table])]
 
 
-def reconstruction(
-    summary: ReconstructionSummary,
-    facts: Mapping[str, str],
-    line: Callable[[Floats], Floats],
-    *,
-    truth: Floats | None = None,
-) -> Page:
-    """The network as a line, with what was read off it.
+@dataclass(frozen=True, slots=True, eq=False)
+class ReconstructionRun:
+    """Training points read off weights.
 
     Args:
         summary: what the weights say.
-        facts: which network they are of.
         line: the network: outputs ``[n]`` of inputs ``[n, 1]``.
+        network: name → value: which network they are of.
         truth: the training points, where they are known.
     """
-    return Page(
-        heading="Training points read off the weights" if summary.tone == "leak" else "",
-        title="Reconstruction from weights",
-        verdict=summary.verdict,
-        tone=summary.tone,
-        more=(_READER.format(summary.margin), *((_KKT,) if "KKT" in summary.verdict else ())),
-        pictures=_proven(summary),
-        sections=[
-            *_advice(summary.tone),
-            Section("The network", [Chart(_network(summary, line, truth), note=_LINE), *_known(summary, truth)]),
-            *([Section("Points read off the weights", read)] if (read := _candidates(summary)) else []),
-            sections.regulator_section(
-                RegulatorAnswers(
-                    means="the weights of the network alone.",
-                    extraction=summary.verdict,
-                    unit="One training point.",
-                )
-            ),
-        ],
-        facts={**facts, "left unexplained": f"{formatting.format_percent(summary.residual)} of the weights"},
-    )
+
+    summary: ReconstructionSummary
+    line: Callable[[Floats], Floats]
+    network: Mapping[str, str] = field(default_factory=dict)
+    truth: Floats | None = None
+
+
+def reconstruction_headline(run: ReconstructionRun) -> Headline:
+    """Return how many points are proven to be training points."""
+    summary = run.summary
+    heading = "Training points read off the weights" if summary.tone == "leak" else ""
+    more = (_READER.format(summary.margin), *((_KKT,) if "KKT" in summary.verdict else ()))
+    return Headline(summary.tone, summary.verdict, heading, more, _proven(summary))
+
+
+def reconstruction_sections(run: ReconstructionRun) -> list[Section]:
+    """Return the network as a line, with what was read off it."""
+    summary, truth = run.summary, run.truth
+    return [
+        *_advice(summary.tone),
+        Section("The network", [Chart(_network(summary, run.line, truth), note=_LINE), *_known(summary, truth)]),
+        Section("Points read off the weights", _candidates(summary)),
+        sections.regulator_section(
+            RegulatorAnswers(
+                means="the weights of the network alone.",
+                extraction=summary.verdict,
+                unit="One training point.",
+            )
+        ),
+    ]
 
 
 def _proven(summary: ReconstructionSummary) -> tuple[DotGrid, ...]:
@@ -243,3 +268,22 @@ def called_rows(summary: WeightsSummary) -> list[list[str]]:
 def decision_rows(summary: WeightsSummary) -> list[list[str]]:
     """Every rule, how many it calls members, and what it claims."""
     return [[name, str(len(rule.selected)), rule.guarantee] for name, rule in summary.decisions.items()]
+
+
+WEIGHTS = RunKind(
+    name="weights",
+    title="Membership from weights",
+    summary_type=WeightsSummary,
+    sections=weights_sections,
+    headline=weights_headline,
+    facts=_network_facts,
+    origin=_accuracy_facts,
+)
+RECONSTRUCTION = RunKind(
+    name="reconstruction",
+    title="Reconstruction from weights",
+    summary_type=ReconstructionSummary,
+    sections=reconstruction_sections,
+    headline=reconstruction_headline,
+    facts=_network_facts,
+)

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from divulge import auditing, run_directory, store
-from divulge.auditing.result import KIND as AUDIT
-from divulge.canaries import canary_audit
-from divulge.canaries.canary_audit import RUN_TYPE as CANARIES
+from divulge import run_directory, store
 from divulge.errors import InputError
-from divulge.extraction import result as extraction_result
-from divulge.extraction.result import RUN_TYPE as EXTRACTION
-from divulge.identification import finished_run, from_tables, identification_page
-from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
 from divulge.report import html
 from divulge.run_directory import ReplacedError
+from divulge.runs import RUN_KINDS
 from divulge.types import Tone
-
-if TYPE_CHECKING:
-    from divulge.report import Page
 
 _DEEPEST = 4  # folders below a directory in which runs are looked for
 _MOST = 2000  # runs that are listed
@@ -32,14 +23,6 @@ _OTHERS = {
     "scores": "Token statistics and signals of documents, nothing decided.",
 }
 _SENTENCE = re.compile(r".+?[.](?= \S|$)", re.DOTALL)
-
-
-_PAGES: dict[str, Callable[[Path], Page]] = {
-    AUDIT: lambda path: auditing.load(path).page(),
-    IDENTIFICATION: lambda path: from_tables.report_page(path),
-    EXTRACTION: lambda path: extraction_result.report_page(path),
-    CANARIES: lambda path: canary_audit.report_page(path),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +67,7 @@ class Entry(Place):
     @property
     def has_report(self) -> bool:
         """Whether a report can be made of it."""
-        return self.finished and self.kind in _PAGES
+        return self.finished and self.kind in RUN_KINDS
 
     def render_report(self) -> str:
         """Return its report, made anew from its scores: the one beside them may say anything.
@@ -93,7 +76,7 @@ class Entry(Place):
             KeyError: there is none of this kind of run.
             divulge.InputError: a damaged run, or one that is being replaced.
         """
-        return html.render(_PAGES[self.kind](self.path))
+        return html.render(RUN_KINDS[self.kind].load_page(self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,18 +180,9 @@ def _verdict(place: Place) -> tuple[Tone, str]:
     if not place.finished:
         return "plain", "not finished; repeat its command to go on"
     try:
-        if place.kind == AUDIT:
-            verdict = auditing.load(place.path).verdict
-            return verdict.tone, verdict.text
-        if place.kind == IDENTIFICATION:
-            text, tone = finished_run.read_run(place.path, lambda told, _: identification_page.verdict(told))
-            return tone, text
-        if place.kind == EXTRACTION:
-            given = extraction_result.load_summary(place.path)
-            return given.tone, given.verdict
-        if place.kind == CANARIES:
-            proved = canary_audit.load_summary(place.path)
-            return proved.tone, proved.verdict
+        if (kind := RUN_KINDS.get(place.kind)) is not None:
+            headline = kind.open(place.path, kind.headline)
+            return headline.tone, headline.statement or headline.text
     except ReplacedError:
         raise
     except (InputError, OSError) as error:

@@ -1,0 +1,243 @@
+"""Kinds of run: what each of them says at the top of its report, what stands below, and how its directory is read.
+
+A kind of run is a frozen dataclass (its `Summary`), a function that returns the sections of its page, and one
+`RunKind` that names both. Everything else is shared: `build_page`, the files that `write_report_files` writes, and
+reading a finished run back, with its verdict recomputed from its scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from divulge import results
+from divulge.errors import InputError
+from divulge.report import formatting, html
+from divulge.report.page import Page, Paragraph, Section
+from divulge.report.sections import date_fact, provenance_section
+from divulge.results import provenance
+from divulge.run_directory import RunDirectory
+from divulge.types import Tone
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from divulge.report.page import Block, DotGrid
+    from divulge.results.provenance import Provenance
+    from divulge.run_directory import RunDraft
+
+    Result = TypeVar("Result")
+
+REPORT_FILE = "report.html"
+
+
+class Summary(Protocol):
+    """The content of ``summary.json``: a frozen dataclass whose further fields differ from kind to kind."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the kind of run."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The version of the schema."""
+        ...
+
+    @property
+    def divulge(self) -> str:
+        """The version of Divulge that wrote it."""
+        ...
+
+
+class Run(Protocol):
+    """A run as its page needs it: the summary, and whatever else the sections show (scores, texts, a folder)."""
+
+    @property
+    def summary(self) -> Any:
+        """The `Summary`, with everything that scores decide computed from them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRun:
+    """A run whose page shows nothing but its summary."""
+
+    summary: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The top of a report.
+
+    Args:
+        tone: see `divulge.report.Page`.
+        text: the verdict.
+        heading: the words over it; those of the tone where empty.
+        more: what stands under it: who can do this, and what it rests on.
+        pictures: the verdict as grids of dots.
+        statement: the whole verdict where it stands by itself, in a list of runs; ``text`` where empty.
+    """
+
+    tone: Tone
+    text: str
+    heading: str = ""
+    more: Sequence[str] = ()
+    pictures: Sequence[DotGrid] = ()
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the section on provenance says of a run beside date, command, files and software.
+
+    Args:
+        facts: name → value: seeds, accuracy, digests; empty values are left out.
+        details: folded tables.
+    """
+
+    facts: Mapping[str, str]
+    details: Sequence[Block] = ()
+
+
+RunT = TypeVar("RunT", bound=Run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunKind(Generic[RunT]):
+    """One kind of run.
+
+    Args:
+        name: of the kind in ``run.json``.
+        title: of the page.
+        summary_type: the dataclass of ``summary.json``.
+        sections: return the sections of the page; those without blocks are left out.
+        headline: return the top of the page; by default ``verdict`` and ``tone`` of the summary.
+        facts: return name → value pairs for the head of the page.
+        warnings: return what the page says in a section of its own before the provenance; none by default.
+        origin: return what the provenance says beside what every run records.
+        read: read an undamaged run directory, computing again whatever scores decide; by default the summary alone.
+        records: return one row per record of a run directory; or say where such rows are.
+    """
+
+    name: str
+    title: str
+    summary_type: type[Any]
+    sections: Callable[[RunT], Sequence[Section]]
+    headline: Callable[[RunT], Headline] = lambda run: Headline(run.summary.tone, run.summary.verdict)
+    facts: Callable[[RunT], Mapping[str, str]] = lambda run: {}
+    warnings: Callable[[RunT], Sequence[str]] = lambda run: ()
+    origin: Callable[[RunT], Origin] = lambda run: Origin({})
+    read: Callable[[RunDirectory], RunT] | None = None
+    records: Callable[[Path], pl.DataFrame] | str = "this kind of run keeps no records"
+
+    def open(self, folder: Path, use: Callable[[RunT], Result]) -> Result:
+        """Return what ``use`` makes of the finished run in ``folder``, all of it from one and the same run.
+
+        Raises:
+            divulge.InputError: no such run, an unfinished or damaged one.
+        """
+        directory = RunDirectory(folder)
+        return directory.read(self.name, lambda: use(self._read(directory)))
+
+    def _read(self, directory: RunDirectory) -> Any:
+        if self.read is not None:
+            return self.read(directory)
+        return SummaryRun(results.read_summary(directory.path, self.summary_type))
+
+    def load(self, folder: Path) -> RunT:
+        """Return the finished run in ``folder``; errors as for `open`."""
+        return self.open(folder, lambda run: run)
+
+    def load_page(self, folder: Path) -> Page:
+        """Return the report of the finished run in ``folder``; errors as for `open`."""
+        return self.open(folder, lambda run: build_page(self, run, provenance.read_provenance(folder)))
+
+    def render_again(self, folder: Path, to: Path | None = None) -> Path:
+        """Write the report of the finished run in ``folder`` again, and return its path.
+
+        Args:
+            folder: the run directory.
+            to: file to write; ``report.html`` in the directory when None.
+
+        Raises:
+            divulge.InputError: as for `open`; another process is writing there.
+        """
+        if to is not None:
+            html.write(self.load_page(folder), to)
+            return to
+        with RunDirectory(folder).changing(self.name) as draft:
+            html.write(self.load_page(folder), draft.path / REPORT_FILE)
+        return folder / REPORT_FILE
+
+    def load_records(self, folder: Path) -> pl.DataFrame:
+        """Return one row per record of the finished run in ``folder``.
+
+        Raises:
+            divulge.InputError: as for `open`; this kind of run keeps its records elsewhere, or none.
+        """
+        if isinstance(self.records, str):
+            raise InputError(f"--format: {self.records}")
+        return self.records(folder)
+
+
+def build_page(kind: RunKind[RunT], run: RunT, origin: Provenance | None = None) -> Page:
+    """Return the page of a run: its headline and facts, its sections, its warnings, and where it comes from.
+
+    Args:
+        kind: of the run.
+        run: what the page shows.
+        origin: when, by which command and from which files it was made; None where that was not recorded.
+    """
+    headline, recorded = kind.headline(run), kind.origin(run)
+    notes = [Paragraph(formatting.as_sentence(note)) for note in kind.warnings(run)]
+    sections = [
+        *kind.sections(run),
+        Section("Warnings", notes),
+        provenance_section(origin, recorded.facts, recorded.details),
+    ]
+    return Page(
+        title=kind.title,
+        verdict=headline.text,
+        tone=headline.tone,
+        sections=[section for section in sections if section.blocks],
+        facts={**kind.facts(run), **date_fact(origin)},
+        heading=headline.heading,
+        pictures=headline.pictures,
+        more=headline.more,
+    )
+
+
+def write_report(kind: RunKind[RunT], run: RunT, path: Path, files: Mapping[str, Sequence[Path]] | None = None) -> None:
+    """Write the report of work that has just been done to ``path``, one HTML file.
+
+    Args:
+        kind: of the run.
+        run: what the page shows.
+        path: the file.
+        files: role → files that were read; by default those that the command declared.
+    """
+    html.write(build_page(kind, run, provenance.collect_provenance(files)), path)
+
+
+def write_run(
+    draft: RunDraft,
+    kind: RunKind[RunT],
+    run: RunT,
+    files: Mapping[str, Sequence[Path]] | None = None,
+    *,
+    origin: Provenance | None = None,
+) -> None:
+    """Write ``summary.json``, ``provenance.json`` and ``report.html`` of a run into its draft.
+
+    Args:
+        draft: of the run directory.
+        kind: of the run.
+        run: what the page shows.
+        files: role → files that were read; by default those that the command declared.
+        origin: the provenance, where it stands in the directory already.
+    """
+    results.write_summary(draft, run.summary)
+    html.write(build_page(kind, run, origin or provenance.write_provenance(draft, files)), draft.path / REPORT_FILE)
