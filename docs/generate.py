@@ -1,8 +1,9 @@
-"""Write the reference pages of plan keys and commands from the code: `python docs/generate.py`."""
+"""Write the reference pages of plan keys, attacks and commands from the code: `python docs/generate.py`."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import types
 import typing
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from divulge import settings
+from divulge import recipes, settings
 from divulge.cli import app
 from divulge.settings import Plan
 
@@ -31,7 +32,11 @@ divulge audit plan.toml --out runs/first
 
 def pages() -> dict[Path, str]:
     """Return the path and the text of each generated page."""
-    return {HERE / "plan.md": _plan_page(), HERE / "commands.md": _commands_page()}
+    return {
+        HERE / "plan.md": _plan_page(),
+        HERE / "attacks.md": _attacks_page(),
+        HERE / "commands.md": _commands_page(),
+    }
 
 
 def _plan_page() -> str:
@@ -76,6 +81,8 @@ def _type_description(annotation: Any) -> str:
         return ", ".join(f'`"{value}"`' for value in arguments)
     if origin in (types.UnionType, typing.Union):
         return " or ".join(_type_description(each) for each in arguments if each is not type(None))
+    if origin is dict:
+        return "tables"
     if origin in (list, tuple):
         return f"list of {_type_description(arguments[0])}"
     return {str: "text", int: "whole number", float: "number", bool: "true or false"}[annotation]
@@ -86,6 +93,57 @@ def _format_default(value: Any) -> str:
         return "–"
     value = list(value) if isinstance(value, tuple) else value
     return f"`{value}`".replace("'", '"').replace("True", "true").replace("False", "false")
+
+
+def _attacks_page() -> str:
+    lines = [
+        "# Every attack and its settings",
+        "",
+        "A plan's `recipes` name attacks; a table `[recipe.NAME]` gives one of them settings. In Python an attack is a",
+        'class of `divulge.recipes`: `recipes=[LiRA(mode="online")]`. The names in the tables stand for settings;',
+        "take them where one attack is wanted in two forms. What each computes: [Attacks](../methods/index.md).",
+        "",
+    ]
+    for attack in recipes.ATTACKS:
+        lines += [f"## `{attack.name}`", "", attack.description(), "", f"In Python `{attack.__name__}`.", ""]
+        if attack.settings():
+            lines += ["| setting | value, the default first | for | meaning |", "|---|---|---|---|"]
+            lines += _setting_rows(attack) + [""]
+        rows = [
+            f"| `{name}` | {'documents' if documents else 'classifiers'} | {_format_settings(settings)} |"
+            for documents in (False, True)
+            for name, settings in recipes.aliases(documents=documents).items()
+            if type(settings) is attack
+        ]
+        if rows:
+            lines += ["| name | for | settings |", "|---|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def _setting_rows(attack: type[recipes.AttackSettings]) -> list[str]:
+    """Return a row for each setting, and one for each record type where its choices differ."""
+    rows = []
+    for setting in attack.settings():
+        choices = {
+            record_type: next((s for s in attack.settings(record_type) if s.name == setting.name), None)
+            for record_type in attack.record_types()
+        }
+        values = {record_type: _format_choices(s) for record_type, s in choices.items() if s is not None}
+        grouped = {text: [r for r, each in values.items() if each == text] for text in values.values()}
+        for text, record_types in grouped.items():
+            meaning = _table_cell(setting.meaning)
+            rows.append(f"| `{setting.name}` | {text} | {', '.join(record_types)} | {meaning} |")
+    return rows
+
+
+def _format_choices(setting: recipes.Setting) -> str:
+    return ", ".join(f"`{choice}`" for choice in str(setting).partition(" = ")[2].split(" | "))
+
+
+def _format_settings(settings: recipes.AttackSettings) -> str:
+    changes = settings.changes()
+    text = ", ".join(f"{name} = {json.dumps(value)}" for name, value in changes.items())
+    return f"`{text}`" if changes else "–"
 
 
 def _commands_page() -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import divulge as dv
 from divulge import plan
-from divulge.datafiles import FileLayout, read_labels, read_records, require_labels, tables
+from divulge.datafiles import FileLayout, read_labels, read_records, records, require_labels
 from divulge.identification import score_tables
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
@@ -152,7 +152,7 @@ def test_documents_come_from_the_column_that_is_named(tmp_path, ending):
         read_records(path, FileLayout(text="bodi"))
     write(path, frame.rename({"class": "klass"}))
     with pytest.raises(dv.InputError, match=r"data\.label: 'class' is unknown; did you mean 'klass'"):
-        read_records(path, FileLayout(text="body", label="class", named=frozenset({"label"})))
+        read_records(path, FileLayout(text="body", label="class", user_set=frozenset({"label"})))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
@@ -235,7 +235,7 @@ def test_broken_lines_are_named(tmp_path, lines, message):
     encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in [GOOD, b"", *lines, GOOD]]
     path.write_bytes(b"\n".join(encoded))
     with pytest.raises(dv.InputError, match=message) as caught:
-        read_records(path, replace(TEXTS, named=frozenset({"label"})))
+        read_records(path, replace(TEXTS, user_set=frozenset({"label"})))
     assert str(path) in str(caught.value)
 
 
@@ -313,7 +313,7 @@ def test_the_header_tells_the_separator_unless_the_user_set_one(tmp_path, sign):
     texts = FileLayout(text="a")
     assert read_records(path, texts).records.x.tolist() == ["1"]
     with pytest.raises(dv.InputError, match=r"one column only.*set data\.separator"):
-        read_records(path, FileLayout(named=frozenset({"separator"})))
+        read_records(path, FileLayout(user_set=frozenset({"separator"})))
 
 
 def test_classes_with_names_are_numbered_in_the_order_of_the_models_outputs(tmp_path):
@@ -505,7 +505,7 @@ def test_labels_that_are_no_numbers_are_refused(tmp_path, text):
 def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_rest(tmp_path):
     np.savez(tmp_path / "all.npz", x=X, y=Y, ids=["p", "q", "r"], member=np.array([True, False, True]))
     np.savez(tmp_path / "bare.npz", x=X)
-    every, bare = tables.read_named_rows(tmp_path / "all.npz"), tables.read_named_rows(tmp_path / "bare.npz")
+    every, bare = records.read_named_rows(tmp_path / "all.npz"), records.read_named_rows(tmp_path / "bare.npz")
     assert list(every.ids) == ["p", "q", "r"]
     assert every.member.tolist() == [True, False, True]
     assert every.y.tolist() == Y.tolist()
@@ -515,7 +515,7 @@ def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_
     np.testing.assert_array_equal(every.x, X)
     np.savez(tmp_path / "short.npz", x=X, member=np.array([True, False]))
     with pytest.raises(dv.InputError, match="member"):
-        tables.read_named_rows(tmp_path / "short.npz")
+        records.read_named_rows(tmp_path / "short.npz")
 
 
 def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice():

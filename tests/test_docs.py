@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,12 @@ def test_every_method_is_listed_and_stands_in_the_navigation():
     assert listed - elsewhere == titles - {("What is promised, and what tests it", "decisions.md")}
     assert len(elsewhere) == 3
     assert all(f"methods/{page.name}" in NAVIGATION for page in METHODS)
+
+
+def test_the_layers_on_the_page_on_architecture_are_those_that_are_enforced():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"to the lowest:\n\n((?:    .+\n)+)", page)
+    contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (layers,) = (contract["layers"] for contract in contracts["contracts"] if contract["type"] == "layers")
+    enforced = [set(re.findall(r"\w+", layer)) for layer in layers]
+    assert [set(re.findall(r"\w+", line)) for line in listed.splitlines()] == enforced

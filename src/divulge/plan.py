@@ -126,12 +126,13 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if not folder.is_dir():
         raise InputError(f"folder: no such directory: {folder}")
     origins = _import_named_code(plan, folder)
+    recipes = book.configure(plan.recipes, plan.recipe or {})
     sets = {key: _read_records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     if codes := _find_code_columns(plan.data, sets):
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
     _check_same_columns(sets)
     if plan.data.text is None:
-        _check_labels(plan, sets)
+        _check_labels(plan, recipes, sets)
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
@@ -158,7 +159,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if isinstance(target, SklearnTarget):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
-        _check_labels(plan, sets, target)
+        _check_labels(plan, recipes, sets, target)
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     subject = AuditData(
         members=sets["members"].records,
@@ -170,7 +171,8 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         covariates=covariates,
     )
     options = AuditOptions(
-        **{name: getattr(plan, name) for name in AuditSettings.model_fields},
+        **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
+        recipes=recipes,
         outputs=plan.target.outputs,
         references=references,
         imputer=None if plan.known is None else _make_imputer(plan.imputer),
@@ -213,7 +215,7 @@ def _layout(plan: DataPlan) -> FileLayout:
         if settings[key] is not None:
             _check_distinct(settings[key], f"data.{key}")
             settings[key] = tuple(settings[key])
-    return FileLayout(**settings, named=frozenset(plan.model_fields_set))
+    return FileLayout(**settings, user_set=frozenset(plan.model_fields_set))
 
 
 def _check_distinct(names: Sequence[str], key: str) -> None:
@@ -254,9 +256,11 @@ def _check_same_columns(sets: dict[str, DataFile]) -> None:
             raise InputError(f"data.{key}: the columns {difference}")
 
 
-def _check_labels(plan: Plan, sets: dict[str, DataFile], target: Any = None) -> None:
+def _check_labels(
+    plan: Plan, recipes: Sequence[str | book.AttackSettings], sets: dict[str, DataFile], target: Any = None
+) -> None:
     """Check that there are labels where recipes read them; for documents of a language model, none does."""
-    if any(book.resolve_for(target, name).needs_labels for name in plan.recipes):
+    if any(book.resolve_for(target, recipe).needs_labels for recipe in recipes):
         datafiles.require_labels(sets, _layout(plan.data))
     elif not is_language_model(target):
         datafiles.require_labels({key: file for key, file in sets.items() if file.unlabelled}, _layout(plan.data))
@@ -440,20 +444,15 @@ def format_starting_plan(answers: InitSettings) -> str:
         >>> print(format_starting_plan(complete_answers({"records": "text"}, None)).splitlines()[0])
         # An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
     """
-    tables = [_audit_keys(answers), _target_keys(answers), _data_keys(answers), _reference_keys(answers)]
+    tables = [_audit_keys(), _target_keys(answers), _data_keys(answers), _reference_keys(answers)]
     return "\n\n".join(tables) + "\n"
 
 
-def _audit_keys(answers: InitSettings) -> str:
-    if answers.records == "text":
-        with_references = ["base-ratio", "reference-ratio", "windows"] if answers.references else []
-        recipes = ["loss", "min-k++", "zlib", *with_references]
-    else:
-        recipes = ["loss", *(["lira", "rmia"] if answers.references else []), "quantile"]
+def _audit_keys() -> str:
     return f"""# An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
 # Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
 
-{_line(AuditSettings, "recipes", recipes)}
+{_line(AuditSettings, "recipes", list(_DEFAULTS.recipes))}
 {_line(AuditSettings, "fpr", list(_DEFAULTS.fpr))}
 {_line(AuditSettings, "seed", _DEFAULTS.seed)}"""
 

@@ -21,6 +21,7 @@ from pydantic import (
     Tag,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -287,7 +288,8 @@ class AuditSettings(SeedSetting):
     """Settings of an audit: keywords of `divulge.audit` and keys at the top of a plan."""
 
     recipes: Annotated[tuple[Any, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
-        ("loss", "lira", "rmia", "quantile"), description='Attacks by name (`divulge list`), or "package.module:Class".'
+        ("auto", "loss"),
+        description='Attacks by name (`divulge list`), or "package.module:Class"; each is tested, and corrected for.',
     )
     fpr: Annotated[tuple[Rate, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         (0.01,), description="False-positive rates to report; a rate of 0.01 needs at least 99 non-members."
@@ -594,6 +596,11 @@ class Plan(AuditSettings):
     references: ReferencesPlan | None = Field(None, description="How reference models are trained.")
     access: AccessPlan = Field(AccessPlan(), description="What the auditor does not hold.")
     recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
+    recipe: dict[str, dict[str, Any]] | None = Field(
+        None,
+        description='Settings of attacks that ``recipes`` names, a table each: ``[recipe.lira]``, ``mode = "online"``; '
+        "where there is no ``recipes``, the attacks are those with tables.",
+    )
     unseen_classes: list[Annotated[int, Field(ge=0)] | str] = Field(
         [], description="Classes of which the population has no records, reported apart."
     )
@@ -607,6 +614,22 @@ class Plan(AuditSettings):
     folder: str | None = Field(
         None, description="Where files and modules are looked for; the plan's own folder by default."
     )
+
+    @field_validator("recipe", mode="before")
+    @classmethod
+    def _check_recipe_tables(cls, tables: Any) -> Any:
+        if tables is None or (isinstance(tables, dict) and all(isinstance(table, dict) for table in tables.values())):
+            return tables
+        raise ValueError("tables of settings are needed, such as [recipe.lira]; the list of attacks is recipes")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_configured_recipes(cls, keys: Any) -> Any:
+        """Name the attacks that have a table, where ``recipes`` names none."""
+        tables = keys.get("recipe") if isinstance(keys, dict) else None
+        if tables and isinstance(tables, dict) and "recipes" not in keys:
+            return keys | {"recipes": list(tables)}
+        return keys
 
 
 class InitSettings(Settings):

@@ -199,7 +199,10 @@ def test_report_is_rendered_again(finished, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"head": 'recipe = ["loss"]\n'}, "unknown key recipe: 'recipe' is unknown; did you mean 'recipes'?"),
+        (
+            {"head": 'recipe = ["loss"]\n'},
+            "tables of settings are needed, such as [recipe.lira]; the list of attacks is recipes",
+        ),
         ({"head": "fpr = [1.5]\n"}, "fpr: must lie in (0, 1), got 1.5"),
         ({"head": "seed = -1\n"}, "seed: must be at least 0, got -1"),
         ({"head": 'recipes = ["lirra"]\n'}, "did you mean 'lira'"),

@@ -124,12 +124,12 @@ def test_open_files_and_bytes(spelled):
 
 def test_records_of_an_audit(spelled):
     names = ColumnNames(id="Exhibit", label="Class", drop=["Text", "seen"])
-    found = read_records(spelled, FileLayout.of(names))
+    found = read_records(spelled, FileLayout.from_column_names(names))
     assert found.records.ids.tolist() == IDS
     assert found.records.y.tolist() == TABLE["Class"].to_list()
     assert found.records.x[:, 0].tolist() == LOSS.tolist()
     documents = read_records(
-        spelled, FileLayout.of(ColumnNames(id="Exhibit", text="Text", label="Class", group="seen"))
+        spelled, FileLayout.from_column_names(ColumnNames(id="Exhibit", text="Text", label="Class", group="seen"))
     )
     assert documents.records.x.tolist() == TABLE["Text"].to_list()
     assert documents.group.tolist() == TABLE["seen"].cast(pl.String).to_list()
@@ -202,13 +202,13 @@ def test_two_thousand_shards_are_one_table(tmp_path):
 def test_persons_are_records(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("Text,who,sex\none,ann,f\ntwo,bob,m\nthree,ann,f\n")
-    found = read_records(path, FileLayout.of(ColumnNames(text="Text", person="who", group="sex")))
+    found = read_records(path, FileLayout.from_column_names(ColumnNames(text="Text", person="who", group="sex")))
     assert found.records.ids.tolist() == ["ann", "bob"]
     assert found.records.x.tolist() == ["one\x1ethree", "two"]
     assert found.group.tolist() == ["f", "m"]
     path.write_text("Text,who\none,\n")
     with pytest.raises(dv.InputError, match=r"data\.person: 1 records have no person"):
-        read_records(path, FileLayout.of(ColumnNames(text="Text", person="who")))
+        read_records(path, FileLayout.from_column_names(ColumnNames(text="Text", person="who")))
 
 
 def test_names_of_columns():

@@ -288,7 +288,7 @@ def _average_scores(chosen: Sequence[Option], joined: Sequence[Option], evidence
     name = " + ".join(option.name for option in everyone)
     if len(parts) == 1:
         return replace(parts[0], chosen=name)
-    deviates = [special.ndtri((stats.rankdata(part.scores) - 0.5) / len(evidence)) for part in parts]
+    deviates = [_deviates(part.scores) for part in parts]
     scores = np.mean(deviates[: len(chosen)], axis=0)
     if joined:
         scores = (1 - _JOINED_WEIGHT) * scores + _JOINED_WEIGHT * np.mean(deviates[len(chosen) :], axis=0)
@@ -467,3 +467,88 @@ class Combined:
     def seeded(self, seed: int) -> Combined:
         """The same of attacks with this seed, where they draw."""
         return Combined(tuple(seeded(attack, seed) for attack in self.attacks))
+
+
+@dataclass(frozen=True, slots=True)
+class Consensus:
+    """Mean of several attacks' scores, each as the normal deviates of its ranks, as far as the evidence allows them.
+
+    What `divulge.recipes.Auto` is where no game can choose: without reference models, on documents, or where the target
+    gives labels alone. An attack that refuses the evidence (too few records, features that are texts) is left out, and
+    a note says so; where all do, the score is the signal itself. One that is left has its own score.
+
+    Args:
+        attacks: at least one.
+        names: what each is called in the notes.
+        reason: why these, as the note ends; empty for none.
+
+    Raises:
+        divulge.InputError: no attacks, or another number of names.
+
+    Examples:
+        >>> from divulge.attacks import Calibrated, Threshold
+        >>> scored = Consensus((Threshold(), Calibrated()), ("loss", "calibrated")).run(Evidence([3.0, 1.0]))
+        >>> scored.chosen, scored.scores
+        ('loss', array([3., 1.]))
+    """
+
+    attacks: tuple[Scores, ...]
+    names: tuple[str, ...]
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        attacks, names = (
+            tuple(as_list(self.attacks, "Consensus.attacks")),
+            tuple(as_list(self.names, "Consensus.names")),
+        )
+        if not attacks or len(attacks) != len(names):
+            raise InputError(
+                f"Consensus.attacks: at least 1 with a name each is needed, got {len(attacks)} and {len(names)} names"
+            )
+        for attack, name in zip(attacks, names, strict=True):
+            require_callable(attack, "Consensus.attacks", "score")
+            check_string(name, "Consensus.names")
+        object.__setattr__(self, "attacks", attacks)
+        object.__setattr__(self, "names", names)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What any of the attacks needs."""
+        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
+
+    @property
+    def least_references(self) -> int:
+        """As many as the attack that needs most."""
+        return max(adapt(attack).least_references for attack in self.attacks)
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Return the mean of normal deviates, ``[n]``; one attack's own score where only one is left."""
+        return self.run(evidence).scores
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, and which attacks it is of."""
+        parts: dict[str, Scored] = {}
+        left_out = []
+        for name, attack in zip(self.names, self.attacks, strict=True):
+            try:
+                parts[name] = adapt(attack).run(evidence)
+            except InputError as error:
+                left_out.append(f"left out {name}: {error}")
+        if not parts:
+            parts["the signal itself"] = Threshold().run(evidence)
+        names = " + ".join(parts)
+        notes = (f"used {names}{f', {self.reason}' * bool(self.reason)}", *left_out)
+        notes += tuple(dict.fromkeys(note for part in parts.values() for note in part.notes))
+        scores = [part.scores for part in parts.values()]
+        return Scored(
+            scores[0] if len(scores) == 1 else np.mean(list(map(_deviates, scores)), axis=0), notes, chosen=names
+        )
+
+    def seeded(self, seed: int) -> Consensus:
+        """The same of attacks with this seed, where they draw."""
+        return replace(self, attacks=tuple(seeded(attack, seed) for attack in self.attacks))
+
+
+def _deviates(scores: Floats) -> Floats:
+    """Return the normal deviates of the scores' ranks; ties share their mean rank."""
+    return special.ndtri((stats.rankdata(scores) - 0.5) / len(scores))

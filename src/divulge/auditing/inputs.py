@@ -15,7 +15,7 @@ from divulge.auditing import comparability
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.report import formatting
-from divulge.settings import Duplicates
+from divulge.settings import AuditSettings, Duplicates
 from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.types import PartialRecords, Records
 from divulge.validation import as_list, check_integer, check_mask, check_number, to_numpy
@@ -76,14 +76,14 @@ class AuditInputs:
         return concatenate_records([self.candidates, self.calibration, self.population])
 
 
-def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality) -> AuditInputs:
+def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, target: Any) -> AuditInputs:
     """Check the user's data and options against what the target's modality takes.
 
     Raises:
         divulge.InputError: see `divulge.audit`.
     """
     seed, levels, classes = options.seed, options.fpr, as_list(subject.unseen_classes, "unseen_classes")
-    recipes = _resolve_recipes(options.recipes, options.references, seed, modality)
+    recipes = _resolve_recipes(options.recipes, options.references, seed, modality, target)
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
         raise InputError(
@@ -140,16 +140,15 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality) 
     )
 
 
-def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, modality: Modality) -> tuple[Recipe, ...]:
+def _resolve_recipes(
+    requested: Sequence[Any], references: object, seed: int, modality: Modality, target: Any
+) -> tuple[Recipe, ...]:
+    """Resolve and check the recipes; "auto", and the default, are what suits the target and the references."""
     if references is not None and not callable(getattr(references, "fit", None)):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
-    # A recipe passed as an object keeps its own seed.
-    resolved = tuple(
-        book.seeded(modality.resolve_recipe(requested), seed)
-        if isinstance(requested, str)
-        else modality.resolve_recipe(requested)
-        for requested in recipes
-    )
+    is_default = tuple(requested) == AuditSettings.model_fields["recipes"].default
+    names = modality.default_recipes(target, references) if is_default else requested
+    resolved = tuple(_resolve_recipe(name, references, seed, modality, target) for name in names)
     modality.check_recipes(resolved)
     names = [recipe.name for recipe in resolved]
     if repeated := {name for name in names if names.count(name) > 1}:
@@ -167,6 +166,17 @@ def _resolve_recipes(recipes: Sequence[Any], references: object, seed: int, moda
         )
     _check_reference_count(resolved, getattr(references, "count", None))
     return resolved
+
+
+def _resolve_recipe(requested: Any, references: object, seed: int, modality: Modality, target: Any) -> Recipe:
+    """Resolve a recipe and seed it; a recipe passed as an object keeps its own seed."""
+    if isinstance(requested, book.Recipe):
+        return requested
+    if isinstance(requested, book.Auto) or (isinstance(requested, str) and requested == book.Auto.name):
+        recipe = modality.auto_recipe(target, references)
+    else:
+        recipe = modality.resolve_recipe(requested)
+    return book.seeded(recipe, seed)
 
 
 def _check_reference_count(recipes: Sequence[Recipe], count: int | None) -> None:

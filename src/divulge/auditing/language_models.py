@@ -61,6 +61,19 @@ class LanguageModel(Modality):
         """Return the recipe for documents that ``requested`` means."""
         return book.resolve(requested, documents=True)
 
+    def default_recipes(self, target: Any, references: Any) -> tuple[str, ...]:
+        """Return "auto", and the loss to compare with."""
+        return ("auto", "loss")
+
+    def auto_recipe(self, target: Any, references: Any) -> Recipe:
+        """Return the attacks that do best with fine-tunes, with the base alone, or with neither."""
+        return book.Auto().recipe_in(
+            documents=True,
+            has_references=references is not None and references.count > 0,
+            has_base=references is not None,
+            has_vocabulary=not isinstance(target, Endpoint),
+        )
+
     def check_target(self, target: Any, recipes: Sequence[Recipe]) -> None:
         """Check that an endpoint, if the target is one, returns everything that the recipes read."""
         if not isinstance(target, Endpoint):

@@ -86,6 +86,18 @@ class Modality:
             return by_name[check_choice(requested, "recipes", by_name)]
         return book.resolve(requested)
 
+    def default_recipes(self, target: Any, references: Any) -> tuple[str, ...]:
+        """Return the names of the recipes of an audit that names none: all that can run."""
+        return tuple(r.name for r in self.recipes if references is not None or not r.needs_training)
+
+    def auto_recipe(self, target: Any, references: Any) -> Recipe:
+        """Return the recipe "auto" for a target and references, which may be None.
+
+        Raises:
+            divulge.InputError: models of this kind have none.
+        """
+        return self.resolve_recipe(book.Auto.name)
+
     def check_recipes(self, recipes: Sequence[Recipe]) -> None:
         """Check that a model of this kind gives what the recipes' signals are computed from.
 
@@ -229,6 +241,14 @@ class Classifier(Modality):
     def resolve_recipe(self, requested: object) -> Recipe:
         """Return the recipe for classifiers that ``requested`` means."""
         return book.resolve(requested)
+
+    def default_recipes(self, target: Any, references: Any) -> tuple[str, ...]:
+        """Return "auto" and, where the target shows it, the loss to compare with."""
+        return ("auto",) if is_label_only(target) else ("auto", "loss")
+
+    def auto_recipe(self, target: Any, references: Any) -> Recipe:
+        """Return the attacks that do best with or without reference models, of logits or of labels alone."""
+        return book.Auto().recipe_in(labels_only=is_label_only(target), has_references=references is not None)
 
     def known_recipes(self) -> tuple[Recipe, ...]:
         """Return the recipes for whole records."""

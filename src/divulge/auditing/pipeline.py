@@ -80,7 +80,9 @@ def audit(
         population: other data that the auditor holds, known not to be in the training set; may lack classes. A quarter
             (``calibration``) is set aside: attacks never learn from it, its scores are the null
             distribution of every decision.
-        recipes: names (`divulge list` shows them), `divulge.recipes.Recipe` objects or "module:Class".
+        recipes: names (`divulge list` shows them), settings such as ``divulge.recipes.LiRA(mode="online")``,
+            `divulge.recipes.Recipe` objects or "module:Class". By default "auto", the attacks that do best in the
+            circumstances, and "loss" to compare with.
         references: how reference models are trained (`divulge.references.Train`); needed by some recipes.
         unseen_classes: classes of which the auditor holds no records.
         fpr: false-positive rates to report.
@@ -196,7 +198,7 @@ def _prepare_audit(
     modality = find_modality(adapted_target)
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
-    checked = check_inputs(subject, options, modality)
+    checked = check_inputs(subject, options, modality, aligned_target)
     checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
     modality.check_target(aligned_target, checked.recipes)
     inputs, partial_knowledge = complete_inputs(checked, options.imputer, options.seed)

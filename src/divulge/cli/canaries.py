@@ -36,7 +36,7 @@ def make(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Make canaries: what to add to a training set, and what to keep."""
-    layout = datafiles.FileLayout.of(columns)
+    layout = datafiles.FileLayout.from_column_names(columns)
     canaries = modules.canaries.make(
         datafiles.read_records(data, layout).records,
         **dict(settings),
@@ -71,7 +71,7 @@ def audit(
 
     The exit code is 1 where it does, and 3 where these canaries cannot test the claim.
     """
-    layout = datafiles.FileLayout.of(columns)
+    layout = datafiles.FileLayout.from_column_names(columns)
     planted = modules.canaries.Canaries.load(canaries)
     if claim_epsilon is None and delta:
         raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")

@@ -345,7 +345,7 @@ def extract(
     """
     sampling = token_statistics.Decoding(**decoding.model_dump())
     extraction.Cut(settings.prefix, settings.suffix, settings.place)  # checked before anything is read
-    layout = datafiles.FileLayout.of(columns, text="text", label="")  # classes are not read
+    layout = datafiles.FileLayout.from_column_names(columns, text="text", label="")  # classes are not read
     provenance.declare_input_files(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
     inside, outside = (datafiles.read_records(path, layout).records for path in (members, nonmembers))
     model_options: dict[str, Any] = loading.model_dump()

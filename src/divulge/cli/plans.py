@@ -207,6 +207,10 @@ def _show_audit(result: modules.auditing.Audit, title: str) -> None:
         printing.remark(warning)
 
 
+_RECORD_TYPES: dict[modules.recipes.RecordType, str] = {
+    "classifiers": "attacks",
+    "documents": "attacks on documents, under language models",
+}
 _N_DETAILED = 5  # recipes shown with their figures; the others by name
 
 
@@ -221,25 +225,64 @@ def list_all(
         ),
     ] = None,
 ) -> None:
-    """Recipes, signals and embedded data sets; with --for, the recipes that suit you."""
+    """Attacks with their settings, signals and embedded data sets; with --for, the recipes that suit you."""
     if situation is not None:
         _list_suitable(situation, json)
         return
-    listing = {
-        "recipes": {recipe.name: recipe.summary for recipe in recipes.everything()},
-        "recipes for documents": {recipe.name: recipe.summary for recipe in recipes.document_recipes()},
-        "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()}
-        | dict(internals.SIGNALS),
-        "data sets": {
-            "images": "10,000 images of clothing in 10 classes (Fashion-MNIST; Zalando, MIT licence)",
-            "text": "the 1,233 paragraphs of 80 to 1,200 characters of Python's manual, as Python ships it",
-        },
+    signals = {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()}
+    signals |= dict(internals.SIGNALS)
+    data_sets = {
+        "images": "10,000 images of clothing in 10 classes (Fashion-MNIST; Zalando, MIT licence)",
+        "text": "the 1,233 paragraphs of 80 to 1,200 characters of Python's manual, as Python ships it",
     }
     if json:
-        printing.as_json(listing)
+        printing.as_json(
+            {
+                "recipes": {recipe.name: recipe.summary for recipe in recipes.everything()},
+                "recipes for documents": {recipe.name: recipe.summary for recipe in recipes.document_recipes()},
+                "signals": signals,
+                "data sets": data_sets,
+                "attacks": [_attack_as_json(attack) for attack in recipes.ATTACKS],
+                "aliases": {
+                    record_type: {
+                        name: {"attack": settings.name, "settings": settings.changes()}
+                        for name, settings in recipes.aliases(documents=record_type == "documents").items()
+                    }
+                    for record_type in _RECORD_TYPES
+                },
+            }
+        )
         return
-    for title, entries in listing.items():
+    for record_type, title in _RECORD_TYPES.items():
+        rows = [
+            (attack.name, attack.description(), "; ".join(map(str, attack.settings(record_type))) or "–")
+            for attack in recipes.ATTACKS
+            if record_type in attack.record_types()
+        ]
+        printing.table(title, ["name", "what it is", "settings, the default first"], rows)
+    names = dict.fromkeys([*recipes.aliases(), *recipes.aliases(documents=True)])
+    printing.paragraph(f"Also by name, each an attack with settings (docs/methods): {', '.join(names)}")
+    for title, entries in {"signals": signals, "data sets": data_sets}.items():
         printing.table(title, ["name", "what it is"], entries.items())
+
+
+def _attack_as_json(attack: type[modules.recipes.AttackSettings]) -> dict[str, Any]:
+    return {
+        "name": attack.name,
+        "what it is": attack.description(),
+        "settings": {
+            record_type: [
+                {
+                    "name": setting.name,
+                    "default": setting.default,
+                    "choices": list(setting.choices),
+                    "meaning": setting.meaning,
+                }
+                for setting in attack.settings(record_type)
+            ]
+            for record_type in attack.record_types()
+        },
+    }
 
 
 def _list_suitable(words: str, json: bool) -> None:

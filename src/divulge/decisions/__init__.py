@@ -16,7 +16,7 @@
 import warnings
 from types import SimpleNamespace
 
-from divulge.decisions import controls, counts, fdp, fdr, fpr, methods, planning, pooled_scores, usage, weighted
+from divulge.decisions import controls, fdp, fdr, fpr, planning, pooled_scores, weighted
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Moments, Storey
 
 __all__ = [
@@ -28,14 +28,11 @@ __all__ = [
     "Moments",
     "Storey",
     "controls",
-    "counts",
     "fdp",
     "fdr",
     "fpr",
-    "methods",
     "planning",
     "pooled_scores",
-    "usage",
     "weighted",
 ]
 

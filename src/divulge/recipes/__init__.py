@@ -1,12 +1,25 @@
-"""A recipe pairs a signal with an attack and gives the pair its name."""
+"""Recipes: a signal and an attack on it under one name, each attack with its settings.
 
-from divulge.recipes.advice import Circumstances, Suggestion, advise
-from divulge.recipes.augmented import augmented_recipes
-from divulge.recipes.documents import document_recipes
-from divulge.recipes.label_only import label_recipes
-from divulge.recipes.measured import DataSet, Performance, measured
-from divulge.recipes.names import everything, resolve, resolve_for, seeded
-from divulge.recipes.partial import partial_recipes
+`ATTACKS` are the attacks, one class of settings each: ``LiRA(mode="online")`` is the recipe that is called
+"lira-online". `aliases` maps the names of recipes to such settings.
+"""
+
+from divulge.recipes.advice import Circumstances, DataSet, Performance, Suggestion, advise, measured
+from divulge.recipes.catalogue import (
+    aliases,
+    augmented_recipes,
+    configure,
+    document_recipes,
+    everything,
+    label_recipes,
+    partial_recipes,
+    recipes,
+    resolve,
+    resolve_for,
+    seeded,
+    weight_recipes,
+    white_box_recipes,
+)
 from divulge.recipes.recipe import (
     RESERVED,
     Imputed,
@@ -17,24 +30,64 @@ from divulge.recipes.recipe import (
     References,
     Signal,
 )
-from divulge.recipes.white_box import weight_recipes, white_box_recipes
-from divulge.recipes.whole import recipes
+from divulge.recipes.settings import (
+    ATTACKS,
+    BASE,
+    MRAD,
+    RMIA,
+    WBC,
+    AttackSettings,
+    Auto,
+    BaVarIA,
+    Calibrated,
+    Labels,
+    Learned,
+    LiRA,
+    Loss,
+    Margin,
+    Quantile,
+    RecordType,
+    Setting,
+    Transductive,
+    Transfer,
+)
 
 __all__ = [
+    "ATTACKS",
+    "BASE",
+    "MRAD",
     "RESERVED",
+    "RMIA",
+    "WBC",
+    "AttackSettings",
+    "Auto",
+    "BaVarIA",
+    "Calibrated",
     "Circumstances",
     "DataSet",
     "Imputed",
+    "Labels",
+    "Learned",
+    "LiRA",
+    "Loss",
+    "Margin",
     "PartialMeasure",
     "PartialSignal",
     "Performance",
     "PreparedSignal",
+    "Quantile",
     "Recipe",
+    "RecordType",
     "References",
+    "Setting",
     "Signal",
     "Suggestion",
+    "Transductive",
+    "Transfer",
     "advise",
+    "aliases",
     "augmented_recipes",
+    "configure",
     "document_recipes",
     "everything",
     "label_recipes",

@@ -1,0 +1,323 @@
+"""The recipes that come with Divulge: names, the settings that they stand for, and how a request becomes a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from divulge import attacks, errors, user_code
+from divulge.errors import InputError
+from divulge.recipes.recipe import Recipe
+from divulge.recipes.settings import (
+    ATTACKS,
+    BASE,
+    MRAD,
+    RMIA,
+    WBC,
+    AttackSettings,
+    Auto,
+    BaVarIA,
+    Calibrated,
+    Labels,
+    Learned,
+    LiRA,
+    Loss,
+    Margin,
+    Quantile,
+    Transductive,
+    Transfer,
+)
+from divulge.targets import declared_modality, is_language_model
+from divulge.validation import check_choice, check_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WHOLE: dict[str, AttackSettings] = {
+    "loss": Loss(),
+    "entropy": Loss(signal="entropy"),
+    "gap": Loss(signal="gap"),
+    "calibrated": Calibrated(),
+    "lira": LiRA(),
+    "lira-online": LiRA(mode="online"),
+    "bavaria": BaVarIA(),
+    "bavaria-online": BaVarIA(mode="online"),
+    "rmia": RMIA(),
+    "rmia-online": RMIA(mode="online"),
+    "base": BASE(),
+    "base-online": BASE(mode="online"),
+    "learned": Learned(),
+    "learned-few": Learned(few=True),
+    "learned-online": Learned(mode="online"),
+    "quantile": Quantile(),
+    "quantile-gap": Quantile(signal="gap"),
+    "transductive": Transductive(),
+    "combined": Transductive(quantile=True),
+    "lira-residual": LiRA(residual=True),
+    "rmia-residual": RMIA(residual=True),
+    "learned-residual": Learned(residual=True),
+    "auto": Auto(),
+}
+_AUGMENTED: dict[str, AttackSettings] = {
+    "lira-augmented": LiRA(augment=True),
+    "lira-online-augmented": LiRA(mode="online", augment=True),
+    "rmia-augmented": RMIA(augment=True),
+    "rmia-online-augmented": RMIA(mode="online", augment=True),
+}
+_LABEL_ONLY: dict[str, AttackSettings] = {
+    "correct": Labels(),
+    "correct-calibrated": Labels(calibrated=True),
+    "transfer": Transfer(),
+    "boundary": Labels(signal="boundary"),
+    "boundary-residual": Labels(signal="boundary", residual=True),
+    "noise": Labels(signal="noise"),
+}
+_PARTIAL: dict[str, AttackSettings] = {
+    "partial-loss": Loss(known="best"),
+    "partial-lira": LiRA(known="draws"),
+    "partial-rmia": RMIA(known="draws"),
+    "partial-marginal": RMIA(known="likelihood"),
+    "partial-learned": Learned(known="best"),
+    "partial-lira-online": LiRA(mode="online", known="best"),
+    "partial-rmia-online": RMIA(mode="online", known="best"),
+    "partial-learned-online": Learned(mode="online", known="best"),
+    "mrad": MRAD(),
+    "mrad-shadow": MRAD(method="mrad-shadow"),
+    "gradient-norm": MRAD(method="gradient-norm"),
+    "gradient-matching": MRAD(method="gradient-matching"),
+}
+_WEIGHTS: dict[str, AttackSettings] = {
+    "margin-abs": Margin(),
+    "margin-band": Margin(method="margin-band"),
+    "kkt-nnls": Margin(method="kkt-nnls"),
+    "kkt-nnls-deep": Margin(method="kkt-nnls-deep"),
+}
+_WHITE_BOX: dict[str, AttackSettings] = {
+    "weight-gradient": Loss(signal="weight-gradient"),
+    "learned-white-box": Learned(few=True, inside=True),
+}
+_DOCUMENTS: dict[str, AttackSettings] = {
+    "loss": Loss(),
+    "zlib": Loss(signal="zlib"),
+    "min-k": Loss(signal="min-k"),
+    "min-k++": Loss(signal="min-k++"),
+    "entropy": Loss(signal="entropy"),
+    "recall": Loss(signal="recall"),
+    "base-ratio": Calibrated(reference="base"),
+    "reference-ratio": Calibrated(),
+    "wbc": WBC(),
+    "windows": WBC(reference="out"),
+    "lira": LiRA(),
+    "lira-sequence": LiRA(tokens="correlated"),
+    "lira-online": LiRA(mode="online"),
+    "rmia": RMIA(),
+    "rmia-online": RMIA(mode="online"),
+    "learned": Learned(),
+    "learned-online": Learned(mode="online"),
+    "quantile": Quantile(),
+    "auto": Auto(),
+}
+
+
+def aliases(*, documents: bool = False) -> Mapping[str, AttackSettings]:
+    """Return every recipe's name with the settings that it stands for, in the order of the report.
+
+    Args:
+        documents: the names that hold where the target is a language model.
+
+    Examples:
+        >>> aliases()["lira-online"]
+        LiRA(mode='online', augment=False, residual=False, tokens='mean', known='any')
+    """
+    return _DOCUMENTS if documents else _WHOLE | _AUGMENTED | _LABEL_ONLY | _PARTIAL | _WEIGHTS | _WHITE_BOX
+
+
+def everything() -> tuple[Recipe, ...]:
+    """Return all named recipes for classifiers: whole records, versions of them, labels, partly known ones, weights."""
+    return (
+        *recipes(),
+        *augmented_recipes(),
+        *label_recipes(),
+        *partial_recipes(),
+        *weight_recipes(),
+        *white_box_recipes(),
+    )
+
+
+@cache
+def recipes() -> tuple[Recipe, ...]:
+    """Return the recipes for whole records, in the order of the report.
+
+    Examples:
+        >>> [recipe.name for recipe in recipes()][:4]
+        ['loss', 'entropy', 'gap', 'calibrated']
+    """
+    return _recipes_of(_WHOLE)
+
+
+@cache
+def augmented_recipes() -> tuple[Recipe, ...]:
+    """Return the recipes that ask about images as they are, mirrored and shifted: 18 queries a record.
+
+    For tables, or versions of one's own, ``dataclasses.replace(recipe, versions=…)`` makes others of them.
+
+    Examples:
+        >>> [recipe.name for recipe in augmented_recipes()]
+        ['lira-augmented', 'lira-online-augmented', 'rmia-augmented', 'rmia-online-augmented']
+    """
+    return _recipes_of(_AUGMENTED)
+
+
+@cache
+def label_recipes() -> tuple[Recipe, ...]:
+    """Return the recipes that read nothing but the predicted class, of each record and of points around it.
+
+    Examples:
+        >>> [recipe.name for recipe in label_recipes()]
+        ['correct', 'correct-calibrated', 'transfer', 'boundary', 'boundary-residual', 'noise']
+    """
+    return _recipes_of(_LABEL_ONLY)
+
+
+@cache
+def partial_recipes() -> tuple[Recipe, ...]:
+    """Return the recipes for records of which only part is known (``dv.audit(known=…)``).
+
+    Every recipe for whole records takes partly known ones too, with the best completion of each. Some have a second
+    name here, under which they refuse whole records.
+
+    Examples:
+        >>> [recipe.name for recipe in partial_recipes()][:3]
+        ['partial-loss', 'partial-lira', 'partial-rmia']
+    """
+    return _recipes_of(_PARTIAL)
+
+
+@cache
+def weight_recipes() -> tuple[Recipe, ...]:
+    """Return the recipes for homogeneous ReLU networks with two classes, whose weights the auditor holds."""
+    return _recipes_of(_WEIGHTS)
+
+
+@cache
+def white_box_recipes() -> tuple[Recipe, ...]:
+    """Return the recipes that look inside torch networks of any number of classes, the target and the reference models.
+
+    Examples:
+        >>> [recipe.name for recipe in white_box_recipes()]
+        ['weight-gradient', 'learned-white-box']
+    """
+    return _recipes_of(_WHITE_BOX)
+
+
+@cache
+def document_recipes() -> tuple[Recipe, ...]:
+    """Return the recipes that `divulge.audit` knows where the target is a language model, in the order of the report.
+
+    Several are called as their counterparts for classifiers are: the same attack, on the likelihood of the document.
+
+    Examples:
+        >>> [recipe.name for recipe in document_recipes()][:4]
+        ['loss', 'zlib', 'min-k', 'min-k++']
+    """
+    return _recipes_of(_DOCUMENTS, documents=True)
+
+
+def resolve(wanted: object, *, documents: bool = False) -> Recipe:
+    """Return the recipe that ``wanted`` means.
+
+    Args:
+        wanted: a recipe, settings of an attack, the name of a recipe or of an attack, or a third party's
+            ``"module:Class"`` (a `Recipe`, or a callable that returns one).
+        documents: whether the target is a language model: names then mean the recipes for documents.
+
+    Raises:
+        divulge.InputError: unknown name (the nearest is suggested), an import that fails, another type, settings that
+            do not suit the target.
+
+    Examples:
+        >>> resolve("loss").signal
+        'negative-loss'
+        >>> resolve(LiRA(mode="online")).name
+        'lira-online'
+    """
+    if isinstance(wanted, Recipe):
+        return wanted
+    if isinstance(wanted, AttackSettings):
+        return wanted.recipe(documents=documents)
+    if not isinstance(wanted, str):
+        raise InputError(
+            f"recipes: a name, settings such as divulge.recipes.LiRA(), or a Recipe is needed, got "
+            f"{type(wanted).__name__}"
+        )
+    if ":" in wanted:
+        return _third_party(wanted)
+    record_type = "documents" if documents else "classifiers"
+    settings = {attack.name: attack() for attack in ATTACKS if record_type in attack.record_types()}
+    settings |= aliases(documents=documents)
+    return settings[check_choice(wanted, "recipes", settings)].recipe(documents=documents)
+
+
+def resolve_for(target: Any, wanted: object) -> Recipe:
+    """Return the recipe that ``wanted`` means for a target, whose modality may have recipes of its own.
+
+    Raises:
+        divulge.InputError: as `resolve`.
+    """
+    modality = declared_modality(target)
+    if modality is not None:
+        return modality.resolve_recipe(wanted)
+    return resolve(wanted, documents=is_language_model(target))
+
+
+def configure(names: Sequence[str], tables: Mapping[str, Mapping[str, Any]]) -> tuple[str | AttackSettings, ...]:
+    """Return what a plan requests: names, and settings in the place of names that have a table.
+
+    Args:
+        names: the plan's ``recipes``.
+        tables: the plan's ``[recipe.NAME]`` tables.
+
+    Raises:
+        divulge.InputError: a table for an attack that is not among the names, or that there is not; an unknown setting
+            or value.
+
+    Examples:
+        >>> configure(["loss", "lira"], {"lira": {"mode": "online"}})[1].mode
+        'online'
+    """
+    by_name = {attack.name: attack for attack in ATTACKS}
+    configured = {}
+    for name, table in tables.items():
+        alias = aliases().get(name) or aliases(documents=True).get(name)
+        if name not in by_name and alias is not None:
+            settings = ", ".join(f"{key}={value!r}" for key, value in alias.changes().items())
+            raise InputError(f"recipe.{name}: {name!r} is {alias.name!r} with {settings}; write [recipe.{alias.name}]")
+        attack = by_name[check_choice(name, "recipe", by_name)]
+        if name not in names:
+            raise InputError(
+                f"recipe.{name}: these are settings of {name!r}, which recipes ({', '.join(names)}) does not name"
+            )
+        configured[name] = attack.from_table(table, f"recipe.{name}")
+    return tuple(configured.get(name, name) for name in names)
+
+
+def seeded(recipe: Recipe, seed: int) -> Recipe:
+    """Return the recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
+    return dataclasses.replace(recipe, attack=attacks.seeded(recipe.attack, seed))
+
+
+def _recipes_of(table: Mapping[str, AttackSettings], *, documents: bool = False) -> tuple[Recipe, ...]:
+    return tuple(settings.recipe(documents=documents) for settings in table.values())
+
+
+def _third_party(name: str) -> Recipe:
+    user_object = user_code.import_object(name, "recipes").value
+    if isinstance(user_object, Recipe):
+        return user_object
+    if not callable(user_object):
+        raise InputError(f"recipes: {name!r} is a {type(user_object).__name__}, not a divulge.recipes.Recipe")
+    with errors.user_code_errors(f"recipes: {name!r}"):
+        recipe = user_object()
+    return check_instance(recipe, f"recipes: what {name!r} returns", Recipe, "a divulge.recipes.Recipe")

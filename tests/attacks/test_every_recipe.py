@@ -1,0 +1,169 @@
+"""What must hold of every recipe that the settings allow, of classifiers and of documents, also for the one added next.
+
+Recipes that measure a signal of their own are tested on numbers like any others: here the attack is at stake.
+"""
+
+import contextlib
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.special import expit, log_expit
+from scipy.stats import rankdata, spearmanr
+
+from divulge import Evidence, InputError
+from divulge.attacks import Auto, Need, adapt
+from divulge.attacks.protocol import REFERENCES
+from divulge.ragged import TokenLogs
+from divulge.recipes import resolve
+from recipes.forms import RECORD_TYPES, forms
+
+BOOK = {f"{kind}: {name}": recipe for kind in RECORD_TYPES for name, recipe in forms(kind).items()}
+PROBABILITIES, LOGARITHMS = ("confidence", "correctness", "token_probability"), ("negative-loss", "label-loss")
+N, Z, M, TOKENS = 200, 300, 6, 8
+
+
+@cache
+def evidence(key, seed, lift=0.0, shape="continuous"):
+    """Return what a recipe's attack needs, and no more; the first half of the candidates are members by ``lift``."""
+    rng, needs = np.random.default_rng(seed), adapt(BOOK[key].attack).needs
+    hard, easy = rng.normal(size=N), rng.normal(size=Z)
+    member = np.arange(N) < N // 2
+    is_online = Need.REFERENCES_IN_AND_OUT in needs
+    inside = (np.arange(M)[:, None] % 2 == 0) ^ (rng.random(N) < 0.5) if is_online else np.zeros((M, N), bool)
+    own = rng.random((M, Z)) < 0.5
+    signals = {
+        "target": hard + lift * member + 0.3 * rng.normal(size=N),
+        "population": easy + 0.3 * rng.normal(size=Z),
+        "references": hard + lift * inside + 0.3 * rng.normal(size=(M, N)),
+        "population_references": easy + lift * own + 0.3 * rng.normal(size=(M, Z)),
+    }
+    signals = in_unit({name: SHAPES[shape](values) for name, values in signals.items()}, BOOK[key].signal_name)
+    given = {"target": signals["target"]}
+    if needs & REFERENCES:
+        given |= {"references": signals["references"], "trained_on": inside}
+    if Need.POPULATION in needs:
+        given["population"] = signals["population"]
+    if needs & REFERENCES and Need.POPULATION in needs:
+        given |= {"population_references": signals["population_references"], "population_trained_on": own}
+    if Need.FEATURES in needs:
+        given["features"] = np.column_stack([hard, rng.normal(size=N)])
+        given["population_features"] = np.column_stack([easy, rng.normal(size=Z)])
+    if Need.LABELS in needs:
+        given |= {"labels": rng.integers(0, 3, N), "population_labels": rng.integers(0, 3, Z)}
+    if Need.TOKENS in needs:
+        given["tokens"] = token_logs(signals, rng, shape)
+    if Need.QUERIES in needs:
+        given["queries"] = (Evidence(**given),)
+    return given, member
+
+
+SHAPES = {
+    "continuous": lambda values: values,
+    "ties": np.round,
+    "constant": lambda values: np.full_like(values, 0.5),
+}
+
+
+def in_unit(signals, name):
+    """Return scaled logits as values of the signal of that name."""
+    if name == "label-loss":  # the target says right or wrong, and no more
+        signals = signals | {"target": np.where(signals["target"] > 0, np.inf, -800.0)}
+    unit = expit if name in PROBABILITIES else log_expit if name in LOGARITHMS else np.array
+    return {part: unit(values) for part, values in signals.items()}
+
+
+def token_logs(parts, rng, shape):
+    """Return log-probabilities of each document's tokens, whose means are the signals."""
+    noise = 0.0 if shape == "constant" else 0.5
+    target, references = (
+        np.minimum(np.repeat(values, TOKENS, axis=-1) - 9 + noise * rng.normal(size=values.shape[-1] * TOKENS), 0)
+        for values in (parts["target"], parts["references"])
+    )
+    return TokenLogs(np.arange(N + 1) * TOKENS, target, references)
+
+
+def scores(key, given, seed=None):
+    attack = adapt(BOOK[key].attack)
+    return (attack if seed is None else attack.seeded(seed)).run(Evidence(**given)).scores
+
+
+def area(values, member):
+    m = int(member.sum())
+    return (rankdata(values)[member].sum() - m * (m + 1) / 2) / (m * (len(member) - m))
+
+
+def permuted(given, order):
+    """Return the evidence with the candidates in another order."""
+    moved = {}
+    for name, values in given.items():
+        if name == "queries":
+            version = {part: array for part, array in given.items() if part != name}
+            moved[name] = (Evidence(**permuted(version, order)),)
+        elif name == "tokens":
+            rows = (order[:, None] * TOKENS + np.arange(TOKENS)).ravel()
+            references = None if values.references is None else values.references[:, rows]
+            moved[name] = TokenLogs(values.offsets, values.target[rows], references)
+        elif name in ("target", "features", "labels"):
+            moved[name] = values[order]
+        else:
+            moved[name] = values[:, order] if name in ("references", "trained_on") else values
+    return moved
+
+
+@pytest.mark.parametrize("key", BOOK)
+class TestEveryRecipe:
+    def test_needs_no_more_than_it_says_and_ranks_members_higher(self, key):
+        given, member = evidence(key, 1, lift=2.0)
+        found = scores(key, given)
+        assert found.shape == (N,)
+        assert np.isfinite(found).all()
+        assert area(found, member) > 0.6
+
+    def test_without_a_leak_nothing_is_told_apart(self, key):
+        """An AUC beyond .5 ± .17 has probability 3e-5 for 100 against 100."""
+        given, member = evidence(key, 2)
+        assert abs(area(scores(key, given), member) - 0.5) < 0.17
+
+    def test_depends_on_its_evidence_and_seed_alone(self, key):
+        given, _ = evidence(key, 3, lift=1.0, shape="ties")
+        kept = {name: values.copy() for name, values in given.items() if isinstance(values, np.ndarray)}
+        first = scores(key, given, seed=5)
+        np.random.default_rng(7).random(10)
+        np.random.seed(11)  # noqa: NPY002 - a score must not listen to it
+        np.testing.assert_array_equal(first, scores(key, given, seed=5))
+        assert np.isfinite(first).all()
+        for name, values in kept.items():
+            np.testing.assert_array_equal(given[name], values)
+
+    def test_candidates_may_come_in_any_order(self, key):
+        """Folds are dealt by row, so a residual moves a little; nothing else does."""
+        if isinstance(BOOK[key].attack, Auto):
+            pytest.skip("made of attacks that are tested here, on games of the population alone")
+        given, _ = evidence(key, 1, lift=2.0)
+        order = np.random.default_rng(0).permutation(N)
+        before, after = scores(key, given)[order], scores(key, permuted(given, order))
+        if Need.FEATURES in adapt(BOOK[key].attack).needs:
+            assert spearmanr(before, after).statistic > 0.9
+        else:
+            np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-6)
+
+    def test_records_that_are_all_alike_have_finite_scores_or_are_refused(self, key):
+        given, _ = evidence(key, 4, shape="constant")
+        with contextlib.suppress(InputError):
+            assert np.isfinite(scores(key, given)).all()
+
+
+@pytest.mark.parametrize("part", ["target", "references", "population"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_evidence_without_a_number_is_refused(part, value):
+    given = {name: values.copy() for name, values in evidence("classifiers: rmia", 1, lift=2.0)[0].items()}
+    given[part][..., 0] = value
+    with pytest.raises(InputError, match=part):
+        scores("classifiers: rmia", given)
+
+
+def test_every_name_is_tested_here():
+    names = {key.partition(": ")[2] for key in BOOK}
+    assert {"lira", "lira-augmented", "partial-lira", "learned-white-box", "windows", "auto"} <= names
+    assert BOOK["documents: windows"] == resolve("windows", documents=True)

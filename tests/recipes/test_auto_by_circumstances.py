@@ -1,0 +1,121 @@
+"""What an audit runs by default in each of an auditor's circumstances; and without a leak it accuses nobody."""
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.attacks import Calibrated, Consensus, Threshold, Transductive
+from divulge.recipes import Auto, Recipe
+from null_models import audited
+
+CIRCUMSTANCES = [
+    ({}, "scaled-logit", "out", None),
+    ({"has_references": False}, "hinge", "none", ("quantile", "transductive")),
+    ({"labels_only": True}, "correctness", "out", ("correct-calibrated",)),
+    ({"labels_only": True, "has_references": False}, "correctness", "none", ("correct-residual",)),
+    ({"documents": True}, "log_likelihood", "out", ("windows", "reference-ratio")),
+    ({"documents": True, "has_references": False, "has_base": True}, "log_likelihood", "base", ("wbc", "base-ratio")),
+    ({"documents": True, "has_references": False}, "min_k_plus", "none", ("min-k++",)),
+    ({"documents": True, "has_references": False, "has_vocabulary": False}, "min_k", "none", ("min-k",)),
+]
+
+
+@pytest.mark.parametrize(("circumstances", "signal", "references", "names"), CIRCUMSTANCES)
+def test_auto_is_a_recipe_in_every_circumstance(circumstances, signal, references, names):
+    recipe = Auto().recipe_in(**circumstances)
+    assert (recipe.name, recipe.signal, recipe.references) == ("auto", signal, references)
+    assert getattr(recipe.attack, "names", None) == names
+
+
+def records(seed, n, memorised=0.0):
+    """Records whose labels a model that memorised them knows."""
+    rng = np.random.default_rng(seed)
+    return dv.Records(rng.normal(size=(n, 4)), rng.integers(0, 3, n))
+
+
+class Memory:
+    """A target that knows the labels of its members."""
+
+    def __init__(self, members):
+        self.known = {row.tobytes(): label for row, label in zip(members.x, members.y, strict=True)}
+
+    def guesses(self, x):
+        return [self.known.get(row.tobytes(), int(row[0] > 0)) for row in np.ascontiguousarray(x)]
+
+
+class GivesLogits(Memory):
+    def logits(self, records):
+        return 3.0 * np.eye(3)[self.guesses(records.x)] + 0.3 * records.x[:, :3]
+
+
+class GivesLabels(Memory):
+    def labels(self, records):
+        return np.array(self.guesses(records.x))
+
+
+def audit(target, n=150, **more):
+    members = records(1, n)
+    sets = {"members": members, "nonmembers": records(2, n), "population": records(3, 2 * n)}
+    return dv.audit(target(members), **sets, fpr=more.pop("fpr", (0.05,)), **more)
+
+
+def test_without_reference_models_the_default_finds_the_leak_and_says_that_references_see_more():
+    found = audit(GivesLogits)
+    assert list(found) == ["auto", "loss"]
+    assert found.about.recipes["auto"].chosen == "quantile + transductive"
+    assert any(
+        "auto: used quantile + transductive, as there are no reference models" in w for w in found.about.warnings
+    )
+    assert found.verdict.answer == "leak found"
+
+
+def test_of_a_target_that_gives_labels_alone_the_default_reads_no_more():
+    found = audit(GivesLabels)
+    assert list(found) == ["auto"]
+    assert found.about.recipes["auto"].chosen == "correct-residual"
+    assert found["auto"].auc.low > 0.5
+
+
+def test_of_partly_known_records_the_default_reads_the_best_completion():
+    found = audit(GivesLogits, known="share:0.5")
+    assert list(found) == ["auto", "loss"]
+    assert found.about.recipes["auto"].completed_by is not None
+
+
+def test_with_few_records_what_cannot_learn_is_left_out_and_said():
+    members, others = records(1, 6), records(2, 6)
+    found = dv.audit(
+        GivesLogits(members), members=members, nonmembers=others, population=records(3, 8), fpr=(0.2,), calibration=0.2
+    )
+    assert found.about.recipes["auto"].chosen == "quantile"
+    assert any("left out transductive: at least 20 candidates are needed" in note for note in found.about.warnings)
+
+
+def test_a_recipe_of_ones_own_that_is_called_auto_is_left_alone():
+    found = audit(GivesLogits, recipes=[Recipe("auto", "negative-loss", Threshold())])
+    assert found.about.recipes["auto"].attack == "Threshold()"
+
+
+@pytest.mark.parametrize("answer", ["continuous", "rounded, right in 90 %"])
+def test_the_default_finds_no_more_leaks_than_nominal_where_there_are_none(answer):
+    """Of 12 audits at 5 %, more than 4 have probability 2e-4."""
+    alarms = [audited(answer, 100, 100, seed, ("auto", "loss")).verdict.answer == "leak found" for seed in range(12)]
+    assert sum(alarms) <= 4
+
+
+class TestConsensus:
+    def test_averages_the_normal_deviates_of_ranks(self):
+        evidence = dv.Evidence([3.0, 2.0, 1.0], references=[[3.0, 0.0, 1.0]])
+        scored = Consensus((Threshold(), Calibrated()), ("a", "b"), "why").run(evidence)
+        assert (scored.chosen, scored.notes) == ("a + b", ("used a + b, why",))
+        assert scored.scores.argsort().tolist() == [2, 0, 1]
+
+    def test_is_the_signal_itself_where_no_attack_is_left(self):
+        scored = Consensus((Transductive(),), ("transductive",)).run(dv.Evidence([1.0, 2.0]))
+        np.testing.assert_array_equal(scored.scores, [1.0, 2.0])
+        assert scored.notes[0] == "used the signal itself"
+        assert "left out transductive" in scored.notes[1]
+
+    def test_needs_a_name_for_each_attack(self):
+        with pytest.raises(dv.InputError, match="at least 1 with a name each"):
+            Consensus((Threshold(),), ())

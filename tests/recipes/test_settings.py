@@ -1,0 +1,114 @@
+"""Names of recipes and the settings that they stand for, and what is refused of settings in Python and in a plan."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import divulge as dv
+from divulge import plan
+from divulge.recipes import ATTACKS, BASE, RMIA, Labels, Learned, LiRA, Loss, Quantile, aliases, configure, resolve
+from recipes.forms import RECORD_TYPES, combinations, forms
+
+# Name → the fields of its recipe, as they were when each name was written out by itself.
+GOLDEN = json.loads((Path(__file__).parent / "named_recipes.json").read_text(encoding="utf-8"))
+NAMES = [(record_type, name) for record_type in RECORD_TYPES for name in aliases(documents=record_type == "documents")]
+
+
+@pytest.mark.parametrize(("record_type", "name"), NAMES)
+def test_a_name_is_its_settings_field_by_field(record_type, name):
+    documents = record_type == "documents"
+    settings = aliases(documents=documents)[name]
+    named, configured = resolve(name, documents=documents), resolve(settings, documents=documents)
+    assert named.name == configured.name == name
+    for field in fields(named):
+        assert repr(getattr(named, field.name)) == repr(getattr(configured, field.name))
+    if (record_type, name) != ("documents", "auto"):  # which had none
+        assert {field.name: repr(getattr(named, field.name)) for field in fields(named)} == GOLDEN[record_type][name]
+
+
+@pytest.mark.parametrize("record_type", RECORD_TYPES)
+def test_every_combination_is_a_recipe_of_its_own_or_is_refused(record_type):
+    made = [settings for *_, settings in combinations(record_type) if settings is not None]
+    assert len(forms(record_type)) == len(made)
+    assert set(aliases(documents=record_type == "documents")) <= set(forms(record_type))
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_every_setting_has_a_default_among_its_choices_and_a_meaning(attack):
+    assert attack.description()
+    for setting in attack.settings():
+        assert setting.default in setting.choices
+        assert setting.meaning
+    assert attack().changes() == {}
+    assert attack.record_types()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LiRA(mode="onlin"), "LiRA.mode: 'onlin' is unknown; did you mean 'online'"),
+        (lambda: LiRA(augment="yes"), "LiRA.augment: .*got 'yes'"),
+        (lambda: LiRA(known="draws", mode="online"), "mode='online' and known='draws' do not go together"),
+        (lambda: RMIA(known="best", augment=True), "known='best' and augment=True do not go together"),
+        (lambda: Learned(few=True, mode="online"), "few=True and mode='online' do not go together"),
+        (lambda: Learned(inside=True), "inside=True and few=False do not go together"),
+        (lambda: Loss(signal="gap", known="best"), "signal='gap' and known='best' do not go together"),
+        (lambda: Labels(signal="noise", calibrated=True), "signal='noise' and calibrated=True do not go together"),
+        (lambda: LiRA(tokens="correlated").recipe(), 'LiRA.tokens: of a classifier it can be "mean", got "correlated"'),
+        (lambda: LiRA(augment=True).recipe(documents=True), "LiRA.augment: of a language model it can be false"),
+        (lambda: Loss(signal="zlib").recipe(), 'Loss.signal: of a classifier it can be "loss" or "entropy"'),
+        (lambda: BASE().recipe(documents=True), "'base' is no attack on a language model"),
+        (lambda: resolve("bavaria", documents=True), "recipes: 'bavaria' is unknown"),
+        (lambda: resolve(3), "recipes: a name, settings such as"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, message):
+    with pytest.raises(dv.InputError, match=message):
+        make()
+
+
+def test_a_table_configures_the_attack_of_its_name():
+    requested = configure(["loss", "lira", "rmia-online"], {"lira": {"mode": "online", "residual": True}})
+    assert [resolve(each).name for each in requested] == ["loss", "lira-online-residual", "rmia-online"]
+    assert configure(["quantile"], {"quantile": {}}) == (Quantile(),)
+
+
+@pytest.mark.parametrize(
+    ("names", "tables", "message"),
+    [
+        (["loss"], {"lira": {}}, r"recipe.lira: these are settings of 'lira', which recipes \(loss\) does not name"),
+        (["lira-online"], {"lira": {}}, "recipe.lira: .*which recipes .*does not name"),
+        (["lira"], {"lirra": {}}, "recipe: 'lirra' is unknown; did you mean 'lira'"),
+        (["lira-online"], {"lira-online": {}}, r"'lira-online' is 'lira' with mode='online'; write \[recipe.lira\]"),
+        (["lira"], {"lira": {"mod": "online"}}, "recipe.lira: setting: 'mod' is unknown; did you mean 'mode'"),
+        (["lira"], {"lira": {"mode": "of"}}, r"recipe.lira.mode: 'of' is unknown.*\(known: offline, online\)"),
+        (["lira"], {"lira": {"augment": "no"}}, "recipe.lira.augment: .*got 'no'"),
+        (["transfer"], {"transfer": {"mode": "online"}}, "recipe.transfer: transfer has no settings, got mode"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(names, tables, message):
+    with pytest.raises(dv.InputError, match=message):
+        configure(names, tables)
+
+
+FILES = '\n[target]\nmodel = "a.onnx"\n[data]\nmembers = "m.npz"\nnonmembers = "n.npz"\npopulation = "p.npz"\n'
+
+
+@pytest.mark.parametrize(
+    ("head", "tables", "names"),
+    [
+        ("", "", ["auto", "loss"]),
+        ("", '[recipe.lira]\nmode = "online"\n[recipe.quantile]', ["lira", "quantile"]),
+        ('recipes = ["loss", "lira"]', '[recipe.lira]\nmode = "online"', ["loss", "lira"]),
+    ],
+)
+def test_a_plan_names_the_attacks_that_it_configures(tmp_path, head, tables, names):
+    path = tmp_path / "plan.toml"
+    path.write_text(head + FILES + tables)
+    found = plan.read(path)
+    assert list(found.recipes) == names
+    assert [resolve(each).name for each in configure(found.recipes, found.recipe or {})][-1] == {
+        "auto": "loss", "lira": "quantile", "loss": "lira-online",
+    }[names[0]]  # fmt: skip
