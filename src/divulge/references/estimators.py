@@ -1,4 +1,4 @@
-"""Many networks, trained as reference models, and one by itself."""
+"""Settings of reference models: trained networks (`Train`), the user's own (`Custom`), fine-tunes (`FineTune`)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Private:
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """How one network is trained; `divulge.references.Train` says what each field means."""
+    """Settings of the training of one network; `divulge.references.Train` describes each of them."""
 
     make_model: Callable[..., Any]
     _: KW_ONLY
@@ -159,7 +159,7 @@ class Hyperparameters:
         return self.lr if self.lr is not None else 0.02 if self.optimizer == "sgd" else 0.001
 
     def rate(self, progress: float) -> float:
-        """The learning rate when ``progress`` (0 to 1) of a model's steps are done."""
+        """Return the learning rate after the share ``progress`` (0 to 1) of a model's steps."""
         if callable(self.schedule):
             with errors.user_code_errors("schedule"):
                 factor = self.schedule(progress)
@@ -169,7 +169,7 @@ class Hyperparameters:
 
 
 def _is_network(made: object) -> bool:
-    """A network instead of the function that builds one; recognised without importing torch."""
+    """Recognise a network given instead of the function that builds one, without importing torch."""
     return hasattr(made, "state_dict") and not isinstance(made, type)
 
 
@@ -268,7 +268,7 @@ class Train(Hyperparameters, _ReferenceTraining):
         Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
 
     def brief(self) -> Train:
-        """One model for one epoch, in this process: what a forecast of the time is made from."""
+        """Return settings for one model and one epoch in this process, from which the time is forecast."""
         return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
 
     def untrained(self, records: Records) -> torch.nn.Module:
@@ -370,32 +370,32 @@ class Custom(_ReferenceTraining):
 
 @dataclass(frozen=True, slots=True)
 class _CustomLearner(OutputLearner):
-    """Targets made by ``config.train``: how they are named, made, questioned and brought back from the pool."""
+    """The learner behind `Custom`: targets made by ``config.train``."""
 
     config: Custom
 
     @property
     def timed_by_doing(self) -> bool:
-        """Nothing is known of the user's function."""
+        """True: nothing is known of the user's function."""
         return True
 
     def settings(self) -> dict[str, str]:
-        """The function's name and version."""
+        """Return the function's name and version."""
         return {"train": getattr(self.config.train, "__qualname__", "?"), "version": self.config.version}
 
     def width(self, records: Records, classes: int | None) -> int:
-        """Of the whole label set."""
+        """Return the size of the whole label set."""
         return count_classes(records, classes)
 
     def check(self, task: Task) -> None:
-        """Nothing can be known before the user's function has run."""
+        """Accept anything: nothing can be known before the user's function has run."""
 
     def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
-        """One after the other in each process."""
+        """Return the serial engine, without a trial."""
         return "serial", 0.0, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
-        """Digest of the function, its version, data, subset, seed, and of what is kept (observed records, signal)."""
+        """Return a digest of the function, its version, data, subset, seed, observed records and signal."""
         observed = [pool.digest_records(records) for records in task.observe]
         training_function = pool.digest_function(self.config.train), self.config.version, self.config.outputs
         stored = [
@@ -407,7 +407,7 @@ class _CustomLearner(OutputLearner):
         ]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
-        """The user's function on the records of a job."""
+        """Return a function that calls the user's training on the records of a job."""
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
             with errors.user_code_errors("train"):
@@ -423,7 +423,7 @@ class _CustomLearner(OutputLearner):
 
 
 def adapt_trained_model(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
-    """What the user made, as a target.
+    """Wrap a model that the user trained as a target.
 
     Raises:
         divulge.InputError: not a target.
@@ -434,7 +434,7 @@ def adapt_trained_model(target: Any, classes: int, outputs: str) -> targets.Give
 
 
 def checked_predictor(target: targets.GivesLogits, classes: int) -> Predict:
-    """How to get logits ``[b, classes]`` from a target, which raises for outputs of another width."""
+    """Return a function from records to logits ``[b, classes]``, which raises for outputs of another width."""
 
     def predict(records: Records) -> Floats:
         logits = target.logits(records)
@@ -475,7 +475,7 @@ class LoRA:
 
 @dataclass(frozen=True, slots=True)
 class FineTuneSettings:
-    """The settings of a `FineTune`, which says what each of them is.
+    """Settings of `FineTune`, which describes each of them.
 
     Raises:
         divulge.InputError: a setting out of its range.
@@ -547,7 +547,7 @@ class FineTune(FineTuneSettings):
     """
 
     def opened(self) -> fine_tuning.LoadedFineTune:
-        """The base in memory, once for everything that is asked of it.
+        """Load the base into memory, once for everything that is asked of it.
 
         Raises:
             divulge.InputError: a base that cannot be loaded, or is no language model.
@@ -585,7 +585,7 @@ class FineTune(FineTuneSettings):
         return self.opened().fit(records, splits, seed=seed, observe=observe, pool=pool, out=out, progress=progress)
 
     def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
-        """The base fine-tuned on all ``records`` (a target for a demonstration).
+        """Fine-tune the base on all ``records``, as a target for a demonstration.
 
         Raises:
             divulge.InputError: bad input, or the loss became NaN.

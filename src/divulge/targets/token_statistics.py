@@ -83,7 +83,7 @@ class TokenStatistics:
     def of(
         cls, texts: Sequence[str], rows: Sequence[Mapping[str, Floats]], skipped: Mapping[int, str] | None = None
     ) -> TokenStatistics:
-        """From one mapping of name to values per document; all have the same names.
+        """Build statistics from one mapping of name to values per document; all have the same names.
 
         Raises:
             divulge.InputError: a row whose columns differ in length.
@@ -99,14 +99,14 @@ class TokenStatistics:
         )
 
     def rows(self) -> dict[str, list[Floats]]:
-        """Each statistic that is there, cut into documents."""
+        """Return each available statistic, split into documents."""
         columns = {part.name: getattr(self, part.name) for part in fields(self) if part.name in PER_TOKEN}
         cuts = self.offsets[1:-1]
         return {name: np.split(values, cuts) for name, values in columns.items() if values is not None}
 
 
 def _check_column(value: object, name: str, length: int) -> Floats | Ints:
-    """Numbers ``[length]``, where there may be none at all."""
+    """Check numbers ``[length]``; there may be none at all."""
     values = check_array(value, name, finite=False)
     if values.shape != (length,):
         raise InputError(f"{name}: {length} values are needed, got shape {values.shape}")
@@ -114,7 +114,7 @@ def _check_column(value: object, name: str, length: int) -> Floats | Ints:
 
 
 def compressed_sizes(texts: Sequence[str]) -> Ints:
-    """Bytes of each text, as UTF-8, under zlib.
+    """Return the bytes of each text, as UTF-8, under zlib.
 
     Examples:
         >>> compressed_sizes(["", "aaaaaaaaaaaaaaaaaaaaaaaa"])
@@ -132,7 +132,7 @@ class GivesTokens(Protocol):
         ...
 
     def key(self) -> Mapping[str, Any]:
-        """What decides the numbers: model revision, tokenizer, BOS policy, truncation, dtype."""
+        """Return what determines the numbers: model revision, tokenizer, BOS policy, truncation, dtype."""
         ...
 
 
@@ -228,7 +228,7 @@ class GivesContinuations(Protocol):
 
     @property
     def length(self) -> int | None:
-        """Tokens that it takes at most, prompt and continuation together."""
+        """Largest number of tokens that the model takes, prompt and continuation together."""
         ...
 
     @property
@@ -247,7 +247,7 @@ class GivesContinuations(Protocol):
     def continuations(
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], *, decoding: Decoding | None = None
     ) -> Continuations:
-        """How likely each suffix follows its prefix."""
+        """Return how likely each suffix follows its prefix."""
         ...
 
     def greedy(self, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
@@ -255,7 +255,7 @@ class GivesContinuations(Protocol):
         ...
 
     def key(self) -> Mapping[str, Any]:
-        """What decides the numbers."""
+        """Return what determines the numbers."""
         ...
 
 
