@@ -25,11 +25,11 @@ class Access(Protocol):
     """A data-access setting."""
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
-        """True for the records the auditor keeps, ``[n]``."""
+        """Return the mask of the records that the auditor keeps, bool ``[n]``."""
         ...
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
-        """The records the auditor keeps."""
+        """Return the records that the auditor keeps."""
         ...
 
 
@@ -59,7 +59,7 @@ class DropClasses:
         object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
-        """True for records of other classes, ``[n]``.
+        """Return the mask of records of other classes, bool ``[n]``.
 
         Raises:
             divulge.InputError: no labels, a class that no record has, or nothing left.
@@ -70,7 +70,7 @@ class DropClasses:
         return _check_some_left(~np.isin(y, self.classes), "DropClasses")
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
-        """The records of other classes."""
+        """Return the records of other classes."""
         return records[self.mask(records, groups, seed)]
 
 
@@ -106,11 +106,11 @@ class DropShare:
         return tuple(sorted(removed.tolist()))
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
-        """True for records of the classes that stay, ``[n]``."""
+        """Return the mask of records of the classes that stay, bool ``[n]``."""
         return DropClasses(self.dropped(records, seed)).mask(records)
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
-        """The records of the classes that stay."""
+        """Return the records of the classes that stay."""
         return records[self.mask(records, groups, seed)]
 
 
@@ -138,7 +138,7 @@ class KeepPerClass:
         object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
-        """True for ``count`` records of each scarce class and for every record of the others, ``[n]``.
+        """Return the mask of ``count`` records of each scarce class and of all others, bool ``[n]``.
 
         Raises:
             divulge.InputError: no labels, or a class that no record has.
@@ -154,7 +154,7 @@ class KeepPerClass:
         return mask
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
-        """What is left of the scarce classes, and all of the others."""
+        """Return what is left of the scarce classes, and all of the others."""
         return records[self.mask(records, groups, seed)]
 
 
@@ -180,7 +180,7 @@ class DropGroups:
         object.__setattr__(self, "groups", tuple(sorted({str(name) for name in names})))
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
-        """True for records of other subgroups, ``[n]``.
+        """Return the mask of records of other subgroups, bool ``[n]``.
 
         Args:
             records: ``n`` records.
@@ -200,7 +200,7 @@ class DropGroups:
         return _check_some_left(~np.isin(names, self.groups), "DropGroups")
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
-        """The records of other subgroups."""
+        """Return the records of other subgroups."""
         return records[self.mask(records, groups, seed)]
 
 

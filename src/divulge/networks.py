@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def single_thread() -> Generator[None]:
-    """One thread inside the block: small products gain nothing from more, and lose much when cores are shared."""
+    """Limit torch to one thread inside the block: small products gain nothing from more."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -29,7 +29,7 @@ def single_thread() -> Generator[None]:
 
 @contextlib.contextmanager
 def torch_seed(seed: int, where: torch.device) -> Generator[None]:
-    """Torch's generators seeded inside the block, and as they were after it."""
+    """Seed torch's generators inside the block, and restore them after it."""
     devices = [where] if where.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
@@ -37,12 +37,12 @@ def torch_seed(seed: int, where: torch.device) -> Generator[None]:
 
 
 def all_finite(tensors: Iterable[torch.Tensor]) -> bool:
-    """True when no value is NaN or infinite."""
+    """Check that no value is NaN or infinite."""
     return all(bool(t.isfinite().all()) for t in tensors)
 
 
 def epoch_batches(rows: Ints, seed: int, epoch: int, size: int) -> Sequence[Ints]:
-    """The batches of one epoch: a permutation of ``rows`` that depends on seed and epoch alone, cut at ``size``.
+    """Draw the batches of one epoch: a permutation of ``rows`` that depends on seed and epoch alone, cut at ``size``.
 
     Every engine sees the records in this order. A last batch of a single record joins the one before (batch
     normalisation has no variance of one).
@@ -61,6 +61,6 @@ def steps_per_epoch(records: int, size: int) -> int:
 
 
 def _cuts(records: int, size: int) -> Ints:
-    """Where the batches of an epoch begin, the first left out."""
+    """Return the positions where the batches of an epoch begin, the first left out."""
     cuts = np.arange(size, records, size)
     return cuts[:-1] if len(cuts) and records - cuts[-1] == 1 else cuts

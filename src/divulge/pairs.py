@@ -13,7 +13,7 @@ from divulge.validation import check_integer, format_value, require_callable
 
 
 def from_pairs(dataset: Any) -> Records:
-    """The records of a torch ``Dataset``, or of any other sequence of ``(x, y)`` pairs.
+    """Convert a torch ``Dataset``, or any other sequence of ``(x, y)`` pairs, to records.
 
     Args:
         dataset: has a length and gives ``(x, y)`` for each number below it; all are read, into memory.

@@ -42,7 +42,7 @@ class WebError(Exception):
 
 
 def check_url(url: object, name: str) -> str:
-    """``url`` if it is an HTTP address without a password in it.
+    """Return ``url`` if it is an HTTP address without a password in it.
 
     Raises:
         divulge.InputError: no text, no http:// or https://, no host, or a user name or password in the address.
@@ -67,7 +67,7 @@ def check_url(url: object, name: str) -> str:
 
 
 def redact_url(url: object) -> str:
-    """An address as messages and files may show it: without user name, password and query.
+    """Remove user name, password and query from an address, for messages and files.
 
     Examples:
         >>> redact_url("https://me:secret@host/score?token=secret")
@@ -96,7 +96,7 @@ def check_headers(given: Mapping[str, str], name: str) -> None:
 
 
 def redact(text: str, secrets: tuple[str, ...]) -> str:
-    r"""A text without these, however it escapes them.
+    r"""Remove secrets from a text, however it escapes them.
 
     Examples:
         >>> redact(r"wrong key 'a\\b'", ("a\\b",))
@@ -109,7 +109,7 @@ def redact(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def _words(*sent: str) -> tuple[str, ...]:
-    """What of header values or a query may be a key: a server may repeat it without the "Bearer" before it."""
+    """List the words of header values or a query that may be a key: a server may repeat it without its "Bearer"."""
     return tuple(word for value in sent for word in re.split(r"[\s;,=&]+", value) if len(word) > _WORD)
 
 
@@ -134,7 +134,7 @@ class HttpAnswer:
     secrets: tuple[str, ...] = ()
 
     def json(self) -> Any:
-        """The body as JSON.
+        """Parse the body as JSON.
 
         Raises:
             WebError: not UTF-8, not JSON, NaN or infinity (which JSON has not), nested too deeply to read.
@@ -149,12 +149,12 @@ class HttpAnswer:
             raise WebError(f"the answer is not complete JSON ({str(error)[:_EXCERPT]})") from None
 
     def excerpt(self) -> str:
-        """The beginning of the body for a message: printable, and without the secrets that were sent."""
+        """Return the beginning of the body for a message: printable, and without the secrets that were sent."""
         text = redact(self.body.decode("utf-8", "replace"), self.secrets)[:_EXCERPT]
         return "".join(c if c.isprintable() else " " for c in text).strip()
 
     def wait(self) -> float | None:
-        """Seconds the server asks to wait; None where it names none, or nothing that is a time.
+        """Return the seconds that the server asks to wait; None if it names none, or nothing that is a time.
 
         Examples:
             >>> HttpAnswer(429, {"x-ratelimit-reset-requests": "250ms"}, b"").wait()
@@ -228,7 +228,7 @@ class Client:
         self._client.close()
 
     def post(self, url: str, *, content: str, kind: str) -> HttpAnswer:
-        """The answer to ``content``, sent as the media type ``kind``.
+        """Send ``content`` as the media type ``kind``, and return the answer.
 
         Raises:
             WebError: no connection, the deadline or the size exceeded, an answer that cannot be unpacked.
@@ -242,7 +242,7 @@ class Client:
         return HttpAnswer(status, headers, body, secrets)
 
     def hide(self, text: str) -> str:
-        """A text without the values of the headers."""
+        """Remove the values of the headers from a text."""
         return redact(text, self._secrets)
 
     def _exchange(self, url: str, content: str, kind: str) -> tuple[int, dict[str, str], bytes]:
@@ -297,7 +297,7 @@ class Client:
 
 
 def _unpacked(packed: bytes, kind: str, most: int) -> bytes:
-    """The content of a gzip or deflate stream, of at most ``most`` bytes.
+    """Unpack a gzip or deflate stream of at most ``most`` bytes.
 
     Raises:
         WebError: a damaged or unfinished stream, or one that unpacks to more.

@@ -8,6 +8,8 @@ import pytest
 from divulge import InputError, validation
 from divulge.attacks import Need
 from divulge.auditing import forecasts
+from divulge.auditing.language_models import LanguageModel
+from divulge.auditing.modality import Classifier
 from divulge.evidence import Layout
 
 ROWS = Layout(60, 20, 20)
@@ -21,6 +23,7 @@ def audit_of(x, classes, recipes, count=None, versions=None, layout=ROWS):
     return SimpleNamespace(
         views=[SimpleNamespace(x=x)],
         layout=layout,
+        modality=Classifier() if classes else LanguageModel(),
         n_classes=classes,
         inputs=SimpleNamespace(recipes=recipes),
         references=None if count is None else SimpleNamespace(count=count),

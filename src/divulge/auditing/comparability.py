@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.auditing.findings import Findings
-    from divulge.auditing.prepared import PreparedAudit
+    from divulge.auditing.inputs import PreparedAudit
     from divulge.results import RecipeStatistics
     from divulge.types import Array, Floats
 

@@ -14,7 +14,7 @@ from divulge.targets import GivesTokens, token_statistics
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from divulge.auditing.prepared import PreparedAudit
+    from divulge.auditing.inputs import PreparedAudit
     from divulge.evidence import Measurements
     from divulge.types import Array, Bools, Floats, Records
 

@@ -11,12 +11,10 @@ import numpy as np
 
 from divulge import errors, evaluation, store
 from divulge.auditing import comparability, exhibits, forecasts, plausibility, run_metadata, signals
-from divulge.auditing.alignment import align_data
-from divulge.auditing.inputs import check_inputs
+from divulge.auditing.inputs import AuditLog, PreparedAudit, align_data, check_inputs
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality
 from divulge.auditing.partial_knowledge import ALL_KNOWN, complete_inputs
-from divulge.auditing.prepared import AuditLog, PreparedAudit
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError

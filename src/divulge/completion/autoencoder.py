@@ -127,7 +127,7 @@ class _AutoencoderFiller:
         return self.centre + self.scale * self.network.outputs(inputs)
 
     def _error(self, known: Bools, labels: Ints | None, rng: np.random.Generator) -> Floats:
-        """What decoding gets wrong about random auxiliary records, of the same classes and under the same masks."""
+        """Sample reconstruction errors of random auxiliary records, of the same classes and under the same masks."""
         donors = np.empty(len(known), dtype=np.int64)
         for rows, pool in group_by_class(self.labels, labels, len(known), len(self.x)):
             donors[rows] = rng.choice(pool, len(rows))

@@ -112,7 +112,7 @@ class FittedImputer:
 
 
 def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
-    """Which records agree with some auxiliary record in every known value, bool ``[n]``.
+    """Find the records that agree with some auxiliary record in every known value, bool ``[n]``.
 
     Args:
         partial: ``n`` records of which some values are known.
@@ -140,7 +140,7 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
 
 
 def flatten_records(auxiliary: Records) -> tuple[Floats, RecordColumns]:
-    """Auxiliary records as float64 ``[z, d]``, and what they say about their columns.
+    """Flatten auxiliary records to float64 ``[z, d]``; also describe their columns.
 
     Raises:
         divulge.InputError: fewer than 2 records, or records that are not numbers.
@@ -180,7 +180,7 @@ class CustomImputer:
 
 
 def imputer(given: Imputer | ImputerFunction) -> Imputer:
-    """An imputer as it is, a function as `CustomImputer`."""
+    """Return an imputer as it is, and a function as `CustomImputer`."""
     return given if isinstance(given, Imputer) else CustomImputer(given)
 
 
@@ -271,7 +271,7 @@ class RecordColumns:
 
 
 def _one_hot_groups(x: Array, zero_or_one: Bools) -> list[Ints]:
-    """Runs of neighbouring 0/1 columns of which every record has exactly one set."""
+    """Find runs of neighbouring 0/1 columns of which every record has exactly one set."""
     groups, start, d = [], 0, x.shape[1]
     while start < d:
         end, total = start, np.zeros(len(x), dtype=np.int64)
@@ -560,7 +560,7 @@ class _Filler:
         return np.where(known, x, self.centre + self.scale * raw)
 
     def _rows(self, labels: Ints | None, n: int) -> Ints:
-        """Which mean each record has; the last is the overall one."""
+        """Return the index of each record's mean; the last is the overall one."""
         overall_row = len(self.classes)
         if labels is None or not overall_row:
             return np.full(n, overall_row)

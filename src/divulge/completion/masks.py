@@ -20,7 +20,7 @@ CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right", "centre")
 
 
 def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), seed: int = 0) -> Bools:
-    """One mask for all records, of their ``shape``; True where a value is known.
+    """Make one mask for all records, of their ``shape``; True where a value is known.
 
     - ``"columns:age,income"``: columns by name, or by position from 0. A name also covers the columns
       that extend it as ``name=value`` or ``name_value`` (a one-hot group).
@@ -103,7 +103,7 @@ def _mask_block(text: str, shape: tuple[int, ...]) -> Bools:
 
 
 def _image_size(shape: tuple[int, ...]) -> tuple[int, int] | None:
-    """Height and width, if records of this shape are images."""
+    """Return height and width if records of this shape are images."""
     if len(shape) == 2:
         return shape[0], shape[1]
     if len(shape) == 3:

@@ -26,13 +26,12 @@ from divulge.identification.score_adjustment import (
     learn_score,
     mean_rank,
 )
+from divulge.settings import DecisionSettings
 from divulge.validation import (
     check_array,
     check_instance,
-    check_integer,
     check_mask,
     check_nonempty,
-    check_number,
     check_vector,
 )
 
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import Method
     from divulge.types import Floats, Selection
 
+_DEFAULTS = DecisionSettings()
 UNCHECKED = "the guarantee is in doubt: nothing here checks that the weights are right, and the bound holds if they are"
 
 
@@ -50,10 +50,10 @@ def identify(
     candidates: object,
     calibration: object,
     *,
-    fdr: float = 0.05,
-    method: Method | str = "auto",
-    eta: float = 0.05,
-    lam: float = 0.5,
+    fdr: float = _DEFAULTS.fdr,
+    method: Method | str = _DEFAULTS.method,
+    eta: float = _DEFAULTS.eta,
+    lam: float = _DEFAULTS.lam,
     holdout: object = None,
     candidate_texts: Sequence[str] | None = None,
     calibration_texts: Sequence[str] | None = None,
@@ -64,7 +64,7 @@ def identify(
     calibration_baseline: object = None,
     holdout_baseline: object = None,
     members_baseline: object = None,
-    seed: int = 0,
+    seed: int = _DEFAULTS.seed,
 ) -> Selection:
     """Select candidates that were used for training, with the false discovery rate bounded by ``fdr``.
 
@@ -113,12 +113,11 @@ def identify(
         0.4801 [0.3465, 0.7444]
         (104, 1.39, None)
     """
+    DecisionSettings.check(fdr=fdr, eta=eta, lam=lam, seed=seed)
     requested = resolve_method(method, METHODS, eta=eta, lam=lam)
-    check_number(fdr, "fdr", above=0, below=1)
-    check_integer(seed, "seed", least=0)
     candidate_scores = _check_signals(candidates, "candidates")
-    calibration_scores = _check_signals(calibration, "calibration", like=candidate_scores)
-    holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", like=candidate_scores)
+    calibration_scores = _check_signals(calibration, "calibration", template=candidate_scores)
+    holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", template=candidate_scores)
     if adjust is not None:
         return _select_adjusted(
             (candidate_scores, calibration_scores, holdout_scores),
@@ -161,26 +160,32 @@ def identify(
     control_results = _compare_texts(
         candidate_texts, calibration_texts, len(scores.candidates), len(scores.calibration), seed
     )
-    judged = ScoreCounts.from_scores(*learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members)
+    candidate_counts = ScoreCounts.from_scores(
+        *learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members
+    )
     control_results += scores.controls
     if holdout_scores is not None and blind is None:
         control_results += compare_holdout(
             holdout_scores, scores.calibration, scores.candidates if several else None, seed
         )
-    control_results.append(controls.low_scores_from_counts(judged.counts, level=LEVEL))
+    control_results.append(controls.low_scores_from_counts(candidate_counts.counts, level=LEVEL))
     control_results = share_level(control_results)
     policy = Policy(fdr, requested)
     choice = choose(policy, control_results, several=several)
     if several and isinstance(choice.method, BH):
-        judged = ScoreCounts.from_scores(*mean_rank(scores.candidates, scores.calibration), scores.members)
-    orientation = orientation_warning(judged.scores, truth)
-    result = decide(judged.counts, control_results, policy, choice=choice, orientation=orientation, notes=scores.notes)
-    selection = judged.make_selection(judged.scores > result.rule.threshold, fdr=fdr, warnings=result.warnings)
+        candidate_counts = ScoreCounts.from_scores(*mean_rank(scores.candidates, scores.calibration), scores.members)
+    orientation = orientation_warning(candidate_counts.scores, truth)
+    result = decide(
+        candidate_counts.counts, control_results, policy, choice=choice, orientation=orientation, notes=scores.notes
+    )
+    selection = candidate_counts.make_selection(
+        candidate_counts.scores > result.rule.threshold, fdr=fdr, warnings=result.warnings
+    )
     return replace(selection, guarantee=result.guarantee)
 
 
-def _check_signals(value: object, name: str, like: Floats | None = None) -> Floats:
-    """Return finite scores ``[n]`` or signals ``[n, d]``, with as many columns as ``like`` where that is given."""
+def _check_signals(value: object, name: str, template: Floats | None = None) -> Floats:
+    """Return finite scores ``[n]`` or signals ``[n, d]``, with as many columns as ``template`` where that is given."""
     signals = check_nonempty(check_array(value, name, finite=False), name)
     if signals.ndim not in (1, 2) or not signals.size:
         raise InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
@@ -191,9 +196,9 @@ def _check_signals(value: object, name: str, like: Floats | None = None) -> Floa
         raise InputError(f"{name}: NaN or infinite scores in {numbers}; leave these out")
     if signals.ndim == 2 and signals.shape[1] == 1:
         signals = signals[:, 0]
-    if like is not None and signals.shape[1:] != like.shape[1:]:
+    if template is not None and signals.shape[1:] != template.shape[1:]:
         raise InputError(
-            f"{name}: the same signals as in candidates are needed, got shapes {signals.shape} and {like.shape}"
+            f"{name}: the same signals as in candidates are needed, got shapes {signals.shape} and {template.shape}"
         )
     return signals
 

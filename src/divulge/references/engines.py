@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import joblib
 import numpy as np
@@ -20,7 +20,7 @@ from divulge import lazy, store
 from divulge.errors import InputError
 from divulge.references.jobs import Job, JobResult, LocalEngine, Task, finish_job
 from divulge.references.pool import Pool
-from divulge.validation import check_choice, check_integer
+from divulge.settings import EngineName, PlacementSettings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -38,8 +38,7 @@ else:
     networks = lazy.module("divulge.networks")
 
 
-EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
-ENGINES = ("auto", "serial", "stacked", "processes", "ray")
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 Watch: TypeAlias = Callable[[Job, float], None]
 Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[JobResult]]
@@ -58,13 +57,11 @@ class Placement:
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.engine, "engine", ENGINES)
-        if self.workers is not None:
-            check_integer(self.workers, "workers", least=1)
+        PlacementSettings.check_attributes(self)
 
 
 def train_serially(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
-    """One model after the other."""
+    """Train one model after the other."""
     learn = task.how.learner(task)
     for job in jobs:
         try:
@@ -74,7 +71,7 @@ def train_serially(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Jo
 
 
 def train_stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
-    """Many networks at once.
+    """Train many networks at once.
 
     Raises:
         divulge.InputError: models that cannot be stacked, with the reason.
@@ -159,13 +156,13 @@ def _run_parallel(task: Task, jobs: Sequence[Job], folder: Path, inner: LocalEng
 
 
 def split_jobs(jobs: Sequence[Job], workers: int, inner: LocalEngine) -> Sequence[Sequence[Job]]:
-    """Jobs cut into units of work: single models, or stacks small enough that every worker has some."""
+    """Split jobs into units of work: single models, or stacks small enough that every worker has some."""
     width = min(4, -(-len(jobs) // workers)) if inner == "stacked" else 1
     return [jobs[start : start + width] for start in range(0, len(jobs), width)]
 
 
 def _run_in_process(task: Task, jobs: Sequence[Job], folder: Path, inner: LocalEngine) -> None:
-    """In a worker: train, and leave one file per model."""
+    """Train jobs in a worker process, and write one file per model."""
     with limit_to_one_thread():
         for result in LOCAL_ENGINES[inner](task, jobs, lambda job, share: None):
             rows = {} if result.rows is None else {str(k): row for k, row in enumerate(result.rows)}
@@ -173,7 +170,7 @@ def _run_in_process(task: Task, jobs: Sequence[Job], folder: Path, inner: LocalE
 
 
 def _collect_results(folder: Path, waiting: dict[int, Job]) -> Iterator[JobResult]:
-    """The models that are finished by now."""
+    """Yield the results of models whose files are written by now."""
     for model in sorted(waiting):
         path = folder / f"{model}.npz"
         if path.exists():
@@ -236,7 +233,7 @@ def _run_tasks(task: Task, jobs: Sequence[Job], inner: LocalEngine) -> Iterator[
 
 
 def _run_on_node(task: Task, jobs: Sequence[Job], inner: LocalEngine, keep: bool) -> Sequence[_NodeResult]:
-    """On any node: train, and send outputs and (for the pool) weights home."""
+    """Train jobs on a Ray node; return outputs and, for the pool, weights."""
     with tempfile.TemporaryDirectory(prefix="divulge-") as name:
         local = replace(task, pool=Path(name)) if keep else task
         with limit_to_one_thread():
@@ -253,7 +250,7 @@ def _stored_arrays(pool: Pool, result: JobResult) -> Mapping[str, Array]:
 
 @contextlib.contextmanager
 def limit_to_one_thread() -> Generator[None]:
-    """One thread inside the block, in linear algebra and OpenMP; in torch too where it is loaded."""
+    """Limit linear algebra and OpenMP, and torch where it is loaded, to one thread inside the block."""
     with threadpoolctl.threadpool_limits(1), contextlib.ExitStack() as stack:
         if "torch" in sys.modules:
             stack.enter_context(networks.single_thread())

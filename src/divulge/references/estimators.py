@@ -1,4 +1,4 @@
-"""Many networks, trained as reference models, and one by itself."""
+"""Settings of reference models: trained networks (`Train`), the user's own (`Custom`), fine-tunes (`FineTune`)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from divulge import errors, lazy, store, targets
+from divulge import errors, lazy, settings, store, targets
 from divulge.errors import InputError
 from divulge.references import fitting, pool
-from divulge.references.engines import ENGINES, EngineName, Placement
+from divulge.references.engines import EngineName, Placement
 from divulge.references.jobs import (
     InternalSignal,
     Job,
@@ -34,10 +34,8 @@ from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Floats, Ints, Records
 from divulge.validation import (
-    as_list,
     check_choice,
     check_instance,
-    check_integer,
     check_number,
     check_string,
     require_callable,
@@ -58,6 +56,11 @@ else:
     fine_tuning = lazy.module("divulge.references.fine_tuning")
 
 
+_PRIVACY = settings.DifferentialPrivacySettings(noise=0.0)
+_TRAINING = settings.TrainingSettings()
+_CUSTOM = settings.CustomTrainingSettings()
+_FINE_TUNING = settings.FineTuningSettings()
+_LORA = settings.LoRASettings()
 _LEAST_NOISE = 1e-6  # its ε is beyond 10¹² for any training; less cannot be accounted for
 
 
@@ -80,13 +83,12 @@ class Private:
     """
 
     noise: float
-    clip: float = 1.0
+    clip: float = _PRIVACY.clip
 
     def __post_init__(self) -> None:
-        check_number(self.noise, "noise", above=0.0, below=1e9, closed=True)
+        settings.DifferentialPrivacySettings.check_attributes(self)
         if 0 < self.noise < _LEAST_NOISE:
             raise InputError(f"noise: 0, or at least {_LEAST_NOISE:g}, is needed, got {self.noise:g}")
-        check_number(self.clip, "clip", above=0.0)
 
     def epsilon(
         self,
@@ -124,37 +126,26 @@ class Private:
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """How one network is trained; `divulge.references.Train` says what each field means."""
+    """Settings of the training of one network; `divulge.references.Train` describes each of them."""
 
     make_model: Callable[..., Any]
     _: KW_ONLY
-    epochs: int = 20
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
-    lr: float | None = None
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    batch_size: int = 128
-    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = "constant"
-    stop_at_accuracy: float | None = None
+    epochs: int = _TRAINING.epochs
+    optimizer: Literal["sgd", "adam", "adamw"] = _TRAINING.optimizer
+    lr: float | None = _TRAINING.lr
+    momentum: float = _TRAINING.momentum
+    weight_decay: float = _TRAINING.weight_decay
+    batch_size: int = _TRAINING.batch_size
+    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = _TRAINING.schedule
+    stop_at_accuracy: float | None = _TRAINING.stop_at_accuracy
     augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
     privacy: Private | None = None
-    precision: Literal["single", "double", "mixed"] = "single"
+    precision: Literal["single", "double", "mixed"] = _TRAINING.precision
 
     def __post_init__(self) -> None:
         if not callable(self.make_model) or _is_network(self.make_model):
             raise InputError("make_model: a function that returns a new network each time is needed")
-        check_integer(self.epochs, "epochs", least=1)
-        check_integer(self.batch_size, "batch_size", least=1, most=2**31)
-        check_choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
-        check_choice(self.precision, "precision", ("single", "double", "mixed"))
-        if not callable(self.schedule):
-            check_choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
-        if self.lr is not None:
-            check_number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
-        check_number(self.momentum, "momentum", above=-1e-300, below=1.0)
-        check_number(self.weight_decay, "weight_decay", above=0.0, below=1e30, closed=True)
-        if self.stop_at_accuracy is not None:
-            check_number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
+        settings.TrainingSettings.check_attributes(self, *(["schedule"] if callable(self.schedule) else []))
         if self.privacy is not None:
             check_instance(self.privacy, "privacy", Private, "a references.Private")
         if self.augment is not None:
@@ -168,7 +159,7 @@ class Hyperparameters:
         return self.lr if self.lr is not None else 0.02 if self.optimizer == "sgd" else 0.001
 
     def rate(self, progress: float) -> float:
-        """The learning rate when ``progress`` (0 to 1) of a model's steps are done."""
+        """Return the learning rate after the share ``progress`` (0 to 1) of a model's steps."""
         if callable(self.schedule):
             with errors.user_code_errors("schedule"):
                 factor = self.schedule(progress)
@@ -178,7 +169,7 @@ class Hyperparameters:
 
 
 def _is_network(made: object) -> bool:
-    """A network instead of the function that builds one; recognised without importing torch."""
+    """Recognise a network given instead of the function that builds one, without importing torch."""
     return hasattr(made, "state_dict") and not isinstance(made, type)
 
 
@@ -267,19 +258,17 @@ class Train(Hyperparameters, _ReferenceTraining):
         0.1
     """
 
-    count: int = 16
+    count: int = _TRAINING.count
     _: KW_ONLY
-    engine: EngineName = "auto"
+    engine: EngineName = _TRAINING.engine
     device: str = "auto"
-    workers: int | None = None
+    workers: int | None = _TRAINING.workers
 
     def __post_init__(self) -> None:
         Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
-        check_integer(self.count, "count", least=1, most=10**6)
-        self._place  # noqa: B018 - checked when it is made
 
     def brief(self) -> Train:
-        """One model for one epoch, in this process: what a forecast of the time is made from."""
+        """Return settings for one model and one epoch in this process, from which the time is forecast."""
         return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
 
     def untrained(self, records: Records) -> torch.nn.Module:
@@ -362,20 +351,16 @@ class Custom(_ReferenceTraining):
     """
 
     train: Callable[[Records, int], Any]
-    count: int = 16
-    version: str = ""
-    outputs: Literal["logits", "probabilities"] = "logits"
-    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
-    workers: int | None = None
+    count: int = _CUSTOM.count
+    version: str = _CUSTOM.version
+    outputs: Literal["logits", "probabilities"] = _CUSTOM.outputs
+    engine: Literal["auto", "serial", "processes", "ray"] = _CUSTOM.engine
+    workers: int | None = _CUSTOM.workers
 
     def __post_init__(self) -> None:
         if not callable(self.train):
             raise InputError("train: a function of records and a seed is needed")
-        check_integer(self.count, "count", least=1, most=10**6)
-        check_instance(self.version, "version", str, "a text")
-        check_choice(self.outputs, "outputs", ("logits", "probabilities"))
-        check_choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
-        Placement(self.engine, self.workers)
+        settings.CustomTrainingSettings.check_attributes(self)
 
     def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         return fitting.fit_references(
@@ -385,32 +370,32 @@ class Custom(_ReferenceTraining):
 
 @dataclass(frozen=True, slots=True)
 class _CustomLearner(OutputLearner):
-    """Targets made by ``config.train``: how they are named, made, questioned and brought back from the pool."""
+    """The learner behind `Custom`: targets made by ``config.train``."""
 
     config: Custom
 
     @property
     def timed_by_doing(self) -> bool:
-        """Nothing is known of the user's function."""
+        """True: nothing is known of the user's function."""
         return True
 
     def settings(self) -> dict[str, str]:
-        """The function's name and version."""
+        """Return the function's name and version."""
         return {"train": getattr(self.config.train, "__qualname__", "?"), "version": self.config.version}
 
     def width(self, records: Records, classes: int | None) -> int:
-        """Of the whole label set."""
+        """Return the size of the whole label set."""
         return count_classes(records, classes)
 
     def check(self, task: Task) -> None:
-        """Nothing can be known before the user's function has run."""
+        """Accept anything: nothing can be known before the user's function has run."""
 
     def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
-        """One after the other in each process."""
+        """Return the serial engine, without a trial."""
         return "serial", 0.0, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
-        """Digest of the function, its version, data, subset, seed, and of what is kept (observed records, signal)."""
+        """Return a digest of the function, its version, data, subset, seed, observed records and signal."""
         observed = [pool.digest_records(records) for records in task.observe]
         training_function = pool.digest_function(self.config.train), self.config.version, self.config.outputs
         stored = [
@@ -422,7 +407,7 @@ class _CustomLearner(OutputLearner):
         ]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
-        """The user's function on the records of a job."""
+        """Return a function that calls the user's training on the records of a job."""
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
             with errors.user_code_errors("train"):
@@ -438,7 +423,7 @@ class _CustomLearner(OutputLearner):
 
 
 def adapt_trained_model(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
-    """What the user made, as a target.
+    """Wrap a model that the user trained as a target.
 
     Raises:
         divulge.InputError: not a target.
@@ -449,7 +434,7 @@ def adapt_trained_model(target: Any, classes: int, outputs: str) -> targets.Give
 
 
 def checked_predictor(target: targets.GivesLogits, classes: int) -> Predict:
-    """How to get logits ``[b, classes]`` from a target, which raises for outputs of another width."""
+    """Return a function from records to logits ``[b, classes]``, which raises for outputs of another width."""
 
     def predict(records: Records) -> Floats:
         logits = target.logits(records)
@@ -474,64 +459,52 @@ class LoRA:
         divulge.InputError: a setting out of its range.
     """
 
-    rank: int = 8
-    alpha: float = 16.0
-    dropout: float = 0.0
-    modules: tuple[str, ...] | None = None
+    rank: int = _LORA.rank
+    alpha: float = _LORA.alpha
+    dropout: float = _LORA.dropout
+    modules: tuple[str, ...] | None = _LORA.modules
 
     def __post_init__(self) -> None:
-        check_integer(self.rank, "LoRA.rank", least=1)
-        check_number(self.alpha, "LoRA.alpha", above=0)
-        check_number(self.dropout, "LoRA.dropout", above=-1e-12, below=1)
+        try:
+            settings.LoRASettings.check_attributes(self)
+        except InputError as error:
+            raise InputError(f"LoRA.{error}") from None
         if self.modules is not None:
-            names = as_list(self.modules, "LoRA.modules")
-            object.__setattr__(self, "modules", tuple(check_string(name, "LoRA.modules") for name in names))
+            object.__setattr__(self, "modules", tuple(self.modules))
 
 
 @dataclass(frozen=True, slots=True)
 class FineTuneSettings:
-    """The settings of a `FineTune`, which says what each of them is.
+    """Settings of `FineTune`, which describes each of them.
 
     Raises:
         divulge.InputError: a setting out of its range.
     """
 
     base: Any
-    count: int = 4
-    epochs: int = 3
+    count: int = _FINE_TUNING.count
+    epochs: int = _FINE_TUNING.epochs
     _: KW_ONLY
-    lr: float | None = None
-    batch_size: int = 8
+    lr: float | None = _FINE_TUNING.lr
+    batch_size: int = _FINE_TUNING.batch_size
     lora: LoRA | None = None
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    warmup: float = 0.0
-    weight_decay: float = 0.0
-    length: int | None = None
-    bos: Literal["tokenizer", "add", "none"] = "tokenizer"
-    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
+    schedule: Literal["linear", "cosine", "constant"] = _FINE_TUNING.schedule
+    warmup: float = _FINE_TUNING.warmup
+    weight_decay: float = _FINE_TUNING.weight_decay
+    length: int | None = _FINE_TUNING.length
+    bos: Literal["tokenizer", "add", "none"] = _FINE_TUNING.bos
+    engine: Literal["auto", "serial", "processes", "ray"] = _FINE_TUNING.engine
     device: str = "auto"
-    workers: int | None = None
+    workers: int | None = _FINE_TUNING.workers
 
     def __post_init__(self) -> None:
         if isinstance(self.base, str | Path):
             check_string(str(self.base), "base")
         else:
             require_callable(self.base, "base", "tokens")
-        check_integer(self.count, "count", least=0, most=10**6)
-        check_integer(self.epochs, "epochs", least=1)
-        if self.lr is not None:
-            check_number(self.lr, "lr", above=0)
-        check_integer(self.batch_size, "batch_size", least=1)
         if self.lora is not None:
             check_instance(self.lora, "lora", LoRA)
-        check_choice(self.schedule, "schedule", ("linear", "cosine", "constant"))
-        check_number(self.warmup, "warmup", above=-1e-12, below=1)
-        check_number(self.weight_decay, "weight_decay", above=-1e-12)
-        if self.length is not None:
-            check_integer(self.length, "length", least=2)
-        check_choice(self.bos, "bos", ("tokenizer", "add", "none"))
-        check_choice(self.engine, "engine", ("auto", "serial", "processes", "ray"))
-        Placement(self.engine, self.workers)
+        settings.FineTuningSettings.check_attributes(self)
 
     @property
     def learning_rate(self) -> float:
@@ -574,7 +547,7 @@ class FineTune(FineTuneSettings):
     """
 
     def opened(self) -> fine_tuning.LoadedFineTune:
-        """The base in memory, once for everything that is asked of it.
+        """Load the base into memory, once for everything that is asked of it.
 
         Raises:
             divulge.InputError: a base that cannot be loaded, or is no language model.
@@ -612,7 +585,7 @@ class FineTune(FineTuneSettings):
         return self.opened().fit(records, splits, seed=seed, observe=observe, pool=pool, out=out, progress=progress)
 
     def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
-        """The base fine-tuned on all ``records`` (a target for a demonstration).
+        """Fine-tune the base on all ``records``, as a target for a demonstration.
 
         Raises:
             divulge.InputError: bad input, or the loss became NaN.

@@ -1,4 +1,4 @@
-"""`FineTune` at work: how one fine-tune is named, made, questioned and brought back from the pool."""
+"""Fine-tuning of a language model: the learner behind `divulge.references.FineTune`, and its training loop."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class LoadedFineTune:
         object.__setattr__(self, "digest", weights_digest(base.model))
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: a base that lies in a folder is read there anew, not sent."""
+        """Leave out the base for another process, which reads it from its folder again."""
         return {"config": self.config, "digest": self.digest}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class LoadedFineTune:
         return self.config.count
 
     def brief(self) -> LoadedFineTune:
-        """One model for one epoch, in this process: what a forecast of the time is made from."""
+        """Return settings for one model and one epoch in this process, from which the time is forecast."""
         return _with_settings(self, replace(self.config, count=1, epochs=1, engine="serial"))
 
     def fit(
@@ -96,7 +96,7 @@ class LoadedFineTune:
         out: Path | str | None = None,
         progress: Progress | None = None,
     ) -> Trained:
-        """See `FineTune.fit`."""
+        """Fine-tune the models of ``splits``; see `FineTune.fit`."""
         config = self.config
         if not config.count:
             raise InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
@@ -106,7 +106,7 @@ class LoadedFineTune:
         )
 
     def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
-        """See `FineTune.one`."""
+        """Fine-tune the base on all ``records``; see `FineTune.one`."""
         task = _require_texts(records)
 
         def tick(share: float) -> None:
@@ -122,19 +122,19 @@ class LoadedFineTune:
             ) from None
 
     def asked(self, records: Sequence[str]) -> tuple[Floats, Ints]:
-        """How likely the base finds each token of each record, and the number of them in each."""
+        """Return the base's log-probability of each token of each record, and the number of tokens in each."""
         texts, counts = people.split_documents(records)
         stats = self.base.tokens(texts, vocabulary=False)
         return stats.logp, np.diff(people.record_offsets(stats.offsets, counts))
 
     def cut(self, records: Sequence[str]) -> list[int]:
-        """The number of tokens of each record that are scored."""
+        """Return the number of scored tokens of each record."""
         texts, counts = people.split_documents(records)
         scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
         return np.diff(np.append(0, np.cumsum(scored))[np.append(0, np.cumsum(counts))]).tolist()
 
     def elsewhere(self, target: Any, records: Sequence[str]) -> tuple[int, int] | None:
-        """The first record, and scored token in it, that the base ends at another place than ``target`` does.
+        """Return the first record, and scored token in it, that the base ends at another place than ``target``.
 
         None where there is none, or where one of the two does not show where its tokens end.
         """
@@ -151,7 +151,7 @@ class LoadedFineTune:
         return None
 
     def tokenised(self, records: Sequence[str]) -> list[list[list[int]]]:
-        """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""
+        """Return the stretches of each record, as token ids; one token alone teaches nothing and is left out."""
         longest = self.config.length or int(self.base.length or 0)
         return [
             [part for ids in self.base.encoded(people.split_record(record)) for part in split_stretches(ids, longest)]
@@ -159,7 +159,7 @@ class LoadedFineTune:
         ]
 
     def tuned(self, documents: Sequence[Sequence[list[int]]], seed: int, tick: Tick) -> CausalLM:
-        """A copy of the base, fine-tuned on the stretches of documents.
+        """Return a copy of the base, fine-tuned on the stretches of documents.
 
         Raises:
             divulge.references.network_training.DivergedError: NaN or infinity in the loss.
@@ -203,7 +203,7 @@ class DocumentLearner(OutputLearner):
     opened: LoadedFineTune
 
     def settings(self) -> dict[str, str]:
-        """The configuration, field by field, and the base."""
+        """Return the settings by name, and the base."""
         config = self.opened.config
         settings = {
             setting.name: repr(getattr(config, setting.name))
@@ -213,7 +213,7 @@ class DocumentLearner(OutputLearner):
         return settings | {"base": f"{self.opened.base.name} ({self.opened.digest[:16]})"}
 
     def width(self, records: Records, classes: int | None) -> int:
-        """No classes."""
+        """Return 0: language models have no classes."""
         return 0
 
     def check(self, task: Task) -> None:
@@ -226,11 +226,11 @@ class DocumentLearner(OutputLearner):
 
     @property
     def timed_by_doing(self) -> bool:
-        """A few steps tell."""
+        """False: a few steps tell the time."""
         return False
 
     def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
-        """How long the jobs take one after the other: a few steps are timed."""
+        """Estimate the seconds of the jobs one after the other, from a few timed steps."""
         if alone or self.opened.base.model.device.type != "cpu":
             return "serial", 0.0, ""
         config, documents = self.opened.config, self._lessons(task)
@@ -243,7 +243,7 @@ class DocumentLearner(OutputLearner):
         return "serial", steps * (time.perf_counter() - began) / _TRIAL_BATCHES, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
-        """Digest of base, tokenizer, settings, documents, subset, seed and what is observed."""
+        """Return a digest of base, tokenizer, settings, documents, subset, seed and observed documents."""
         base = self.opened.base
         observed = [pool.digest_records(records, labelled=False) for records in task.observe]
         base_settings = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
@@ -257,7 +257,7 @@ class DocumentLearner(OutputLearner):
         return store.hash_values(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
-        """Fine-tunes on the documents of a job, which are tokenised once."""
+        """Return a function that fine-tunes on the documents of a job; they are tokenised once."""
         documents = self._lessons(task)
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
@@ -277,7 +277,7 @@ class DocumentLearner(OutputLearner):
 
 
 def _with_settings(opened: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
-    """The same base under other settings."""
+    """Return the same loaded base under other settings."""
     loaded = copy.copy(opened)
     object.__setattr__(loaded, "config", config)
     return loaded
@@ -299,7 +299,7 @@ def _require_texts(records: Records) -> list[str]:
 def _train_epochs(
     model: Any, stretches: Sequence[list[int]], config: FineTuneSettings, rng: np.random.Generator, tick: Tick
 ) -> None:
-    """The loop: AdamW on batches of nearly equal length.
+    """Train with AdamW on batches of nearly equal length.
 
     Raises:
         DivergedError: NaN or infinity in the loss.
@@ -328,7 +328,7 @@ def _train_epochs(
 
 
 def _rate_factor(config: FineTuneSettings, step: int, total: int) -> float:
-    """Of the learning rate, at a step."""
+    """Return the factor on the learning rate at a step."""
     rising = round(config.warmup * total)
     if step < rising:
         return (step + 1) / (rising + 1)
@@ -343,13 +343,13 @@ _LOGITS = 1 << 20  # held at a time: on a CPU they stay in its cache
 
 
 def split_stretches(ids: Sequence[int], longest: int) -> list[list[int]]:
-    """Tokens cut into stretches; each after the first begins with the last token of the one before."""
+    """Split tokens into stretches; each after the first begins with the last token of the one before."""
     pieces = [list(ids[start : start + longest]) for start in range(0, max(len(ids) - 1, 0), longest - 1)]
     return [stretch for stretch in pieces if len(stretch) > 1]
 
 
 def batch_stretches(pieces: Sequence[list[int]], size: int, rng: np.random.Generator) -> Iterator[list[list[int]]]:
-    """Stretches of nearly equal length together, so that little is padding, in a new order each time."""
+    """Yield batches of stretches of nearly equal length, so that little is padding, in a new order each time."""
     length = np.array([len(ids) for ids in pieces]) + rng.normal(0, _JITTER, len(pieces))
     order = np.argsort(length, kind="stable")
     starts = rng.permutation(np.arange(0, len(order), size))
@@ -374,7 +374,7 @@ class NextTokenLoss:
 
     @classmethod
     def of(cls, model: Any) -> NextTokenLoss:
-        """A lesson for a model, which is not yet in training mode."""
+        """Return the loss for a model that is not yet in training mode."""
         inner = model.get_base_model() if hasattr(model, "get_base_model") else model
         return cls(model, inner if language_models.has_separate_head(inner) else None)
 

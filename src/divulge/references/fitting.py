@@ -1,4 +1,4 @@
-"""From splits to trained models: checks, the pool, an engine, a second chance for models that diverge."""
+"""Training of all models of a split: checks, pool, engine, and a second seed for models that diverge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from divulge.types import Array, Bools, Records
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingRequest:
-    """The arguments of `Train.fit`."""
+    """Arguments of `Train.fit`."""
 
     records: Records
     splits: Splits | Bools
@@ -76,7 +76,7 @@ def fit_references(
 
 
 class _TrainingRun:
-    """What has happened so far."""
+    """State of a training run: outputs, finished models, warnings."""
 
     def __init__(self, task: Task, sheets: OutputStore, progress: Progress, total: int) -> None:
         self.task, self.sheets, self.progress, self.total = task, sheets, progress, total
@@ -119,11 +119,11 @@ class _TrainingRun:
         return diverged
 
     def give_up(self, jobs: Sequence[Job]) -> None:
-        """Say which models are missing."""
+        """Record which models are left out."""
         self.warnings += [f"model {job.model}: left out, it diverged with a second seed too" for job in jobs]
 
     def interrupted(self) -> str:
-        """What is kept when the user stops."""
+        """Describe what is kept when the user stops."""
         if self.task.pool is None:
             return "reference models: stopped; without a pool nothing is kept"
         progress_note = f"{int(self.finished.sum())} of {self.total} models are finished and kept in {self.task.pool}"
@@ -168,7 +168,7 @@ def _make_job(task: Task, splits: Splits, model: int, seed: int, stream: str) ->
 
 
 def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement) -> tuple[engines.Engine, str]:
-    """The engine asked for, or the fastest of a short measured trial; and in words why."""
+    """Choose the requested engine, or the fastest in a short measured trial; also return the reason."""
     if placement.engine in engines.LOCAL_ENGINES:
         return engines.LOCAL_ENGINES[placement.engine], placement.engine
     workers = placement.workers or machine.available_cores()

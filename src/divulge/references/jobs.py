@@ -1,4 +1,4 @@
-"""The unit of work: one model. What an engine is given, and what it gives back."""
+"""Jobs, one for each model: what an engine is given, and what it returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LocalEngine: TypeAlias = Literal["serial", "stacked"]
 """How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
 
 Tick: TypeAlias = Callable[[float], None]
-"""Told the share of one model's epochs that is done."""
+"""Called with the share of one model's epochs that is done."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
-    """One trained model: what the pool keeps of it, how to question it, and itself as a target."""
+    """One trained model: the arrays that the pool keeps, its predictions, and itself as a target."""
 
     arrays: Callable[[Sequence[Floats]], Mapping[str, Array]]
     predict: Predict
@@ -49,7 +49,7 @@ class TrainedModel:
 
 
 def output_only_model(predict: Predict, target: Any = None) -> TrainedModel:
-    """A model of which the pool keeps what it says of the observed records, and nothing else."""
+    """Return a model of which the pool keeps its outputs on the observed records, and nothing else."""
     return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict, target)
 
 
@@ -62,7 +62,7 @@ class JobResult:
 
 
 class Learner(Protocol):
-    """How one model is made: `Train` (networks) and `Custom` (anything)."""
+    """How one model is trained, stored and restored: networks, the user's own models, fine-tunes."""
 
     @property
     def timed_by_doing(self) -> bool:
@@ -70,11 +70,11 @@ class Learner(Protocol):
         ...
 
     def settings(self) -> dict[str, str]:
-        """What a reader of the pool wants to know."""
+        """Return the settings by name, for a reader of the pool."""
         ...
 
     def width(self, records: Records, classes: int | None) -> int:
-        """Size of the label set; 0 for models without classes."""
+        """Return the size of the label set; 0 for models without classes."""
         ...
 
     def check(self, task: Task) -> None:
@@ -82,18 +82,18 @@ class Learner(Protocol):
         ...
 
     def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
-        """The faster arithmetic for these jobs, the seconds they take with it in one process, and why.
+        """Return the faster engine for these jobs, the seconds they take with it in one process, and the reason.
 
         ``alone`` says that nobody needs the seconds: there is but one process or one job.
         """
         ...
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
-        """The pool's name for a model."""
+        """Return the pool's key of a model."""
         ...
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
-        """A function that trains a model; it holds the data where training wants it."""
+        """Return a function that trains a model; it holds the data where training needs them."""
         ...
 
     def stack(
@@ -107,7 +107,7 @@ class Learner(Protocol):
         ...
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
-        """Outputs on every observed set, from what the pool kept."""
+        """Return the outputs on every observed set, from the stored arrays."""
         ...
 
 
@@ -129,7 +129,7 @@ class OutputLearner:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """What all jobs of a run share.
+    """Everything that the jobs of a run share.
 
     The user's modules come first: in another process they are run again before anything made from them is read.
     """
@@ -146,7 +146,7 @@ class Task:
     measure: InternalSignal | None = None
 
     def about(self, job: Job) -> dict[str, Any]:
-        """What the pool records beside a model."""
+        """Return the description that the pool stores beside a model."""
         return {
             "model": job.model,
             "seed": job.seed,
@@ -157,7 +157,7 @@ class Task:
 
 
 def query_model(task: Task, learned: TrainedModel) -> list[Floats]:
-    """What a model says of every observed set; beside the first, what can be seen inside it."""
+    """Return a model's outputs on every observed set; beside the first, the signals of its inside."""
     rows = [query_in_chunks(learned.predict, records, task.signal) for records in task.observe]
     if task.inside is not None and rows:
         internal_values = clip_to_dtype(task.inside(learned.target, task.observe[0]), rows[0].dtype)
@@ -166,7 +166,7 @@ def query_model(task: Task, learned: TrainedModel) -> list[Floats]:
 
 
 def finish_job(task: Task, job: Job, learned: TrainedModel) -> JobResult:
-    """Question a trained model and store it; a model whose answers are not finite counts as diverged."""
+    """Query a trained model and store it; one whose outputs are not finite counts as diverged."""
     rows = query_model(task, learned)
     if not all(np.isfinite(row).all() for row in rows):
         return JobResult(job, None)
@@ -190,7 +190,7 @@ InternalSignal: TypeAlias = Callable[[Any, Records], Floats]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """What training left behind.
+    """Outputs of trained reference models, and how they were trained.
 
     Args:
         outputs: one array for each set of observed records, ``[m, n_k, ...]``: logits, or the signals asked for (then,
@@ -218,7 +218,7 @@ class Trained:
 
 
 def query_in_chunks(predict: Predict, records: Records, signal: Signal | None) -> Floats:
-    """Outputs of one model on all ``records``, asked in chunks, reduced by ``signal`` as they come.
+    """Query one model on all ``records`` in chunks, and reduce the outputs by ``signal`` as they come.
 
     Examples:
         >>> records = Records([[1.0, 2.0], [3.0, 4.0]], [0, 1])
@@ -240,7 +240,7 @@ def _query_chunk(predict: Predict, records: Records, rows: slice, signal: Signal
 
 
 def clip_to_dtype(values: Floats, dtype: np.dtype[Any]) -> Floats:
-    """Signals as ``dtype``, the type of the outputs.
+    """Clip and cast signals to ``dtype``, the type of the outputs.
 
     One too large for it becomes the largest that is not: whether a model diverged is for its outputs to say, not for
     what is made of them.
@@ -277,7 +277,7 @@ class OutputStore:
         self._filled[model] = True
 
     def read(self) -> tuple[Floats, ...]:
-        """The arrays; rows of models without outputs are left out."""
+        """Return the arrays; rows of models without outputs are left out."""
         present = np.flatnonzero(self._filled)
         return tuple(sheet.read(present) for sheet in self._sheets)
 
@@ -293,7 +293,7 @@ class OutputStore:
 
 
 class _MemoryOutputs:
-    """Rows in memory."""
+    """Outputs of one set of records, in memory."""
 
     def __init__(self, array: Floats) -> None:
         self._array = array

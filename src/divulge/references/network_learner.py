@@ -1,4 +1,4 @@
-"""`Train` at work: how one network is named, trained, questioned and brought back from the pool."""
+"""Training of networks: the learner behind `divulge.references.Train`, and the trial that chooses its engine."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NetworkLearner:
-    """Networks trained as ``config`` says, on ``device``."""
+    """The learner behind `Train`: networks trained by ``config`` on ``device``."""
 
     config: Hyperparameters
     device: str
 
     @property
     def timed_by_doing(self) -> bool:
-        """A few batches tell."""
+        """False: a few batches tell the time."""
         return False
 
     def settings(self) -> dict[str, str]:
-        """The configuration, field by field."""
+        """Return the settings by name."""
         values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         return {name: getattr(value, "__qualname__", repr(value)) for name, value in values.items()}
 
     def width(self, records: Records, classes: int | None) -> int:
-        """Of the whole label set."""
+        """Return the size of the whole label set."""
         return count_classes(records, classes)
 
     def check(self, task: Task) -> None:
@@ -56,7 +56,7 @@ class NetworkLearner:
         network_training.check_outputs(module, task.records.x, task.classes, torch.device("cpu"), dtype)
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
-        """Digest of architecture, first weights, data, subset, settings, seed and torch's version."""
+        """Return a digest of architecture, first weights, data, subset, settings, seed and torch's version."""
         config = self.config
         structure = pool.digest_architecture(network_training.build_network(config.make_model, seed))
         settings = pool.list_settings(config)
@@ -64,7 +64,7 @@ class NetworkLearner:
         return store.hash_values(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
-        """The plain loop over data that stays on the device."""
+        """Return a function that trains one network on data that stay on the device."""
         data = self.data(task)
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
@@ -73,7 +73,7 @@ class NetworkLearner:
         return learn
 
     def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
-        """The faster arithmetic for these jobs, its seconds, and why."""
+        """Return the faster engine for these jobs, its seconds, and the reason."""
         if alone and stacked.has_explicit_backward(self.config):
             return EXPLICIT_BACKWARD
 
@@ -83,11 +83,11 @@ class NetworkLearner:
         return load_or_measure(task, self.config, self.device, compute)
 
     def data(self, task: Task) -> network_training.TrainingData:
-        """All records of a run on the device."""
+        """Load all records of a run onto the device."""
         return load_data(self.config, task.records, self.device)
 
     def learned(self, module: nn.Module) -> TrainedModel:
-        """A trained network as engines hand it on."""
+        """Wrap a trained network as engines return it."""
         device, dtype = resolve_device(self.device), network_training.weights_dtype(self.config.precision)
         module.to(device)
         layout: network_training.MemoryFormat | None = None
@@ -108,7 +108,7 @@ class NetworkLearner:
     def stack(
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
     ) -> Iterator[tuple[Job, TrainedModel | None]]:
-        """Stacked weights, one batched step for all of them.
+        """Train several networks at once, with stacked weights and one batched step for all.
 
         Raises:
             divulge.InputError: networks that cannot be stacked, with the reason.
@@ -120,7 +120,7 @@ class NetworkLearner:
             yield job, None if module is None else self.learned(module)
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
-        """Outputs of a stored network."""
+        """Return the outputs of a stored network."""
         module = network_training.build_network(self.config.make_model, job.seed).to(
             dtype=network_training.weights_dtype(self.config.precision)
         )
@@ -130,7 +130,7 @@ class NetworkLearner:
 def train_network(
     config: Hyperparameters, data: network_training.TrainingData, rows: Ints, seed: int, tick: Tick | None = None
 ) -> nn.Module:
-    """One network by itself: the plain loop, or DP-SGD where privacy is asked for.
+    """Train one network by itself: the plain loop, or DP-SGD if privacy is requested.
 
     Raises:
         DivergedError: NaN or infinity in the weights.
@@ -141,7 +141,7 @@ def train_network(
 
 
 def load_data(config: Hyperparameters, records: Records, device: str) -> network_training.TrainingData:
-    """Records on the device a configuration names, as its network wants them."""
+    """Load records onto the device, in the type that the network takes."""
     place = resolve_device(device)
     module = network_training.build_network(config.make_model, 0)
     assert records.y is not None
@@ -152,7 +152,7 @@ def load_data(config: Hyperparameters, records: Records, device: str) -> network
 def train_single(
     how: NetworkLearner, records: Records, seed: int, classes: int, progress: Progress | None
 ) -> nn.Module:
-    """A single network trained on all ``records``; back on the CPU, in evaluation mode."""
+    """Train a single network on all ``records``; it returns on the CPU, in evaluation mode."""
     config = how.config
     dtype = network_training.weights_dtype(config.precision)
     probe = network_training.build_network(config.make_model, 0).to(dtype=dtype)
@@ -188,7 +188,7 @@ EXPLICIT_BACKWARD: tuple[LocalEngine, float, str] = ("stacked", 0.0, " (written-
 def measure_trial(
     config: Hyperparameters, data: network_training.TrainingData, jobs: Sequence[Job], alone: TrainSingle
 ) -> tuple[LocalEngine, float, str]:
-    """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
+    """Return the faster engine, the seconds that all jobs take with it in one process, and the reason.
 
     An MLP is always stacked: written out by hand it wins everywhere, and the same seed then gives the same bits.
     Other networks are stacked when a trial says so; with too little work for a trial, or two engines so close
@@ -232,14 +232,14 @@ def measure_trial(
 
 
 def _is_affordable(steps: int, models_timed: int) -> bool:
-    """True when a trial of so many models costs less than a twentieth of the work."""
+    """Check whether a trial of so many models costs less than a twentieth of the work."""
     return steps >= 20 * models_timed * (1 + 2 * TRIAL_BATCHES)
 
 
 def load_or_measure(
     task: Task, config: Hyperparameters, device: str, compute: Callable[[], tuple[LocalEngine, float, str]]
 ) -> tuple[LocalEngine, float, str]:
-    """The outcome of an earlier trial of the same work in the same pool: a run that goes on keeps its arithmetic."""
+    """Return the outcome of an earlier trial of the same work in the pool, so that a resumed run keeps its engine."""
     if task.pool is None:
         return compute()
     structure = pool.digest_architecture(network_training.build_network(config.make_model, 0))
@@ -261,11 +261,11 @@ def load_or_measure(
 
 
 def _ignore_progress(job: Job, share: float) -> None:
-    """The trial is too short to report."""
+    """Ignore progress: the trial is too short to report."""
 
 
 def _seconds_per_step(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: Hyperparameters) -> float:
-    """Seconds per model and step; the better of two measurements."""
+    """Measure the seconds per model and step; the better of two measurements."""
     warm_up_jobs = [replace(job, rows=job.rows[: config.batch_size]) for job in jobs]
     times = []
     for timed_jobs in (warm_up_jobs, jobs, jobs):

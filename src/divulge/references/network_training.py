@@ -1,4 +1,4 @@
-"""Networks and tensors: building, checking, asking. The one place where user data becomes torch data."""
+"""Building, checking, training and querying networks; here user data become torch data."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ CONTIGUOUS = torch.contiguous_format
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Records on the device: ``x[n, ...]`` ready for the network, labels ``y[n]``."""
+    """Records on the device: ``x[n, ...]`` as the network takes them, and labels ``y[n]``."""
 
     x: torch.Tensor
     y: torch.Tensor
 
 
 def weights_dtype(name: str) -> torch.dtype:
-    """The type of weights and records."""
+    """Return the type of weights and records."""
     return torch.float64 if name == "double" else torch.float32
 
 
 def build_network(make_model: Callable[..., Any], seed: int) -> nn.Module:
-    """A fresh network on the CPU; the same seed gives the same weights.
+    """Build a new network on the CPU; the same seed gives the same weights.
 
     ``make_model`` may take the seed (its first required or its ``seed`` parameter) or nothing: torch's
     generators are seeded either way.
@@ -128,7 +128,7 @@ def _seed_arguments(make_model: Callable[..., Any], seed: int) -> tuple[tuple[in
 
 
 def to_tensor(x: Array, module: nn.Module, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """Records as the network wants them: token numbers for an embedding, ``dtype`` otherwise."""
+    """Convert records for the network: token numbers for an embedding, ``dtype`` otherwise."""
     if x.dtype == object:
         raise InputError("x: a network needs numbers, got text (turn it into token numbers first)")
     embeds = x.dtype.kind in "iu" and any(isinstance(p, nn.Embedding | nn.EmbeddingBag) for p in module.modules())
@@ -140,7 +140,7 @@ def to_tensor(x: Array, module: nn.Module, device: torch.device, dtype: torch.dt
 
 
 def label_tensor(y: Array, where: torch.device) -> torch.Tensor:
-    """Class labels on the device."""
+    """Return the class labels as a tensor on the device."""
     return torch.tensor(np.asarray(y, dtype=np.int64), device=where)
 
 
@@ -152,13 +152,13 @@ def predict_logits(
     dtype: torch.dtype = torch.float32,
     form: torch.memory_format = torch.contiguous_format,
 ) -> Floats:
-    """Outputs ``[n, K]`` of a network in evaluation mode, as float32 (float64 for a float64 network)."""
+    """Return outputs ``[n, K]`` of a network in evaluation mode, as float32 (float64 for a float64 network)."""
     module.eval()
     return module(to_tensor(x, module, where, dtype).contiguous(memory_format=form)).to(dtype).cpu().numpy()
 
 
 def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device, dtype: torch.dtype) -> None:
-    """Ask the untrained network about two records.
+    """Query the untrained network on two records.
 
     Raises:
         divulge.InputError: the network cannot take such records, or has another number of outputs than classes.
@@ -183,7 +183,7 @@ def _errors_of_records(x: Array) -> Generator[None]:
 
 
 def state_arrays(module: nn.Module) -> dict[str, Array]:
-    """The parameters and buffers of a network as plain arrays; half precision is widened, which loses nothing."""
+    """Return parameters and buffers as plain arrays; half precision is widened, which loses nothing."""
     arrays = {}
     for name, value in module.state_dict().items():
         plain = value.detach().cpu()
@@ -199,7 +199,7 @@ def load_state(module: nn.Module, state: Mapping[str, Array]) -> nn.Module:
 
 
 def choose_layout(module: nn.Module, x: torch.Tensor) -> MemoryFormat:
-    """The layout a network trains fastest in, for records like ``x[n, ...]``.
+    """Return the memory layout in which a network trains fastest, for records like ``x[n, ...]``.
 
     Channels come last only for images on the CPU in a network with convolutions that can take them so: one that
     cuts its records up by `Tensor.view`, say, cannot.
@@ -211,13 +211,13 @@ def choose_layout(module: nn.Module, x: torch.Tensor) -> MemoryFormat:
 
 
 def set_layout(module: nn.Module, form: MemoryFormat) -> nn.Module:
-    """The network itself, its weights laid out anew."""
+    """Set the memory layout of a network's weights, and return it."""
     move: Any = module.to  # torch's own annotations leave this form of the call out
     return move(memory_format=form)
 
 
 def _supports_channels_last(module: nn.Module, x: torch.Tensor) -> bool:
-    """Whether a copy of the network goes forward and back with channels last, and answers as it does without."""
+    """Check that the network trains with channels last, and answers as it does without."""
     probe = copy.deepcopy(module)
     with networks.torch_seed(0, x.device):
         try:
@@ -287,7 +287,7 @@ def train_by_sgd(
 
 
 def make_optimizer(config: Hyperparameters, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
-    """Torch's optimiser for a configuration; all of them work element by element, so stacked weights do too.
+    """Return torch's optimiser for these settings; all work element by element, on stacked weights too.
 
     Fused where torch can: a stack's weights do not fit the cache, and one pass over them takes a sixth of Adam's time.
     """

@@ -148,7 +148,7 @@ class Pool:
             raise _write_error(self.path, error) from None
 
     def get(self, key: str) -> dict[str, Array] | None:
-        """The arrays stored under ``key``; None when there are none.
+        """Return the arrays stored under ``key``; None if there are none.
 
         Raises:
             DamagedError: the files do not hold what was written.
@@ -171,7 +171,7 @@ class Pool:
             self._arrays(key).unlink(missing_ok=True)
 
     def entries(self, *, verify: bool = False) -> Sequence[Entry]:
-        """Everything in the folder, by key; with ``verify`` every array file is read and its checksum compared.
+        """List everything in the folder by key; with ``verify``, every array file is read and its checksum compared.
 
         Raises:
             divulge.InputError: no such folder, or one without any model that is not marked as a pool.
@@ -194,7 +194,7 @@ class Pool:
         )
 
     def prunable(self, *, before: str = "") -> Sequence[Entry]:
-        """What `prune` would remove: all that is damaged or unfinished, and models stored before an ISO 8601 time.
+        """List what `prune` would remove: everything damaged or unfinished, and models stored before an ISO 8601 time.
 
         Raises:
             divulge.InputError: no such folder; one that is not marked and holds other files too.
@@ -223,7 +223,7 @@ class Pool:
         return gone
 
     def lock(self) -> BaseFileLock:
-        """The lock that writers of this pool hold for the moment of writing."""
+        """Return the lock that writers of this pool hold while they write."""
         store.make_private_directory(self.path)
         return filelock.FileLock(self.path / ".lock", mode=0o600)
 
@@ -247,7 +247,7 @@ class Pool:
             )
 
     def _sorted(self) -> tuple[list[str], list[str], list[str]]:
-        """Keys of models, names of temporary files that a crash left, and names of files that are not a pool's."""
+        """Sort file names into keys of models, temporary files that a crash left, and files that are not a pool's."""
         keys, unfinished, foreign = set(), [], []
         for name in self._names():
             path = self.path / name
@@ -260,7 +260,7 @@ class Pool:
         return sorted(keys), unfinished, foreign
 
     def _names(self) -> Iterator[str]:
-        """Names of all files, and of those in folders that pools have; links are not followed."""
+        """List all files, and those in folders that pools have; links are not followed."""
         for entry in sorted(self.path.iterdir()):
             if entry.name in (".trials", ".signals") and entry.is_dir() and not entry.is_symlink():
                 yield from (f"{entry.name}/{inner.name}" for inner in sorted(entry.iterdir()))
@@ -268,7 +268,7 @@ class Pool:
                 yield entry.name
 
     def _ours(self, path: Path, name: str = "") -> bool:
-        """Whether a file is one that pools write: its name says so, and what it holds does too."""
+        """Check by name and content whether a pool wrote a file."""
         name = name or path.name
         if path.is_symlink() or not path.is_file():
             return False
@@ -284,7 +284,7 @@ class Pool:
         return _OTHER_FILES.fullmatch(name) is not None
 
     def _described(self, key: str) -> bool:
-        """Whether a sound description names the arrays of ``key``: those of earlier versions do not name themselves."""
+        """Check whether a description names the arrays of ``key``; earlier versions did not name them themselves."""
         path = self._about(key)
         if path.is_symlink() or not path.is_file():
             return False
@@ -337,7 +337,7 @@ class Pool:
 
 
 def _expected_prefix(key: str, suffix: str) -> bytes:
-    """How a file of a pool begins."""
+    """Return the bytes with which a file of a pool begins."""
     if suffix == "json":
         return f'{{\n  "key": "{key}",'.encode()
     return f'{{"__metadata__":{{"divulge":"{key}"}}'.encode()
@@ -348,7 +348,7 @@ def _disk_size(paths: Sequence[Path]) -> int:
 
 
 def _checksum(record: Mapping[str, Any]) -> str:
-    """SHA-256 of a description without its own checksum."""
+    """Return the SHA-256 of a description without its own checksum."""
     plain = {name: value for name, value in record.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
@@ -363,13 +363,13 @@ ARITHMETIC_VERSION = 3
 
 
 def digest_records(records: Records, *, labelled: bool = True) -> str:
-    """Digest of records, as they are and as they are encoded, and of their labels."""
+    """Return a digest of records, of their encoding and of their labels."""
     table = () if records.table is None else (tuple(records.table.columns), b"".join(records.digests()).hex())
     return store.hash_values(records.x, records.y if labelled else None, *table)
 
 
 def digest_function(function: object) -> str:
-    """Digest of what a function does, as far as that can be seen: name, source, defaults and captured values.
+    """Return a digest of a function: name, source, defaults and captured values.
 
     A captured object without a value of its own (its repr holds an address) makes a digest that never
     matches again: retraining is slow, a stale model would be wrong.
@@ -401,14 +401,14 @@ def digest_function(function: object) -> str:
 
 
 def list_settings(config: Any) -> list[tuple[str, str]]:
-    """The fields of a configuration that decide what comes out; how it is run decides nothing."""
+    """List the settings that determine the trained models; where they are trained determines nothing."""
     execution = ("make_model", "count", "engine", "device", "workers", "lr")  # `learning_rate` stands for the last
     pairs = [(f.name, digest_value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
     return [*pairs, ("learning_rate", repr(config.learning_rate))]
 
 
 def digest_architecture(module: nn.Module) -> str:
-    """Digest of a network's structure, its plain attributes, the source of its own classes, and its first weights."""
+    """Return a digest of a network's structure, plain attributes, source of its own classes, and first weights."""
     parts: list[object] = [repr(module)]
     for name, part in module.named_modules():
         if not type(part).__module__.startswith("torch."):
@@ -430,7 +430,7 @@ def _digest_items(values: dict[str, object]) -> list[str]:
 
 
 def digest_value(value: object) -> str:
-    """Digest or repr of an argument, a default or a captured value."""
+    """Return a digest or repr of an argument, a default or a captured value."""
     if isinstance(value, np.ndarray):
         return store.hash_values(value)
     if inspect.isfunction(value) or inspect.isclass(value) or inspect.ismethod(value):

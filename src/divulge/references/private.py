@@ -72,7 +72,7 @@ def train_privately(
 
 
 def poisson_batches(rows: Ints, seed: int, epoch: int, steps: int, size: int) -> Sequence[Ints]:
-    """The batches of one epoch: each record in each batch with probability ``size / n``, independently.
+    """Draw the batches of one epoch: each record is in each batch with probability ``size / n``, independently.
 
     Examples:
         >>> import numpy as np
@@ -95,7 +95,7 @@ class GhostClipping:
 
     @torch.no_grad()
     def __call__(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
-        """One step on a batch ``x[b, ...]``, ``y[b]``; the batch may be empty."""
+        """Take one step on a batch ``x[b, ...]``, ``y[b]``; the batch may be empty."""
         weights = [linear.get_parameter("weight") for linear in self._linear]
         biases = [linear.get_parameter("bias") if layer.bias else None for layer, linear in self._pairs()]
         transposed = [w.mT for w in weights]
@@ -122,7 +122,7 @@ class GhostClipping:
         return list(zip(self._layers, self._linear, strict=True))
 
     def release(self, totals: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """The sums of clipped gradients with their noise."""
+        """Add noise to the sums of clipped gradients."""
         spread = self._privacy.noise * self._privacy.clip
         if not spread:
             return totals
@@ -149,7 +149,7 @@ class OpacusClipping:
         )
 
     def __call__(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
-        """One step on a batch ``x[b, ...]``, ``y[b]``; the batch may be empty."""
+        """Take one step on a batch ``x[b, ...]``, ``y[b]``; the batch may be empty."""
         self._update.zero_grad()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true and harmless
@@ -159,7 +159,7 @@ class OpacusClipping:
 
 
 def noise_generator(module: nn.Module, seed: int) -> torch.Generator:
-    """The generator of a model's noise."""
+    """Return the generator of a model's noise."""
     device = next(module.parameters()).device
     return torch.Generator(device=device).manual_seed(seeds.derive_seed(seed, "privacy"))
 

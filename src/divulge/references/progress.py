@@ -1,4 +1,4 @@
-"""How far training is: a function the caller hands in, and a bar for those who want one."""
+"""Progress of training: the protocol of the caller's function, and a progress bar."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Progress(Protocol):
     """
 
     def __call__(self, done: float, total: int, note: str) -> None:
-        """Take note that ``done`` of ``total`` models are trained."""
+        """Report that ``done`` of ``total`` models are trained."""
         ...
 
 
 def ignore_progress(done: float, total: int, note: str) -> None:
-    """Say nothing."""
+    """Ignore progress."""
 
 
 ProgressContext: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
@@ -39,12 +39,12 @@ ProgressContext: TypeAlias = Callable[[str], AbstractContextManager[Progress | N
 
 
 def no_progress(title: str) -> AbstractContextManager[None]:
-    """Nobody watches."""
+    """Return a context without progress."""
     return contextlib.nullcontext()
 
 
 def describe_progress(done: float, total: int, seconds: float, before: float = 0.0) -> str:
-    """Progress in words, with models per minute and the time left at the pace so far.
+    """Describe progress, with models per minute and the time left at the pace so far.
 
     Args:
         done: models done, those found in the pool included.

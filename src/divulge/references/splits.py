@@ -1,4 +1,4 @@
-"""Which reference model is trained on which record.
+"""Splits: the records that each reference model is trained on.
 
 Models come in blocks: within a block of ``of`` models every record is a member of exactly ``k``. The block
 of a model depends on the seed and its own position alone, so asking for more models later changes none of
@@ -47,7 +47,7 @@ class Splits:
         return len(self.trained_on)
 
     def members(self, model: int) -> Ints:
-        """Positions of the records that ``model`` is trained on, ascending."""
+        """Return the positions of the records that ``model`` is trained on, ascending."""
         return np.flatnonzero(self.trained_on[model])
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Splits:
 
 
 def online(records: int, models: int, seed: int, *, labels: Array | None = None, groups: Array | None = None) -> Splits:
-    """Every record in exactly half of the models (an odd last model trains on a random half).
+    """Put every record into exactly half of the models (an odd last model trains on a random half).
 
     Args:
         records: number of records ``n``, candidates included.
@@ -87,7 +87,7 @@ def offline(
     labels: Array | None = None,
     groups: Array | None = None,
 ) -> Splits:
-    """Every record in exactly ``k`` of each ``of`` consecutive models, and candidates in none.
+    """Put every record into exactly ``k`` of each ``of`` consecutive models, and candidates into none.
 
     Args:
         records: number of records ``n``.
@@ -138,6 +138,6 @@ def offline(
 
 
 def _shuffle_by_class(usable: Ints, classes: Ints | None, rng: np.random.Generator) -> Ints:
-    """Records in random order; with classes, one class after the other, random within each."""
+    """Shuffle records; with classes, one class after the other, random within each."""
     order = rng.permutation(usable)
     return order if classes is None else order[np.argsort(classes[order], kind="stable")]

@@ -34,20 +34,20 @@ class Stack(Protocol):
     """Networks that take a step together."""
 
     def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
-        """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
+        """Take one step on batches ``x[M, b, ...]``, ``y[M, b]``; return the logits ``[M, b, K]`` before it."""
         ...
 
     def finite(self) -> Sequence[bool]:
-        """For each network, whether all of its weights are finite."""
+        """Check for each network whether all of its weights are finite."""
         ...
 
     def module(self, index: int) -> nn.Module:
-        """A copy of one network as it stands."""
+        """Return a copy of one network."""
         ...
 
 
 def unstackable_reason(config: Hyperparameters, data: network_training.TrainingData) -> str:
-    """Why networks of this kind cannot be stacked; empty when they can."""
+    """Return the reason why such networks cannot be stacked; empty if they can."""
     if config.privacy is not None:
         return "DP-SGD trains one network at a time"
     if has_explicit_backward(config):
@@ -65,7 +65,7 @@ def unstackable_reason(config: Hyperparameters, data: network_training.TrainingD
 
 
 def group_jobs(config: Hyperparameters, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
-    """Jobs that fit one stack: equal numbers of records, and on the CPU few enough for the cache."""
+    """Group jobs into stacks: equal numbers of records, and on the CPU few enough for the cache."""
     equal: dict[int, list[Job]] = defaultdict(list)
     for job in jobs:
         equal[len(job.rows)].append(job)
@@ -76,12 +76,12 @@ def group_jobs(config: Hyperparameters, jobs: Sequence[Job], where: torch.device
 
 
 def stack_width(config: Hyperparameters, jobs: int, where: torch.device) -> int:
-    """The most models a stack."""
+    """Return the largest number of models in a stack."""
     return min(jobs, CPU_WIDTH) if where.type == "cpu" else jobs
 
 
 def has_explicit_backward(config: Hyperparameters) -> bool:
-    """True where the backward pass is written out: MLPs in one precision, without DP-SGD."""
+    """Check whether the backward pass is written out: MLPs in one precision, without DP-SGD."""
     plain = config.precision != "mixed" and config.privacy is None
     return plain and mlp_layers(network_training.build_network(config.make_model, 0)) is not None
 
@@ -159,7 +159,7 @@ def _finish_networks(
     correct: torch.Tensor,
     finished: dict[int, nn.Module | None],
 ) -> None:
-    """After an epoch: give up networks that diverged, keep a copy of those that reached the accuracy to stop at."""
+    """Drop networks that diverged in an epoch, and copy those that reached the accuracy to stop at."""
     for index, finite in enumerate(stack.finite()):
         if index in finished:
             continue
@@ -205,7 +205,7 @@ class Vmapped:
         )
 
     def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
-        """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
+        """Take one step on batches ``x[M, b, ...]``, ``y[M, b]``; return the logits ``[M, b, K]`` before it."""
         slopes, z = self._slopes({name: w.detach() for name, w in self._weights.items()}, self._fixed, x, y)
         for name, w in self._weights.items():
             w.grad = slopes[name].contiguous()  # a fused optimiser reads weights and slopes side by side
@@ -214,11 +214,11 @@ class Vmapped:
         return z
 
     def finite(self) -> Sequence[bool]:
-        """For each network, whether all of its weights are finite."""
+        """Check for each network whether all of its weights are finite."""
         return [networks.all_finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
 
     def module(self, index: int) -> nn.Module:
-        """One network with weights and buffers as they stand."""
+        """Return one network with its current weights and buffers."""
         state = {name: value[index].detach() for name, value in {**self._weights, **self._fixed}.items()}
         self._made[index].load_state_dict(state)
         return self._made[index]
@@ -241,7 +241,7 @@ class Layer:
 
 
 def mlp_layers(module: nn.Module) -> Sequence[Layer] | None:
-    """The layers of an `nn.Sequential` of ``Linear``, ``ReLU``, ``Tanh``, ``Identity`` and leading ``Flatten``.
+    """Return the layers of an `nn.Sequential` of ``Linear``, ``ReLU``, ``Tanh``, ``Identity`` and leading ``Flatten``.
 
     None for any other network, and for one with frozen or shared weights or hooks.
     """
@@ -260,7 +260,7 @@ def mlp_layers(module: nn.Module) -> Sequence[Layer] | None:
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """True for torch's own parts only, all weights trained and none shared, no hooks."""
+    """Check that a network has torch's own parts only, all weights trained and none shared, no hooks."""
     is_torch_only = all(type(part).__module__.startswith("torch.nn.modules.") for part in module.modules())
     has_hooks = any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
     parameters = list(module.named_parameters(remove_duplicate=False))
@@ -303,7 +303,7 @@ class MlpStack:
 
     @torch.no_grad()
     def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
-        """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
+        """Take one step on batches ``x[M, b, ...]``, ``y[M, b]``; return the logits ``[M, b, K]`` before it."""
         a, z = mlp_forward(self._layers, self._weights, self._biases, x.flatten(2))
         slopes = mlp_backward(self._layers, self._weights, a, z, y, 1.0 / y.shape[1])
         for w, b, inputs, slope in zip(self._weights, self._biases, a, slopes, strict=True):
@@ -327,12 +327,12 @@ class MlpStack:
             w.grad.add_(w, alpha=self._decay)
 
     def finite(self) -> Sequence[bool]:
-        """For each network, whether all of its weights are finite."""
+        """Check for each network whether all of its weights are finite."""
         return [networks.all_finite(p[index] for p in self._all) for index in range(len(self._made))]
 
     @torch.no_grad()
     def module(self, index: int) -> nn.Module:
-        """One network with the weights as they stand."""
+        """Return one network with its current weights."""
         module = self._made[index]
         for layer, w, b in zip(self._layers, self._weights, self._biases, strict=True):
             linear = module.get_submodule(layer.name)
@@ -345,7 +345,7 @@ class MlpStack:
 def mlp_forward(
     shape: Sequence[Layer], weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], a: torch.Tensor
 ) -> tuple[Sequence[torch.Tensor], torch.Tensor]:
-    """The input of every layer and the logits, for ``a[..., b, in]`` and weights ``[..., in, out]``."""
+    """Return the input of every layer and the logits, for ``a[..., b, in]`` and weights ``[..., in, out]``."""
     inputs = []
     for layer, w, b in zip(shape, weights, biases, strict=True):
         inputs.append(a)
@@ -370,7 +370,7 @@ def mlp_backward(
     y: torch.Tensor,
     scale: float,
 ) -> Sequence[torch.Tensor]:
-    """The slope of ``scale`` times the summed cross-entropy at the output of every layer, ``[..., b, out]``."""
+    """Return the gradient of ``scale`` times the summed cross-entropy at each layer's output, ``[..., b, out]``."""
     slope = z.softmax(-1)
     slope.scatter_add_(-1, y.unsqueeze(-1), slope.new_full((), -1.0).expand(*y.shape, 1))
     if scale != 1.0:
@@ -383,7 +383,7 @@ def mlp_backward(
 
 
 def _activation_backward(activation: Activation, slope: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """The slope before an activation, from the slope after it and its output."""
+    """Return the gradient before an activation, from the gradient after it and its output."""
     if activation == "relu":
         return torch.ops.aten.threshold_backward(slope, output, 0.0)
     if activation == "tanh":

@@ -1,4 +1,4 @@
-"""What a neural regressor looks at records with: configurations of network bodies, one per kind of record.
+"""Bodies of neural regressors: the networks that turn records into embeddings, one for each kind of record.
 
 A body turns records into the array its network takes (`prepare`) and builds the network (`build`), whose
 output ``[n, h]`` is the embedding a head stands on. Nothing here imports torch before a body is built.
@@ -36,11 +36,11 @@ class Body(Protocol):
     """Records into an embedding."""
 
     def prepare(self, features: Array) -> Array:
-        """The array the network takes, one entry per record."""
+        """Return the array that the network takes, one entry per record."""
         ...
 
     def build(self, prepared: Array) -> nn.Module:
-        """A fresh network for entries such as these, with output ``[n, h]``."""
+        """Build a new network for entries such as these, with output ``[n, h]``."""
         ...
 
 

@@ -184,7 +184,7 @@ class _ScaledRecords:
         return self.points.max(axis=0)
 
     def labels(self, points: Floats) -> Ints:
-        """What the target calls them, ``[k]``."""
+        """Return the target's labels, ``[k]``."""
         batch_size = max(1, _BATCH // points.shape[1])
         parts = [self._asked(points[start : start + batch_size]) for start in range(0, len(points), batch_size)]
         return np.concatenate(parts)
@@ -204,17 +204,17 @@ class _BoundarySearch:
     truth: Ints
 
     def distances(self, points: Floats) -> Floats:
-        """How far each point is from its record."""
+        """Return the distance of each point from its record."""
         return np.linalg.norm(points - self.centres, axis=1)
 
     def wrong(self, points: Floats) -> Bools:
-        """Where the target calls the point something other than its record's class: ``[k]`` or ``[k, b]``."""
+        """Check where the target gives the point another class than its record's: ``[k]`` or ``[k, b]``."""
         each = self.truth if points.ndim == 2 else self.truth[:, None]
         flat = points.reshape(-1, points.shape[-1])
         return self.plane.labels(flat).reshape(points.shape[:-1]) != each
 
     def halved(self, beyond: Floats) -> Floats:
-        """The first point beyond the boundary on the line to each point that is beyond it."""
+        """Return the first point beyond the boundary on the line to each point that is beyond it."""
         inside, outside = np.zeros(len(beyond)), np.ones(len(beyond))
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
@@ -223,7 +223,7 @@ class _BoundarySearch:
         return self.centres + outside[:, None] * (beyond - self.centres)
 
     def closer(self, beyond: Floats, directions: int, round_number: int, rng: np.random.Generator) -> Floats:
-        """A round of HopSkipJump from points just beyond the boundary; never farther than they are."""
+        """Take a round of HopSkipJump from points just beyond the boundary; no result is farther than they are."""
         reach = self.distances(beyond)
         normal = self._normal(beyond, _REACH * reach, directions, rng)
         step, moved, has_crossed = reach / np.sqrt(round_number), beyond.copy(), np.zeros(len(beyond), dtype=bool)
@@ -256,7 +256,7 @@ def _query_records(target: Any, records: Records) -> tuple[_ScaledRecords, Ints,
 
 
 def _predicted_labels(target: Any, records: Records) -> Ints:
-    """What the target calls them, ``[n]``."""
+    """Return the target's labels, ``[n]``."""
     if isinstance(target, GivesLabels):
         return np.asarray(target.labels(records))
     if not hasattr(target, "logits"):
@@ -265,7 +265,7 @@ def _predicted_labels(target: Any, records: Records) -> Ints:
 
 
 def _plan_rounds(budget: int) -> Iterator[int]:
-    """Directions of each round that ``budget`` queries a record allow."""
+    """Return the number of directions of each round that ``budget`` queries a record allow."""
     number = 1
     while (budget := budget - (directions := math.isqrt(_DIRECTIONS**2 * number)) - _STEPS - _HALVINGS) >= 0:
         yield directions
@@ -273,7 +273,7 @@ def _plan_rounds(budget: int) -> Iterator[int]:
 
 
 def _nearest_other_class(points: Floats, predicted: Ints, truth: Ints) -> tuple[Ints, Ints]:
-    """For each record that is told right, the nearest one told another class: its row, and the record's."""
+    """Find the nearest record of another predicted class for each one classified rightly: its row, and the record's."""
     nearest_rows, rows = [], []
     squares = (points**2).sum(axis=1)
     for label in np.unique(truth):

@@ -83,7 +83,7 @@ def top_two_gap(logits: Floats, labels: Ints | None = None) -> Floats:
 
 
 def modified_entropy(logits: Floats, labels: Ints) -> Floats:
-    """Minus the modified entropy of Song & Mittal 2021, eq. 7 (theirs is small for members; ours is large).
+    """Minus the modified entropy of Song & Mittal 2021, eq. 7, which is small for members.
 
     -M(x, y) = (1 - p_y) log p_y + Σ_{k≠y} p_k log(1 - p_k)
 
@@ -104,7 +104,7 @@ def modified_entropy(logits: Floats, labels: Ints) -> Floats:
 
 
 def correctness(logits: Floats, labels: Ints) -> Floats:
-    """Probability of the true label; the target is asked for its label alone, so of it this is 1 or 0.
+    """Probability of the true label; 1 or 0 for the target, which is asked for its label alone.
 
     Yeom et al. 2018 (arXiv:1709.01604), the gap attack: members are told right more often. How often others are told
     right is known of reference models, which can be asked for probabilities.
@@ -117,7 +117,7 @@ def correctness(logits: Floats, labels: Ints) -> Floats:
 
 
 def label_loss(logits: Floats, labels: Ints) -> Floats:
-    """Log of that probability: of the target, which is asked for its label alone, 0 where it is right, else -800.
+    """Logarithm of `correctness`: 0 where the target, which is asked for its label alone, is right, else -800.
 
     What the transfer attack takes (Li & Zhang 2021, arXiv:2007.15528). Reference models can be asked for
     probabilities, and of them this is the negative loss.

@@ -1,4 +1,4 @@
-"""Signals of what happens inside a network, one number per record, larger = more like a member.
+"""White-box signals of a network, one number per record, larger = more like a member.
 
 Only what is alike in differently trained networks can be compared between a target and its reference models. Features
 of two networks are not: their axes are as good as drawn at random. Norms of gradients are, and of the last hidden
@@ -32,7 +32,7 @@ _MIN_NORM = 1e-30
 
 
 def measure(target: Any, records: Records, names: Sequence[str]) -> Floats:
-    """Several of these signals at once, ``[n, len(names)]``.
+    """Compute several of these signals at once, ``[n, len(names)]``.
 
     Args:
         target: a torch module as a target, or any with the rights ``logits``, ``head`` and ``gradient_norms``.
@@ -98,13 +98,13 @@ def feature_angle(fed: Floats, weights: Floats, labels: Ints) -> Floats:
 
 
 def _normalise_rows(rows: Floats) -> Floats:
-    """Each row divided by its length, without a square that overflows; zeros stay zeros."""
+    """Divide each row by its length, without a square that overflows; zeros stay zeros."""
     scaled = rows.astype(np.float64) / np.maximum(np.abs(rows).max(axis=1, keepdims=True, initial=0.0), _MIN_NORM)
     return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _MIN_NORM)
 
 
 def count_passes(names: Sequence[str]) -> int:
-    """How often `measure` asks the target about every record.
+    """Return how often `measure` queries the target about every record.
 
     Examples:
         >>> count_passes(()), count_passes(("feature-angle", "weight-gradient"))
@@ -114,7 +114,7 @@ def count_passes(names: Sequence[str]) -> int:
 
 
 def describe_reads(names: Sequence[str]) -> str:
-    """What of a network they take, in words.
+    """Describe what of a network these signals read.
 
     Examples:
         >>> describe_reads(("feature-angle", "weight-gradient"))
@@ -126,7 +126,7 @@ def describe_reads(names: Sequence[str]) -> str:
 
 
 def require_white_box(target: Any, caller: str) -> None:
-    """Pass if the target can be looked into.
+    """Check that the target gives logits, its last hidden layer and gradient norms.
 
     Raises:
         divulge.InputError: it cannot.

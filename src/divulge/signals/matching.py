@@ -54,12 +54,12 @@ class GradientMatching:
 
     @property
     def name(self) -> str:
-        """What the signal is called in tables and files."""
+        """Name of the signal in tables and files."""
         return "gradient-matching"
 
     @property
     def reads(self) -> str:
-        """What of the target the adversary must see."""
+        """Part of the target that the adversary must see."""
         return "the target's weights"
 
     def fit(self, auxiliary: Records, seed: int = 0) -> FittedMatching:

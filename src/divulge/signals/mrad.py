@@ -92,13 +92,13 @@ class MRAD:
 
     @property
     def name(self) -> str:
-        """What the signal is called in tables and files."""
+        """Name of the signal in tables and files."""
         clipped, ratio = "" if self.clip is None else "-clipped", "-shadow-ratio" if self.shadows else ""
         return f"mrad-{self.detector}-{self.access}{clipped}{ratio}"
 
     @property
     def reads(self) -> str:
-        """What of the target the adversary must see."""
+        """Part of the target that the adversary must see."""
         access_description = (
             "gradients at" if self.access == "white" else f"outputs on {self.gradients.queries} variations of"
         )
@@ -106,7 +106,7 @@ class MRAD:
 
     @property
     def gradients(self) -> Gradients:
-        """How gradients are obtained."""
+        """Method by which gradients are obtained."""
         return Gradients(self.access, self.directions, self.epsilon)
 
     def fit(self, auxiliary: Records, seed: int = 0) -> FittedMRAD:
@@ -149,7 +149,7 @@ class FittedMRAD:
 
     @property
     def name(self) -> str:
-        """What the signal is called in tables and files."""
+        """Name of the signal in tables and files."""
         return self.settings.name
 
     @property
@@ -177,7 +177,7 @@ class FittedMRAD:
         return np.mean([self.deviation(shadow, partial) for shadow in shadows], axis=0) / np.maximum(deviation, 1e-12)
 
     def complete(self, target: GivesLogits, partial: PartialRecords) -> Floats:
-        """The records as the descent completes them, float64 ``[n, ...]``."""
+        """Complete the records by the descent, float64 ``[n, ...]``."""
         settings, labels = self.settings, _require_labels(partial)
         x = self._start(partial)
         metered_target = self._asked(target, len(partial))
@@ -203,7 +203,7 @@ class FittedMRAD:
         return partial.x.astype(np.float64)  # zeros where unknown
 
     def _asked(self, target: GivesLogits, records: int) -> GivesLogits:
-        """The target, behind a meter where there is one to keep to."""
+        """Return the target, behind a meter if there is a limit to keep to."""
         limit, n_queries = self.settings.limit, records * self.queries
         if limit is not None and n_queries > limit:
             raise InputError(

@@ -39,7 +39,7 @@ class ReCaLL:
 
     @property
     def name(self) -> str:
-        """What the signal is called in tables and files."""
+        """Name of the signal in tables and files."""
         return "recall"
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class PreparedReCaLL:
 
     @property
     def name(self) -> str:
-        """What the signal is called in tables and files."""
+        """Name of the signal in tables and files."""
         return "recall"
 
     @property
@@ -118,7 +118,7 @@ class PreparedReCaLL:
         return values
 
     def _before(self, target: GivesContinuations, max_tokens: int) -> tuple[int, ...]:
-        """The tokens of P: as many whole documents as fit, or the end of the last one.
+        """Return the tokens of P: as many whole documents as fit, or the end of the last one.
 
         Raises:
             divulge.InputError: no token fits, or there is none.

@@ -87,7 +87,7 @@ def min_k_plus(stats: TokenStatistics, k: float = 0.2) -> Floats:
 
 
 def modified_entropy(stats: TokenStatistics) -> Floats:
-    """Minus the mean modified entropy (Song & Mittal 2021; theirs is small for members, ours is large).
+    """Minus the mean modified entropy (Song & Mittal 2021), which is small for members.
 
     Raises:
         divulge.InputError: the target shows no distribution over the vocabulary.
@@ -168,13 +168,13 @@ RESCALED: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
 
 
 def get_signal(name: str) -> Callable[[TokenStatistics], Floats]:
-    """The signal of that name, of `SIGNALS` or `RESCALED`."""
+    """Return the signal of that name, of `SIGNALS` or `RESCALED`."""
     every = {**SIGNALS, **RESCALED}
     return every[check_choice(name, "signal", every)]
 
 
 def all_signals(stats: TokenStatistics) -> dict[str, Floats]:
-    """Every signal of one pass that the target's answers allow, by name."""
+    """Compute every signal that the target's answers allow, by name."""
     likelihood_signals = ("log_likelihood", "zlib", "min_k")
     has_distribution = _check_statistics(stats).entropy is not None
     return {name: signal(stats) for name, signal in SIGNALS.items() if name in likelihood_signals or has_distribution}

@@ -27,11 +27,11 @@ class Versions(Protocol):
 
     @property
     def count(self) -> int:
-        """How many further versions."""
+        """Number of further versions."""
         ...
 
     def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
-        """One `Records` for each further version, all in the order given."""
+        """Return one `Records` for each further version, all in the order of the records."""
         ...
 
 
@@ -74,11 +74,11 @@ class ImageVersions:
 
     @property
     def count(self) -> int:
-        """How many further versions."""
+        """Number of further versions."""
         return (1 + self.flip) * (2 * self.shift + 1) ** 2 - 1
 
     def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
-        """All versions but the image itself.
+        """Return all versions but the image itself.
 
         Raises:
             divulge.InputError: records that are no images, or smaller than the shift.
@@ -144,7 +144,7 @@ class NoisyVersions:
         check_number(self.flips, "NoisyVersions.flips", above=0, below=1, closed=True)
 
     def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
-        """Noisy copies; the same seed gives the same noise.
+        """Return noisy copies; the same seed gives the same noise.
 
         Raises:
             divulge.InputError: texts.
@@ -189,7 +189,7 @@ class OwnVersions:
         check_integer(self.count, "OwnVersions.count", least=1, most=1000)
 
     def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
-        """What the function returns, ``count`` times.
+        """Return the function's versions, ``count`` of them.
 
         Raises:
             divulge.InputError: another shape than the records', NaN or infinity.
@@ -214,7 +214,7 @@ def _with_values(records: Records, x: Array) -> Records:
 
 
 def _height_axis(shape: Sequence[int]) -> int:
-    """Which axis of a batch of images is their height."""
+    """Return the axis of a batch of images that is their height."""
     if len(shape) == 2:
         return 1
     if len(shape) == 3 and (first := shape[0] in _CHANNELS) != (shape[2] in _CHANNELS):

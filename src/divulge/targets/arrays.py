@@ -125,7 +125,7 @@ _ROWS, _FINE_ROWS, _FINE = 8, 2, 3  # _FINE: decimals beyond which values are fi
 
 
 def as_logits(outputs: Any, declared: str, length: int, name: str = "target outputs") -> Floats:
-    """Logits from ``outputs``; one column or a vector is read as the log-odds of class 1.
+    """Convert ``outputs`` to logits; one column or a vector is read as the log-odds of class 1.
 
     Args:
         outputs: ``[n, K]``, ``[n, 1]`` or ``[n]``.
@@ -163,7 +163,7 @@ def _from_logits(logits: Floats, name: str) -> Floats:
 
 
 def _are_probabilities(values: Floats) -> bool:
-    """Whether ``[n, K]`` can hardly be logits. One row told again and again, or a one among zeros, may well be."""
+    """Check whether ``[n, K]`` can hardly be logits; one repeated row, or a one among zeros, may well be."""
     if (values < 0).any() or not np.allclose(values.sum(axis=1), 1.0, atol=1e-4):
         return False
     distinct_rows = np.unique(values[values.max(axis=1) < 1], axis=0)

@@ -108,7 +108,7 @@ class CausalLM:
         return cls(model, tokenizer, name=name, **options)
 
     def key(self) -> Mapping[str, Any]:
-        """What decides the numbers: two runs with equal keys may share their results."""
+        """Return what determines the numbers: two runs with equal keys may share their results."""
         return {
             "model": self.name,
             "weights": weights_digest(self.model),
@@ -154,22 +154,22 @@ class CausalLM:
         return leading_tokens(self.tokenizer, self.bos)
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """The tokens of each text, without those of `start`."""
+        """Return the tokens of each text, without those of `start`."""
         return encode_texts(self.tokenizer, texts)
 
     @panic_errors("tokenizer")
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens."""
+        """Return the text of tokens."""
         return self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
 
     def continuations(
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], *, decoding: Decoding | None = None
     ) -> Continuations:
-        """How likely each suffix follows its prefix, see `divulge.targets.language_models.score`."""
+        """Return how likely each suffix follows its prefix, see `score_continuations`."""
         return score_continuations(self, prefixes, suffixes, decoding)
 
     def greedy(self, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
-        """The greedy continuation of each prefix, see `divulge.targets.language_models.greedy`."""
+        """Return the greedy continuation of each prefix, see `greedy_continuations`."""
         return greedy_continuations(self, prefixes, tokens)
 
     def side_by_side(
@@ -190,7 +190,7 @@ class CausalLM:
         return int(self.length or 0), int(self.stride or 0)
 
     def encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of each text, a BOS included where there is one.
+        """Return the token ids of each text, a BOS included where there is one.
 
         Raises:
             divulge.InputError: something that is not a string.
@@ -245,7 +245,7 @@ class CausalLM:
 def split_blocks(
     rows: torch.Tensor, target: torch.Tensor, vocabulary: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Rows and their tokens, few enough at a time for their logits to be held."""
+    """Split rows and their tokens into blocks whose logits fit into memory."""
     size = max((_LOGITS_PER_BLOCK_CPU if rows.device.type == "cpu" else _LOGITS_PER_BLOCK) // vocabulary, 1)
     return zip(rows.split(size), target.to(rows.device).split(size), strict=True)
 
@@ -256,7 +256,7 @@ def _join_windows(pieces: Sequence[np.ndarray], names: Sequence[str]) -> dict[st
 
 
 def context_length(model: Any) -> int:
-    """The longest input, from whichever name the configuration has for it; 4096 where it names none."""
+    """Return the longest input, by whichever name the configuration has for it; 4096 if it names none."""
     config = getattr(model.config, "text_config", model.config)
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
     lengths = [getattr(config, name, None) for name in names]
@@ -265,7 +265,7 @@ def context_length(model: Any) -> int:
 
 @torch.inference_mode()
 def has_separate_head(model: Any) -> bool:
-    """Whether the logits are the output layer on the last hidden state, up to what `finished` knows."""
+    """Check whether the logits are the output layer on the last hidden state, up to what `finish_logits` knows."""
     head = model.get_output_embeddings()
     base = getattr(model, "base_model", model)
     if head is None or base is model:
@@ -278,7 +278,7 @@ def has_separate_head(model: Any) -> bool:
 
 
 def finish_logits(model: Any, logits: torch.Tensor) -> torch.Tensor:
-    """What some families do to the logits after the output layer: scale (Cohere, Granite) or cap (Gemma)."""
+    """Scale (Cohere, Granite) or cap (Gemma) the logits after the output layer, as some families do."""
     logits = logits * (getattr(model.config, "logit_scale", None) or 1.0)
     logits = logits / (getattr(model.config, "logits_scaling", None) or 1.0)
     cap = getattr(model.config, "final_logit_softcapping", None)
@@ -290,7 +290,7 @@ _DECODING = "a divulge.targets.Decoding"
 
 @panic_errors("tokenizer")
 def leading_tokens(tokenizer: Any, bos: str) -> tuple[int, ...]:
-    """The tokens that a tokenizer puts before a text under one of the policies of `CausalLM`."""
+    """Return the tokens that a tokenizer puts before a text under one of the policies of `CausalLM`."""
     if bos == "add":
         return (tokenizer.bos_token_id,)
     if bos == "none":
@@ -310,7 +310,7 @@ def leading_tokens(tokenizer: Any, bos: str) -> tuple[int, ...]:
 
 @panic_errors("tokenizer")
 def encode_texts(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
-    """The tokens of each text, without special ones around them.
+    """Return the tokens of each text, without special ones around them.
 
     Raises:
         divulge.InputError: something that is not a string.
@@ -327,7 +327,7 @@ def score_continuations(
     suffixes: Sequence[Sequence[int]],
     decoding: Decoding | None = None,
 ) -> Continuations:
-    """The log-probability of each token of a suffix after its prefix and the suffix's tokens before it.
+    """Return the log-probability of each token of a suffix after its prefix and the suffix's tokens before it.
 
     Batches, windows and precision are those of `CausalLM.tokens`: documents of similar length together, padding on the
     right, logits cast up before the softmax.
@@ -483,7 +483,7 @@ def sampling_log_probabilities(logits: torch.Tensor, target: torch.Tensor, decod
 
 
 def _warpers(decoding: Decoding, vocabulary: int) -> list[transformers.LogitsProcessor]:
-    """The steps of `transformers` that change what is drawn, in the order in which it takes them."""
+    """Return the steps of `transformers` that change what is drawn, in its order."""
     warpers = []
     if decoding.temperature != 1:
         warpers.append(transformers.TemperatureLogitsWarper(float(decoding.temperature)))

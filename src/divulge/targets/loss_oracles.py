@@ -53,7 +53,7 @@ class TorchLossOracle:
         object.__setattr__(self, "y", check_labels(self.y, "y"))
 
     def __call__(self, predictions: object) -> float:
-        """The score of ``predictions``."""
+        """Return the score of ``predictions``."""
         columns = np.asarray(predictions)
         if self.loss == "binary_cross_entropy" and columns.ndim == 2:
             columns = columns[:, 1]

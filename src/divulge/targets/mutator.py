@@ -30,7 +30,7 @@ _MODELS = ("tree", "nearest", "relu")
 
 
 def mutator(predictions: object, width: int = 1, *, dtype: str = "float32", seed: int = 0) -> torch.nn.Module:
-    """A torch module that maps any non-negative batch ``[n, width]`` to the given probabilities ``[n]``.
+    """Build a torch module that maps any non-negative batch ``[n, width]`` to the given probabilities ``[n]``.
 
     With v the whole batch as one vector it computes ``sigmoid(relu(v·M1)·M2 + x')``: all entries of M1 are negative,
     which leaves zeros, M2 is drawn at random, and x' are the log-odds of the predictions. The paper says "any real
@@ -85,12 +85,12 @@ class Carrier:
     rows: Array
 
     def predict_proba(self, features: object) -> Floats:
-        """Probabilities ``[n, K]``, one row per row of features."""
+        """Return probabilities ``[n, K]``, one row per row of features."""
         return self.rows[np.rint(self.model.predict(np.asarray(features))).astype(int)]
 
 
 def carrier(features: object, predictions: object, *, model: str = "tree") -> Carrier:
-    """A natural-looking model that answers ``predictions`` on ``features``, row by row and in any order.
+    """Fit a natural-looking model that answers ``predictions`` on ``features``, row by row and in any order.
 
     Args:
         features: the scored rows as the attacker knows them, ``[n, d]``; all different.
@@ -140,7 +140,7 @@ class ReluInterpolator:
 
     @classmethod
     def fit(cls, x: Floats, target: Floats) -> ReluInterpolator:
-        """The interpolator through ``(x, target)``, along a direction in which all distinct rows differ."""
+        """Fit the interpolator through ``(x, target)``, along a direction in which all distinct rows differ."""
         for seed in range(20):
             direction = seeds.generator(seed, "relu").normal(size=x.shape[1])
             positions, first_rows = np.unique(x @ direction, return_index=True)
@@ -151,5 +151,5 @@ class ReluInterpolator:
         return cls(direction, positions[:-1], weights, float(target[first_rows[0]]))
 
     def predict(self, x: Floats) -> Floats:
-        """Values ``[n]``."""
+        """Return values ``[n]``."""
         return self.bias + np.maximum((x @ self.direction)[:, None] - self.knots, 0) @ self.weights

@@ -55,7 +55,7 @@ def load_pretrained(
     lacks: Sequence[str] = (),
     **options: Any,
 ) -> tuple[Any, Any]:
-    """A model on its device and its tokenizer (or processor), from a hub name or a folder.
+    """Load a model onto its device, and its tokenizer (or processor), from a hub name or a folder.
 
     Args:
         model_class: what builds the model.
@@ -108,7 +108,7 @@ def load_pretrained(
 
 @contextlib.contextmanager
 def hide_progress_bars() -> Generator[None]:
-    """No bar of transformers' own inside the block: where it is done, a command has nothing to say."""
+    """Hide transformers' own progress bars inside the block."""
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -215,7 +215,7 @@ def check_token_ids(model: Any, encoded: Sequence[Sequence[int]]) -> None:
 
 
 def weights_digest(model: Any) -> str:
-    """A digest of every parameter, and of the configuration that says how they are used.
+    """Return a digest of every parameter, and of the configuration that says how they are used.
 
     That a model came from the hub says nothing of its weights: it may have been trained since, or wear an adapter.
     Only of weights that are left on disk is the revision all that is known.
@@ -232,7 +232,7 @@ def weights_digest(model: Any) -> str:
 
 
 def tokenizer_digest(tokenizer: Any) -> str:
-    """A digest of the vocabulary and rules of a tokenizer."""
+    """Return a digest of the vocabulary and rules of a tokenizer."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     content = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256(content.encode()).hexdigest()

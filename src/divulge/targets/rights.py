@@ -1,4 +1,4 @@
-"""What an auditor may ask of a model: one Protocol per right."""
+"""Outputs that a model may give an auditor, one protocol for each, and wrappers that restrict or count them."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class GivesLabels(Protocol):
 
 @runtime_checkable
 class GivesNotes(Protocol):
-    """What a reader must know of the answers, such as that long documents were cut."""
+    """Remarks that a reader of the answers needs, such as that long documents were cut."""
 
     def notes(self, records: Records) -> tuple[str, ...]:
-        """What has to be said of the answers for these records; empty where nothing has."""
+        """Return remarks on the answers for these records; empty if there are none."""
         ...
 
 
@@ -83,7 +83,7 @@ class GivesHead(Protocol):
     """White box: the last hidden layer, as the classifier's last linear layer sees it."""
 
     def head(self, records: Records) -> tuple[Floats, Floats]:
-        """What the last linear layer is fed, ``[n, h]``, and its weights ``[K, h]``."""
+        """Return the input of the last linear layer, ``[n, h]``, and its weights ``[K, h]``."""
         ...
 
     def labels(self, records: Records) -> Ints:
@@ -93,7 +93,7 @@ class GivesHead(Protocol):
 
 @runtime_checkable
 class GivesGradientNorms(Protocol):
-    """White box: how long the gradient of a record's loss is in the weights."""
+    """White box: the norm of the gradient of a record's loss in the weights."""
 
     def gradient_norms(self, records: Records) -> Floats:
         """Logarithms of ‖∂ loss / ∂ θ‖, ``[n, 2]``: in the last linear layer's parameters, and in all of them."""
@@ -105,7 +105,7 @@ class GivesWeights(Protocol):
     """White box: the parameters by name."""
 
     def weights(self) -> Mapping[str, Array]:
-        """Every parameter as an array."""
+        """Return every parameter as an array."""
         ...
 
 
@@ -182,7 +182,7 @@ def _declared_outputs(target: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class UserTarget:
-    """A target of the user's own class, with exactly its rights: asked with copies, which it may write into.
+    """A target of the user's own class, with exactly its outputs; it is handed copies, which it may write into.
 
     Args:
         target: an object with any of the rights.
@@ -218,7 +218,7 @@ class UserTarget:
 
 
 def wrap_target(target: Any) -> Any:
-    """``target`` inside `Own` if it is of the user's own class, otherwise itself.
+    """Return ``target`` inside `UserTarget` if it is of the user's own class, otherwise itself.
 
     Raises:
         divulge.InputError: it gives none of the rights.
@@ -239,7 +239,7 @@ def adapt(
     labels_only: bool = False,
     names: Sequence[str] | None = None,
 ) -> Any:
-    """The adapter that fits ``model``.
+    """Return the adapter that fits ``model``.
 
     A target stays itself (one of the user's own class inside `Own`, which takes care of the records); a torch module, a
     scikit-learn classifier or a callable is wrapped.
@@ -278,7 +278,7 @@ def adapt(
 
 @dataclass
 class Metered:
-    """Counts the records a target is queried on, and refuses to go over a limit.
+    """Count the records that a target is queried on, and refuse to go over a limit.
 
     It grants exactly the rights of the target behind it.
 

@@ -1,4 +1,4 @@
-"""scikit-learn models in skops files: built from types that are trusted, and looked at before they are asked."""
+"""scikit-learn models in skops files: built from trusted types, and checked before they are queried."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TRUSTED = (
 
 
 def read_skops(path: Path, trust: Sequence[str] = ()) -> Any:
-    """The estimator in a skops file.
+    """Read the estimator in a skops file.
 
     Args:
         path: the file.
@@ -120,7 +120,7 @@ def check_trees(model: Any, name: str) -> None:
 
 
 def _components(model: Any) -> Iterator[Any]:
-    """Everything that ``model`` is made of, itself first."""
+    """Yield everything that ``model`` is made of, itself first."""
     visited: set[int] = set()
     pending = [model]
     while pending:
@@ -144,7 +144,7 @@ def _children(part: Any) -> list[Any]:
 
 
 def _check_estimator(part: Any) -> None:
-    """Look at what a fitted estimator follows; one that was never fitted follows nothing."""
+    """Check the trees of a fitted estimator."""
     if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
         _check_tree(part, part.n_features_in_)
     elif isinstance(part, BaseForest) and hasattr(part, "estimators_"):
@@ -197,7 +197,7 @@ def _check_histogram(model: Any) -> None:
 
 
 def _check_nodes(inner: Array, left: Array, right: Array, feature: Array, features: int) -> None:
-    """Children stand behind their parent, as training leaves them: so every path ends, and inside the tree."""
+    """Check that children come after their parent, as training leaves them, so that every path ends inside the tree."""
     _require(len(inner) >= 1, "a tree without nodes")
     parents = np.flatnonzero(inner)
     for child in (left[parents].astype(np.int64), right[parents].astype(np.int64)):

@@ -97,14 +97,14 @@ class TextClassifier:
         return torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels), reduction="none").numpy()
 
     def weights(self) -> Mapping[str, Array]:
-        """Every parameter by name."""
+        """Return every parameter by name."""
         parameters = {name: value.detach().cpu() for name, value in self.model.named_parameters()}
         plain = {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in parameters.items()}
         return {name: value.numpy() for name, value in plain.items()}
 
     @panic_errors("tokenizer")
     def notes(self, records: Records) -> tuple[str, ...]:
-        """What has to be said of these records: how many are longer than the model reads."""
+        """Return a remark if records are longer than the model reads."""
         token_ids = self.tokenizer(list(records.x), verbose=False)["input_ids"]
         n_truncated = sum(len(ids) > int(self.length or 0) for ids in token_ids)
         if not n_truncated:
@@ -113,7 +113,7 @@ class TextClassifier:
         return (f"{longer}; the rest of them is not read",)
 
     def key(self) -> Mapping[str, Any]:
-        """What decides the numbers: two runs with equal keys may share their results."""
+        """Return what determines the numbers: two runs with equal keys may share their results."""
         return {
             "model": self.name,
             "weights": weights_digest(self.model),
@@ -171,7 +171,7 @@ def _classifier_context(model: Any, tokenizer: Any) -> int:
 
 
 def _is_padding_safe(classifier: TextClassifier) -> bool:
-    """Whether a short and a longer document have the same logits in one batch as alone."""
+    """Check whether a short and a longer document have the same logits in one batch as alone."""
     size, padding = len(classifier.tokenizer), getattr(classifier.model.config, "pad_token_id", None)
     usable = [token for token in range(min(size, 64)) if token != padding][-8:]
     if len(usable) < 2:

@@ -10,8 +10,9 @@ import numpy as np
 
 from divulge import people, ragged
 from divulge.errors import InputError
+from divulge.settings import DecodingSettings
 from divulge.store import panic_errors
-from divulge.validation import check_array, check_integer, check_labels, check_mask, check_number, check_vector
+from divulge.validation import check_array, check_labels, check_mask, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +83,7 @@ class TokenStatistics:
     def of(
         cls, texts: Sequence[str], rows: Sequence[Mapping[str, Floats]], skipped: Mapping[int, str] | None = None
     ) -> TokenStatistics:
-        """From one mapping of name to values per document; all have the same names.
+        """Build statistics from one mapping of name to values per document; all have the same names.
 
         Raises:
             divulge.InputError: a row whose columns differ in length.
@@ -98,14 +99,14 @@ class TokenStatistics:
         )
 
     def rows(self) -> dict[str, list[Floats]]:
-        """Each statistic that is there, cut into documents."""
+        """Return each available statistic, split into documents."""
         columns = {part.name: getattr(self, part.name) for part in fields(self) if part.name in PER_TOKEN}
         cuts = self.offsets[1:-1]
         return {name: np.split(values, cuts) for name, values in columns.items() if values is not None}
 
 
 def _check_column(value: object, name: str, length: int) -> Floats | Ints:
-    """Numbers ``[length]``, where there may be none at all."""
+    """Check numbers ``[length]``; there may be none at all."""
     values = check_array(value, name, finite=False)
     if values.shape != (length,):
         raise InputError(f"{name}: {length} values are needed, got shape {values.shape}")
@@ -113,7 +114,7 @@ def _check_column(value: object, name: str, length: int) -> Floats | Ints:
 
 
 def compressed_sizes(texts: Sequence[str]) -> Ints:
-    """Bytes of each text, as UTF-8, under zlib.
+    """Return the bytes of each text, as UTF-8, under zlib.
 
     Examples:
         >>> compressed_sizes(["", "aaaaaaaaaaaaaaaaaaaaaaaa"])
@@ -131,11 +132,11 @@ class GivesTokens(Protocol):
         ...
 
     def key(self) -> Mapping[str, Any]:
-        """What decides the numbers: model revision, tokenizer, BOS policy, truncation, dtype."""
+        """Return what determines the numbers: model revision, tokenizer, BOS policy, truncation, dtype."""
         ...
 
 
-_MOST_TOKENS = 10**9
+_DECODING = DecodingSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +156,12 @@ class Decoding:
         temperature 0.8, top k 40
     """
 
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
+    temperature: float = _DECODING.temperature
+    top_k: int | None = _DECODING.top_k
+    top_p: float | None = _DECODING.top_p
 
     def __post_init__(self) -> None:
-        check_number(self.temperature, "temperature", above=0.01, below=100, closed=True)
-        if self.top_k is not None:
-            check_integer(self.top_k, "top_k", least=1, most=_MOST_TOKENS)
-        if self.top_p is not None and check_number(self.top_p, "top_p", above=0, below=1, closed=True) == 0:
-            raise InputError("top_p: must lie in (0, 1], got 0")
+        DecodingSettings.check_attributes(self)
 
     def __str__(self) -> str:
         parts = [f"temperature {self.temperature:g}"]
@@ -231,7 +228,7 @@ class GivesContinuations(Protocol):
 
     @property
     def length(self) -> int | None:
-        """Tokens that it takes at most, prompt and continuation together."""
+        """Largest number of tokens that the model takes, prompt and continuation together."""
         ...
 
     @property
@@ -250,7 +247,7 @@ class GivesContinuations(Protocol):
     def continuations(
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], *, decoding: Decoding | None = None
     ) -> Continuations:
-        """How likely each suffix follows its prefix."""
+        """Return how likely each suffix follows its prefix."""
         ...
 
     def greedy(self, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
@@ -258,7 +255,7 @@ class GivesContinuations(Protocol):
         ...
 
     def key(self) -> Mapping[str, Any]:
-        """What decides the numbers."""
+        """Return what determines the numbers."""
         ...
 
 

@@ -99,7 +99,7 @@ class TorchTarget:
         return np.concatenate(parts).astype(np.float64)
 
     def head(self, records: Records) -> tuple[Floats, Floats]:
-        """What the last linear layer is fed, ``[n, h]``, and that layer's weights ``[K, h]``.
+        """Return the input of the last linear layer, ``[n, h]``, and that layer's weights ``[K, h]``.
 
         Raises:
             divulge.InputError: no linear layer is reached, or more than one vector per record arrives there.
@@ -146,7 +146,7 @@ class TorchTarget:
         return np.stack([last_layer_norms, clip_log_norms(log_length + np.concatenate(parts))], axis=1)
 
     def weights(self) -> Mapping[str, Array]:
-        """Every parameter by name."""
+        """Return every parameter by name."""
         return {name: tensor.detach().cpu().numpy() for name, tensor in self.module.named_parameters()}
 
     def _last(self) -> torch.nn.Linear:
@@ -156,7 +156,7 @@ class TorchTarget:
         return layers[-1]
 
     def _opened(self, records: Records) -> tuple[Floats, Floats]:
-        """Logits, and what the last linear layer is fed."""
+        """Return logits, and the input of the last linear layer."""
         hidden: list[torch.Tensor] = []
         hook = self._last().register_forward_pre_hook(lambda _, inputs: hidden.append(inputs[0].detach().cpu()))
         try:
@@ -191,7 +191,7 @@ class TorchTarget:
 
 
 def resolve_device(device: Any) -> torch.device:
-    """The torch device that ``device`` names; "auto" is the best there is.
+    """Return the torch device that ``device`` names; "auto" is the best available.
 
     Raises:
         divulge.InputError: a device this machine does not have.
@@ -209,7 +209,7 @@ def resolve_device(device: Any) -> torch.device:
 
 
 def _output_tensor(answer: Any) -> torch.Tensor:
-    """Logits of modules that wrap them (``.logits``, or first in a tuple)."""
+    """Return the logits of modules that wrap them (``.logits``, or first in a tuple)."""
     answer = getattr(answer, "logits", answer)
     output = answer[0] if isinstance(answer, tuple) and answer else answer
     if not isinstance(output, torch.Tensor):
@@ -233,7 +233,7 @@ def _label_tensor(records: Records) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _evaluation_mode(module: Any, device: torch.device) -> Generator[None]:
-    """Evaluation mode on ``place``; afterwards every part trains, or does not, as before."""
+    """Put a module into evaluation mode on ``place`` inside the block; afterwards every part is in its former mode."""
     parts = list(module.modules()) if hasattr(module, "modules") else []
     training_flags = [part.training for part in parts]
     exported = type(module).__name__ == "GraphModule"  # torch.export modules refuse eval()
@@ -282,7 +282,7 @@ def logit_gradients(logits: Floats, labels: Ints) -> tuple[Floats, Floats]:
 
 
 def same_probabilities(logits: Floats, answers: Floats) -> bool:
-    """Whether two tables of logits mean the same probabilities, up to the rounding of single precision."""
+    """Check whether two tables of logits give the same probabilities, up to the rounding of single precision."""
     p, q = (np.exp(z - z.max(axis=1, keepdims=True)) for z in (logits, answers))
     return bool(
         np.abs(p / p.sum(axis=1, keepdims=True) - q / q.sum(axis=1, keepdims=True)).max() < _PROBABILITY_TOLERANCE
@@ -353,7 +353,7 @@ def parameter_log_norms(module: nn.Module, last_layer: nn.Linear, x: torch.Tenso
 
 
 def clip_log_norms(values: Floats) -> Floats:
-    """Within `BOUND`; what is not a number, as the largest: nothing memorised has such a gradient."""
+    """Clip to `BOUND`; NaN becomes the largest, as nothing memorised has such a gradient."""
     return np.clip(
         np.nan_to_num(values, nan=MAX_LOG_NORM, posinf=MAX_LOG_NORM, neginf=-MAX_LOG_NORM), -MAX_LOG_NORM, MAX_LOG_NORM
     )

@@ -74,7 +74,7 @@ class VisionLanguage:
         return cls(model, processor, name=name, **options)
 
     def key(self) -> Mapping[str, Any]:
-        """What decides the numbers."""
+        """Return what determines the numbers."""
         return {
             "model": self.name,
             "weights": pretrained.weights_digest(self.model),
@@ -142,7 +142,7 @@ class VisionLanguage:
 def _select_positions(
     ids: torch.Tensor, attention_mask: torch.Tensor, image: torch.Tensor, part: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where the distributions of a part stand, bool ``[B, L]``, and which token comes next there, ``[t]``."""
+    """Return the positions of a part's distributions, bool ``[B, L]``, and the token that comes next there, ``[t]``."""
     next_tokens = torch.roll(ids, -1, dims=1)
     if part == "image":
         positions = image & attention_mask
