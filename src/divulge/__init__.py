@@ -101,8 +101,12 @@ _HOMES = {
 }
 
 
+# Sub-packages that are reached as attributes, and left out of ``from divulge import *``.
+_FURTHER_PACKAGES = frozenset({"recipes"})
+
+
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in __all__ and name not in _FURTHER_PACKAGES:
         raise AttributeError(f"module 'divulge' has no attribute {name!r}")
     home = _HOMES.get(name)
     value = importlib.import_module(f"divulge.{name}") if home is None else getattr(importlib.import_module(home), name)

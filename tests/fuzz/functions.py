@@ -36,6 +36,7 @@ RECEIVED = {
     "decisions.planning.Plan",
     "evaluation.CanaryPower",
     "evaluation.AttackDifference",
+    "evaluation.ErasureTest",
     "evaluation.BaselineComparison",
     "evaluation.NearDuplicates",
     "evaluation.Detectable",
@@ -76,6 +77,10 @@ RECEIVED = {
 
 # Steps of our own loops, which take what was checked before.
 CHECKED = {
+    "attacks.auto.game_merit",
+    "attacks.auto.play_games",
+    "attacks.regressors.crossfit",
+    "attacks.rmia.outvoted",
     "attacks.regressors.fit",
     "attacks.regressors.predict",
     "attacks.rmia.dominated",

@@ -112,6 +112,9 @@ ATTACKS = {
     "attacks.BaVarIA": call(mode="offline", use=scored),
     "attacks.RMIA": call(gamma=1.0, offline_a=0.3, ranking="tie-free", use=lambda made: scored(made, OFFLINE)),
     "attacks.Calibrated": call(over="out", use=scored),
+    "attacks.Consensus": call(
+        attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), names=("loss", "calibrated"), reason="", use=scored
+    ),
     "attacks.Combined": call(attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), use=scored),
     "attacks.Learned": call(mode="online", most=2000, seed=0, few=False, beside=False, use=scored),
     "attacks.LiRA": call(mode="offline", variance="global", use=scored),
@@ -131,6 +134,7 @@ ATTACKS = {
     ),
     "attacks.regressors.Marginal": call(use=lambda made: made.fit(X, SCORES).predict(X)),
     "attacks.regressors.PerClass": call(least=10, use=lambda made: made.fit(X, SCORES, Y).predict(X, Y)),
+    "attacks.regressors.Booster": call(rounds=5, rate=0.1, leaves=15, least_in_leaf=20, patience=20, use=repr),
     "attacks.regressors.Boosted": call(
         booster=dv.attacks.regressors.Booster(rounds=5),
         folds=3,
@@ -265,6 +269,16 @@ EVALUATION = {
         use=lambda found: found.text,
     ),
     "evaluation.advantage": call(**SMALL),
+    "evaluation.erasure_test": call(
+        after=SCORES,
+        controls=np.stack([SCORES[::-1], SCORES + 0.5]),
+        forgotten=MEMBERS,
+        before=SCORES + 1.0,
+        at_random=False,
+        margin=0.05,
+        confidence=0.95,
+        use=lambda found: found.reason,
+    ),
     "evaluation.auc": call(**SMALL),
     "evaluation.blind.baseline": call(
         x_members=X[:30],

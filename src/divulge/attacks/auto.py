@@ -28,6 +28,7 @@ from divulge.validation import (
     check_integer,
     check_number,
     check_string,
+    format_value,
     require_callable,
 )
 
@@ -87,14 +88,14 @@ OPTIONS = (
     *_PLAIN_OPTIONS,
     *(Option(f"{option.name}-residual", option.unit, Residual(option.attack)) for option in _PLAIN_OPTIONS),
 )
-"""What is tried, from the first to the last; the first is used where nothing can be tried."""
+"""Options that are tried in games, in this order; the first is used where no game can be played."""
 
 _LEARNED_FEW = Learned(few=True)
 JOINED = (
     Option("learned-few", "scaled logit", _LEARNED_FEW),
     Option("learned-few-residual", "scaled logit", Residual(_LEARNED_FEW)),
 )
-"""What is averaged with the chosen, untried: with one reference model no game could try it."""
+"""Options that are averaged with the chosen ones without a game: with one reference model none could try them."""
 # The weight of these, all together.
 _JOINED_WEIGHT = 1 / 3
 # A note names so many attacks; all of them are in `Scored.chosen`.
@@ -236,7 +237,7 @@ class Auto:
 
 
 def _has_mostly_unseen_classes(evidence: Evidence) -> bool:
-    """Whether most records that are scored are of classes that the population, and so the reference models, lack."""
+    """Check whether most scored records are of classes that the population, and so the reference models, lack."""
     if evidence.labels is None or evidence.population_labels is None:
         return False
     return float(np.isin(evidence.labels, evidence.population_labels).mean()) < 0.5
@@ -258,7 +259,7 @@ class _CachedRuns:
         self._kept: dict[tuple[Unit, object], Scored] = {}
 
     def scored(self, attack: Attack, unit: Unit) -> Scored:
-        """As the attack's ``run`` on this evidence."""
+        """Return the result of the attack's ``run`` on this evidence."""
         if isinstance(attack, Residual):
             inner = self.scored(adapt(attack.inner), unit)
             return Scored(attack.left(inner.scores, self.evidence), inner.notes)
@@ -296,7 +297,7 @@ def _average_scores(chosen: Sequence[Option], joined: Sequence[Option], evidence
 
 
 def _identity(attack: Attack) -> object:
-    """What two attacks share that give the same scores."""
+    """Return a key that two attacks share only if they give the same scores."""
     try:
         hash(attack)
     except TypeError:  # a third party's, with an array among its settings
@@ -442,12 +443,12 @@ class Combined:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What any of the attacks needs."""
+        """Union of the needs of the attacks."""
         return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
 
     @property
     def least_references(self) -> int:
-        """As many as the attack that needs most."""
+        """Largest of the attacks' least numbers of reference models."""
         return max(adapt(attack).least_references for attack in self.attacks)
 
     def score(self, evidence: Evidence) -> Floats:
@@ -465,7 +466,7 @@ class Combined:
         return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in parts for note in scored.notes))
 
     def seeded(self, seed: int) -> Combined:
-        """The same of attacks with this seed, where they draw."""
+        """Return the same with this seed in all attacks that draw."""
         return Combined(tuple(seeded(attack, seed) for attack in self.attacks))
 
 
@@ -505,6 +506,8 @@ class Consensus:
             raise InputError(
                 f"Consensus.attacks: at least 1 with a name each is needed, got {len(attacks)} and {len(names)} names"
             )
+        if not isinstance(self.reason, str):
+            raise InputError(f"Consensus.reason: a text is needed, got {format_value(self.reason)}")
         for attack, name in zip(attacks, names, strict=True):
             require_callable(attack, "Consensus.attacks", "score")
             check_string(name, "Consensus.names")
@@ -513,12 +516,12 @@ class Consensus:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What any of the attacks needs."""
+        """Union of the needs of the attacks."""
         return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
 
     @property
     def least_references(self) -> int:
-        """As many as the attack that needs most."""
+        """Largest of the attacks' least numbers of reference models."""
         return max(adapt(attack).least_references for attack in self.attacks)
 
     def score(self, evidence: Evidence) -> Floats:
@@ -545,7 +548,7 @@ class Consensus:
         )
 
     def seeded(self, seed: int) -> Consensus:
-        """The same of attacks with this seed, where they draw."""
+        """Return the same with this seed in all attacks that draw."""
         return replace(self, attacks=tuple(seeded(attack, seed) for attack in self.attacks))
 
 

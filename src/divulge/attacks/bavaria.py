@@ -1,4 +1,4 @@
-"""BaVarIA: LiRA's question with a variance that few models can carry."""
+"""BaVarIA: LiRA with a prior on the variances, for few reference models."""
 
 from __future__ import annotations
 
@@ -89,17 +89,17 @@ class BaVarIA:
         return inside.log_density(evidence.target) - outside.log_density(evidence.target)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> BaVarIA:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class _Prior:
-    """What records have in common: ``σ² ~ InvGamma(shape, shape · variance)``, ``μ | σ² ~ N(centre, σ²/strength)``."""
+    """Prior that all records share: ``σ² ~ InvGamma(shape, shape · variance)``, ``μ | σ² ~ N(centre, σ²/strength)``."""
 
     centre: float
     strength: float

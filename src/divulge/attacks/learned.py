@@ -123,11 +123,11 @@ class Learned:
         )
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> Learned:
-        """The same with another seed."""
+        """Return the attack with this seed."""
         return replace(self, seed=seed)
 
     def _lessons(self, evidence: Evidence, references: Floats) -> tuple[Floats, Bools]:
@@ -237,7 +237,7 @@ def _views(logits: Floats) -> list[Floats]:
 
 
 def _features(target_views: Sequence[Floats], out: Sequence[ColumnMoments], within: Sequence[ColumnMoments]) -> Floats:
-    """What is weighed, ``[n, 5]``; online also the IN means and how far the signal is to their side, ``[n, 9]``."""
+    """Return the features of the regression, ``[n, 5]``; online with the IN means and distances to them, ``[n, 9]``."""
     outside = [_mean(each) for each in out]
     columns = [*target_views[:2], *outside[:2], np.log(np.maximum(outside[2], 1e-30))]
     for value, a, each in zip(target_views, outside, within, strict=False):

@@ -97,11 +97,11 @@ class LiRA:
         return _log_ratio(evidence.target, moments(references, trained_on), out, self.variance)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> LiRA:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
     def _trained_on(self, trained_on: Bools | None) -> Bools | None:
@@ -359,11 +359,11 @@ class SequenceLiRA:
         return _shift_statistic(standard, logs, rho)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> SequenceLiRA:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
 
@@ -426,7 +426,7 @@ class Averaged:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What the inner attack needs, on further versions too."""
+        """Needs of the inner attack, and further versions of the records."""
         return adapt(self.inner).needs | {Need.QUERIES}
 
     @property
@@ -453,5 +453,5 @@ class Averaged:
         return Scored(np.mean([scored.scores for scored in version_scores], axis=0), tuple(notes))
 
     def seeded(self, seed: int) -> Averaged:
-        """The same of the inner attack with this seed, where it draws."""
+        """Return the same with this seed in the inner attack, if it draws."""
         return replace(self, inner=seeded(self.inner, seed))

@@ -38,13 +38,13 @@ class Need(StrEnum):
     POPULATION = "population"
     """The target's signal on known non-members."""
     FEATURES = "features"
-    """What the records look like."""
+    """Features of the records."""
     LABELS = "labels"
-    """Their classes."""
+    """Classes of the records."""
     TOKENS = "tokens"
-    """How likely the target, and reference models where there are any, find each token of a document."""
+    """Log-probabilities of each token of a document under the target and, if there are any, reference models."""
     QUERIES = "queries"
-    """All of that on further versions of the records, or for further signals of them."""
+    """The same evidence of further versions of the records, or of further signals of them."""
 
 
 REFERENCES = frozenset(
@@ -54,7 +54,7 @@ REFERENCES = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """What an attack returns.
+    """Result of an attack.
 
     Args:
         scores: one per candidate, ``[n]``, larger = more like a member.
@@ -73,7 +73,7 @@ class Scored:
 
 @runtime_checkable
 class Scores(Protocol):
-    """The minimum an attack provides; `adapt` completes it to an `Attack`."""
+    """Minimum that an attack provides; `adapt` completes it to an `Attack`."""
 
     def score(self, evidence: Evidence) -> Floats:
         """Scores ``[n]``, larger = more like a member."""
@@ -82,7 +82,7 @@ class Scores(Protocol):
 
 @runtime_checkable
 class Attack(Scores, Protocol):
-    """Numbers across models into one score per candidate; the configured object is the configuration."""
+    """Attack: turns signals under several models into one score per candidate; its fields are its settings."""
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -1,4 +1,4 @@
-"""Quantile regression: what would the signal of this record be if it were not a member?"""
+"""Quantile regression: the signal relative to that of non-members with the same features."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class QuantileRegression:
-    """How far the signal lies above what non-members with these features show.
+    """Distance of the signal above that of non-members with the same features.
 
     Bertran et al. 2023 (arXiv:2307.03694). A regressor learns the distribution of the signal of
     non-members (the population) given features and class; no reference model is trained. The score is
@@ -113,7 +113,7 @@ class QuantileRegression:
         return Scored(z_scores[0], notes, self.nominal_threshold, None if calibration_part is None else z_scores[1])
 
     def seeded(self, seed: int) -> QuantileRegression:
-        """The same with another seed."""
+        """Return the attack with this seed."""
         return replace(self, seed=seed)
 
     def nominal_threshold(self, fpr: float) -> float:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Fitted(Protocol):
-    """What predicts; ``labels`` is passed where the method has such a parameter."""
+    """Fitted regressor; ``labels`` is passed if the method has such a parameter."""
 
     def predict(self, features: Array) -> tuple[Floats, Floats]:
         """Location ``[n]`` and scale ``[n]`` (> 0) of the signal of a non-member with these features."""
@@ -32,7 +32,7 @@ class Fitted(Protocol):
 
 
 class Regressor(Protocol):
-    """What an attack needs of a regressor: ``fit(features, signal)``.
+    """Regressor, as an attack uses it: ``fit(features, signal)``.
 
     ``fit`` may also take ``labels`` (class of each record, or None) and ``seed``; they are passed where
     they are asked for. It returns an object with ``predict(features)``; a regressor that fits itself and
@@ -142,7 +142,7 @@ class FittedClasses:
 
 @dataclass(frozen=True, slots=True)
 class Booster:
-    """How trees grow (LightGBM).
+    """Settings of gradient-boosted trees (LightGBM).
 
     Args:
         rounds: most trees.

@@ -1,4 +1,4 @@
-"""What records' features leave unexplained of a signal (`Transductive`) or of another attack's score (`Residual`)."""
+"""Residuals of a regression on the candidates' own features: of a signal (`Transductive`), of a score (`Residual`)."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Transductive:
         return unexplained(evidence.target, features, evidence.labels, self.folds, self.seed)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> Transductive:
-        """The same with another seed."""
+        """Return the attack with this seed."""
         return replace(self, seed=seed)
 
 
@@ -137,7 +137,7 @@ class Residual:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What the inner attack needs, features and labels."""
+        """Needs of the inner attack, features and labels."""
         return adapt(self.inner).needs | {Need.FEATURES, Need.LABELS}
 
     @property
@@ -165,7 +165,7 @@ class Residual:
         return Scored(self.left(scored.scores, evidence), scored.notes)
 
     def left(self, scores: Floats, evidence: Evidence) -> Floats:
-        """What is left of the inner attack's ``scores``, ``[n]``, where they are known already.
+        """Return the residual of the inner attack's ``scores``, ``[n]``, if these are known already.
 
         Raises:
             divulge.InputError: as `score`.
@@ -175,7 +175,7 @@ class Residual:
         return unexplained(deviates, leading(features, self.components), evidence.labels, self.folds, self.seed)
 
     def seeded(self, seed: int) -> Residual:
-        """The same of the inner attack with this seed, where it draws."""
+        """Return the same with this seed in the inner attack, if it draws."""
         return replace(self, inner=seeded(self.inner, seed), seed=seed)
 
 

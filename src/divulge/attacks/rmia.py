@@ -112,11 +112,11 @@ class RMIA:
         return ratio, self._ratio(population, population_references, evidence.population_trained_on)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> RMIA:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
     def _ratio(self, target: Floats, references: Floats, trained_on: Bools | None) -> Floats:
@@ -232,11 +232,11 @@ class BASE:
         return evidence.target - self.scale * log_mean(references, evidence.trained_on)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> BASE:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
 
@@ -272,7 +272,7 @@ class MajorityRMIA:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What RMIA needs, on further versions too."""
+        """Needs of RMIA, and further versions of the records."""
         return self.inner.needs | {Need.QUERIES}
 
     @property
@@ -292,11 +292,11 @@ class MajorityRMIA:
         return share if self.inner.ranking == "published" else untied(share, np.median(ratios, axis=0))
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> MajorityRMIA:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
 

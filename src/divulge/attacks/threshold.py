@@ -38,11 +38,11 @@ class Threshold:
         return np.array(evidence.target, dtype=np.float64)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> Threshold:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
 
@@ -89,11 +89,11 @@ class Calibrated:
         return evidence.target - np.where(out.count > 0, out.mean, out.grand_mean)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> Calibrated:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
 
@@ -133,11 +133,11 @@ class Substitute:
         return np.minimum(evidence.target, moments(references, spread=False).mean)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> Substitute:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
 

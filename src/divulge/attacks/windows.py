@@ -67,11 +67,11 @@ class WBC:
         return np.mean([_share_of_windows_won(gain, logs.offsets, length) for length in self.lengths], axis=0)
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, as an audit takes it."""
+        """Return `score` as a `Scored`."""
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> WBC:
-        """The same: it makes no random draws."""
+        """Return the attack itself: it makes no random draws."""
         return self
 
 
