@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from divulge import recipes, settings
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.settings import Plan
 
 HERE = Path(__file__).parent / "reference"
@@ -69,10 +69,8 @@ def _nested_models(annotation: Any) -> list[type[BaseModel]]:
 
 def _allowed_values(field: Any) -> str:
     """Describe the type and the bounds of ``field``."""
-    limits = settings.bounds(field)
-    signs = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
-    bounds = " and ".join(f"{sign} {limits[name]:g}" for name, sign in signs.items() if name in limits)
-    return f"{_type_description(field.annotation)}{f', {bounds}' if bounds else ''}"
+    limits = settings.format_limits(field)
+    return f"{_type_description(field.annotation)}{f', {limits}' if limits else ''}"
 
 
 def _type_description(annotation: Any) -> str:
@@ -175,8 +173,9 @@ def _subcommands(path: str, command: Any) -> list[tuple[str, Any]]:
 def _default_of_option(option: Any) -> str:
     if option.required:
         return "needed"
-    has_default = option.default is not None and option.default is not False and not callable(option.default)
-    return f"`{option.default}`" if has_default and option.default not in ("", (), []) else "–"
+    default = ", ".join(map(str, option.default)) if isinstance(option.default, list | tuple) else option.default
+    has_default = default is not None and default is not False and not callable(default)
+    return f"`{default}`" if has_default and default != "" else "–"
 
 
 def _table_cell(text: str) -> str:

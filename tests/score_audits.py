@@ -8,7 +8,7 @@ from scipy import stats
 from divulge import results
 from divulge.auditing import Audit
 from divulge.evaluation import covariates
-from divulge.results.audit import TextSplit
+from divulge.results.summaries import TextSplit
 from divulge.statistics import two_samples
 from divulge.types import Estimate
 

@@ -42,8 +42,8 @@ def test_a_submission_takes_eight_bytes_a_number(needed, options, numbers):
 def test_the_smaller_of_machine_and_container_is_free(monkeypatch, machine, container, free):
     from divulge import validation
 
-    monkeypatch.setattr(validation, "_machine", lambda: machine)
-    monkeypatch.setattr(validation, "_container", lambda: container)
+    monkeypatch.setattr(validation, "_free_memory", lambda: machine)
+    monkeypatch.setattr(validation, "_free_container_memory", lambda: container)
     assert validation.available_memory() == free
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong in a user's hands; light, so that the command line starts without NumPy."""
+"""Errors that a user can cause; the module is light, so that the command line starts without NumPy."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 
 
 class InputError(ValueError):
-    """Something the user handed in cannot be used; the message says what, why and what would do."""
+    """Invalid input; the message says what is wrong, why, and what would be right."""
 
 
 class UserCodeError(InputError):
     """The user's own code raised an error; that error is its cause, and its traceback says where."""
 
     def traceback(self) -> str:
-        """Where in the user's code, without the calls that led there from ours."""
+        """Return where in the user's code it was raised, without the calls of this package."""
         trace = traceback.TracebackException.from_exception(self.__cause__ or self)
-        ours = str(Path(__file__).parent)
-        within = [at for at in trace.stack if not at.filename.startswith((ours, "<frozen importlib"))]
-        trace.stack = traceback.StackSummary.from_list(within)
+        package = str(Path(__file__).parent)
+        user_frames = [at for at in trace.stack if not at.filename.startswith((package, "<frozen importlib"))]
+        trace.stack = traceback.StackSummary.from_list(user_frames)
         return "".join(trace.format())
 
 
 class MissingExtraError(ImportError):
-    """A part of Divulge was used whose optional dependency is not installed."""
+    """An optional dependency is needed that is not installed."""
 
 
 def missing_extra(package: str, name: str) -> MissingExtraError:
-    """The error for a missing optional dependency.
+    """Return the error for a missing optional dependency.
 
     Examples:
         >>> print(missing_extra("torch", "torch"))
@@ -43,7 +43,7 @@ def missing_extra(package: str, name: str) -> MissingExtraError:
 
 @contextlib.contextmanager
 def user_code_errors(name: str, *passed: type[Exception], hint: str = "") -> Generator[None]:
-    """What the user's code raises inside the block is raised on under one line of ours that says whose it is.
+    """Turn errors of the user's code inside the block into `UserCodeError`, whose line names the argument.
 
     Args:
         name: of the argument that the code came in by.
@@ -64,9 +64,9 @@ def user_code_errors(name: str, *passed: type[Exception], hint: str = "") -> Gen
     except (InputError, MissingExtraError, *passed):
         raise
     except Exception as error:
-        said = (str(error).strip() or "no message").splitlines()[0]
+        message = (str(error).strip() or "no message").splitlines()[0]
         raise UserCodeError(
-            f"{name}: your code raised {type(error).__name__}: {said}{hint and f' ({hint})'}"
+            f"{name}: your code raised {type(error).__name__}: {message}{hint and f' ({hint})'}"
         ) from error
 
 
@@ -88,7 +88,7 @@ _EXTRAS = {
 
 
 def as_missing_extra(error: BaseException) -> MissingExtraError | None:
-    """The error in words, where it is that an optional dependency could not be imported; None where it is another.
+    """Return the error for a missing optional dependency where that is what ``error`` is; None otherwise.
 
     Examples:
         >>> print(as_missing_extra(ModuleNotFoundError("No module named 'torch'", name="torch.nn")))

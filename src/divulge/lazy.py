@@ -19,22 +19,22 @@ from typing import Any
 from divulge.errors import as_missing_extra
 
 
-class _Lazy(ModuleType):
+class _LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         # What inspect and doctest ask of every global is no use of the module.
         if name.startswith("__") and name != "__version__":
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         try:
-            used = importlib.import_module(self.__name__)
+            imported = importlib.import_module(self.__name__)
         except ImportError as error:
             if (extra := as_missing_extra(error)) is None:
                 raise
             raise extra from None
-        return getattr(used, name)
+        return getattr(imported, name)
 
 
 def module(name: str) -> ModuleType:
-    """The module of that name, imported when an attribute of it is first read.
+    """Return the module of that name, imported when an attribute of it is first read.
 
     Raises:
         divulge.MissingExtraError: then, if it comes with an extra that is not installed.
@@ -44,4 +44,4 @@ def module(name: str) -> ModuleType:
         >>> float(stats.norm.ppf(0.5))
         0.0
     """
-    return _Lazy(name)
+    return _LazyModule(name)

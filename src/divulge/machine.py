@@ -1,4 +1,4 @@
-"""What this process may use of the machine, and work that uses it."""
+"""Cores of the machine, work in threads, and the time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_DIGITS = 11  # of the seconds until the year 5138
+_MAX_DIGITS = 11  # of the seconds until the year 5138
 _Part = TypeVar("_Part")
-_Done = TypeVar("_Done")
+_Result = TypeVar("_Result")
 
 
 def available_cores() -> int:
-    """Cores that this process may run on.
+    """Return the number of cores that this process may run on.
 
     Examples:
         >>> available_cores() >= 1
@@ -27,22 +27,22 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def map_in_threads(work: Callable[[_Part], _Done], parts: Sequence[_Part]) -> Iterator[_Done]:
-    """What ``work`` makes of each part, in order; each core has one at a time, and no more of them are in memory.
+def map_in_threads(work: Callable[[_Part], _Result], parts: Sequence[_Part]) -> Iterator[_Result]:
+    """Yield the result of ``work`` for each part, in order; one part per core is in memory at a time.
 
-    For work in which NumPy leaves Python's lock alone.
+    Only work in which NumPy releases Python's lock gains from it.
 
     Examples:
         >>> list(map_in_threads(abs, [-1, 2, -3]))
         [1, 2, 3]
     """
-    at_once = min(available_cores(), len(parts))
-    if at_once < 2:
+    n_threads = min(available_cores(), len(parts))
+    if n_threads < 2:
         yield from map(work, parts)
         return
-    with ThreadPoolExecutor(at_once) as pool:
-        for first in range(0, len(parts), at_once):
-            yield from pool.map(work, parts[first : first + at_once])
+    with ThreadPoolExecutor(n_threads) as pool:
+        for first in range(0, len(parts), n_threads):
+            yield from pool.map(work, parts[first : first + n_threads])
 
 
 def current_time() -> str:
@@ -51,9 +51,9 @@ def current_time() -> str:
     Raises:
         divulge.InputError: SOURCE_DATE_EPOCH is no number of seconds.
     """
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if given is None:
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch is None:
         return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
-    if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
-        raise InputError(f"SOURCE_DATE_EPOCH: whole seconds since 1970 are needed, got {repr(given)[:80]}")
-    return dt.datetime.fromtimestamp(int(given), dt.UTC).isoformat()
+    if not (epoch.isascii() and epoch.isdecimal() and len(epoch) <= _MAX_DIGITS):
+        raise InputError(f"SOURCE_DATE_EPOCH: whole seconds since 1970 are needed, got {repr(epoch)[:80]}")
+    return dt.datetime.fromtimestamp(int(epoch), dt.UTC).isoformat()

@@ -28,12 +28,12 @@ from divulge.settings import (
     AuditSettings,
     DataPlan,
     FineTunePlan,
-    FineTuneSettings,
+    FineTuningSettings,
     InitSettings,
     Plan,
     TargetPlan,
+    TrainingSettings,
     TrainPlan,
-    TrainSettings,
 )
 from divulge.store import read_untrusted
 from divulge.targets import SklearnTarget, is_language_model
@@ -490,10 +490,10 @@ def _reference_keys(answers: InitSettings) -> str:
     if not answers.references:
         return "# [references]  # with reference models, attacks are much stronger: see docs/references.md"
     if answers.records == "text":
-        keys: dict[str, Any] = {"base": "base/", "count": answers.references, "epochs": FineTuneSettings().epochs}
+        keys: dict[str, Any] = {"base": "base/", "count": answers.references, "epochs": FineTuningSettings().epochs}
         heading = "[references]  # trained as the target was: the same base, epochs and learning rate"
         return "\n".join([heading, *(_line(FineTunePlan, name, value) for name, value in keys.items())])
-    keys = {"make_model": _FACTORY, "count": answers.references, "epochs": TrainSettings().epochs}
+    keys = {"make_model": _FACTORY, "count": answers.references, "epochs": TrainingSettings().epochs}
     heading = "[references]  # trained as the target was: the same network, epochs and optimiser"
     return "\n".join([heading, *(_line(TrainPlan, name, value) for name, value in keys.items())])
 

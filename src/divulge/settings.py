@@ -38,6 +38,7 @@ else:
 Duplicates: TypeAlias = Literal["error", "drop", "keep"]
 Outputs: TypeAlias = Literal["logits", "probabilities"]
 UnknownClasses: TypeAlias = Literal["error", "drop"]
+EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
 
 
 def _unwrap_scalar(value: Any) -> Any:
@@ -87,6 +88,12 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise InputError("; ".join(format_errors(cls, error))) from None
 
+    @classmethod
+    def check_attributes(cls, instance: object, *others: str) -> None:
+        """Check those attributes of ``instance`` that are settings, apart from ``others``; see `check`."""
+        names = [name for name in cls.model_fields if hasattr(instance, name) and name not in others]
+        cls.check(**{name: getattr(instance, name) for name in names})
+
 
 def format_errors(model: type[BaseModel], error: ValidationError) -> list[str]:
     """Return a line for each setting that pydantic refused: its key, its bound and the value."""
@@ -105,8 +112,8 @@ def format_errors(model: type[BaseModel], error: ValidationError) -> list[str]:
             name = str(finding["loc"][-1])
             key = ".".join([*path, name])
             lines.setdefault(key, _unknown_key(key, name, _find_model(place, finding["loc"])))
-        else:
-            lines.setdefault(key, _format_finding(key, field, finding))
+        elif key not in lines or finding["type"] == "float_type":  # of a whole number or a share, the wider word
+            lines[key] = _format_finding(key, field, finding)
     return list(lines.values())
 
 
@@ -157,7 +164,8 @@ def _format_finding(key: str, field: FieldInfo | None, finding: Any) -> str:
     elif kind in ("list_type", "tuple_type"):
         message = f"a list is needed, such as [{got}], got {got}"
     elif kind == "too_short":
-        message = f"at least {context['min_length']} of them are needed, got {context['actual_length'] or 'none'}"
+        entries = "entry is" if context["min_length"] == 1 else "entries are"
+        message = f"at least {context['min_length']} {entries} needed, got {context['actual_length'] or 'none'}"
     elif kind in _NEEDED:
         message = f"{_NEEDED[kind]}, got {got}"
     elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
@@ -169,12 +177,10 @@ def _format_finding(key: str, field: FieldInfo | None, finding: Any) -> str:
 
 def _format_bounds(field: FieldInfo | None, violated: str, context: dict[str, Any]) -> str:
     limits = {} if field is None else bounds(field)
-    if violated in ("greater_than_equal", "less_than_equal") and isinstance(next(iter(context.values())), int):
-        is_whole = field is not None and _is_integer(field.annotation)
-        if is_whole:
-            return (
-                f"must be at {'least' if violated == 'greater_than_equal' else 'most'} {next(iter(context.values()))}"
-            )
+    if violated == "finite_number":
+        return "must be finite"
+    if field is not None and violated.endswith("equal") and _is_integer(field.annotation):
+        return f"must be at {'least' if 'ge' in context else 'most'} {next(iter(context.values()))}"
     left = f"[{limits['ge']:g}" if "ge" in limits else f"({limits.get('gt', float('-inf')):g}"
     right = f"{limits['le']:g}]" if "le" in limits else f"{limits.get('lt', float('inf')):g})"
     return f"must lie in {left}, {right}"
@@ -208,6 +214,19 @@ def bounds(field: FieldInfo) -> dict[str, float]:
     walk(field.annotation)
     collect(field.metadata)
     return found
+
+
+def format_limits(field: FieldInfo) -> str:
+    """Return the bounds of a setting in words; empty where it has none.
+
+    Examples:
+        >>> format_limits(TrainingSettings.model_fields["count"])
+        'at least 1 and at most 1,000,000'
+    """
+    signs = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+    limits = bounds(field)
+    texts = {name: f"{limit:,}" if isinstance(limit, int) else f"{limit:g}" for name, limit in limits.items()}
+    return " and ".join(f"{sign} {texts[name]}" for name, sign in signs.items() if name in limits)
 
 
 def choices(field: FieldInfo) -> tuple[str, ...]:
@@ -256,7 +275,7 @@ class LanguageModelSettings(Settings):
     bos: Literal["tokenizer", "add", "none"] = Field(
         "tokenizer", description="Whether documents begin with a BOS token: as the tokenizer says, always, or never."
     )
-    length: Annotated[Integer, Field(ge=2)] | None = Field(
+    length: Count | None = Field(
         None,
         description="Tokens of a window (default: the model's context); for an endpoint, characters.",
     )
@@ -427,15 +446,15 @@ class AccessPlan(Settings):
 class PlacementSettings(Settings):
     """Where reference models are trained."""
 
-    engine: Literal["auto", "serial", "stacked", "processes", "ray"] = Field(
+    engine: EngineName = Field(
         "auto",
-        description="serial (one after the other), stacked (many networks at once), processes (several on this "
-        "machine), ray (several machines), or auto (a short measured trial chooses).",
+        description="How models are trained: serial (one after the other), stacked (many networks at once), processes "
+        "(several on this machine), ray (several machines), or auto (a short measured trial chooses).",
     )
     workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
 
 
-class TrainSettings(PlacementSettings):
+class TrainingSettings(PlacementSettings):
     """Settings of `divulge.references.Train`."""
 
     count: Integer = Field(16, ge=1, le=10**6, description="Number of reference models.")
@@ -460,6 +479,26 @@ class TrainSettings(PlacementSettings):
     )
 
 
+class CustomTrainingSettings(OutputsSetting):
+    """Settings of `divulge.references.Custom`."""
+
+    count: Integer = Field(16, ge=1, le=10**6, description="Number of reference models.")
+    version: str = Field("", description="Part of the key of a stored model: changed when the training changes.")
+    engine: Literal["auto", "serial", "processes", "ray"] = Field(
+        "auto",
+        description="How models are trained: serial, processes (several on this machine), ray (several machines), or "
+        "auto.",
+    )
+    workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
+
+
+class DifferentialPrivacySettings(Settings):
+    """Settings of `divulge.references.Private`."""
+
+    noise: Number = Field(ge=0, le=1e9, description="Noise multiplier; 0 clips only and is not private.")
+    clip: Number = Field(1.0, gt=0, allow_inf_nan=False, description="Largest norm of one record's gradient.")
+
+
 class LoRASettings(Settings):
     """Adapters in place of a full fine-tune, see `divulge.references.LoRA`."""
 
@@ -471,7 +510,7 @@ class LoRASettings(Settings):
     )
 
 
-class FineTuneSettings(Settings):
+class FineTuningSettings(Settings):
     """Settings of `divulge.references.FineTune`."""
 
     count: Integer = Field(4, ge=0, le=10**6, description="Number of reference models; 0 asks the base alone.")
@@ -493,8 +532,8 @@ class FineTuneSettings(Settings):
     )
     engine: Literal["auto", "serial", "processes", "ray"] = Field(
         "auto",
-        description="serial, processes (several on this machine), ray (several machines), or auto (processes, on a CPU "
-        "and where a short measured trial says that the work is worth their start).",
+        description="How models are trained: serial, processes (several on this machine), ray (several machines), or "
+        "auto (processes, on a CPU and where a short measured trial says that the work is worth their start).",
     )
     workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
 
@@ -504,7 +543,7 @@ class _ReferencesPlan(Settings):
     device: str | None = Field(None, description="Where models are trained; where the audit runs by default.")
 
 
-class TrainPlan(_ReferencesPlan, TrainSettings):
+class TrainPlan(_ReferencesPlan, TrainingSettings):
     """Reference networks, see `divulge.references.Train`."""
 
     make_model: str = Field(description='"package.module:callable" that returns a new network.')
@@ -520,7 +559,7 @@ class TrainPlan(_ReferencesPlan, TrainSettings):
 _FEWEST_NETWORKS = 2  # that an audit can learn from
 
 
-class FineTunePlan(_ReferencesPlan, FineTuneSettings):
+class FineTunePlan(_ReferencesPlan, FineTuningSettings):
     """Reference language models, see `divulge.references.FineTune`."""
 
     base: str = Field(description="Folder or ``hf:NAME`` of the language model that the target was fine-tuned from.")
@@ -608,3 +647,182 @@ class InitSettings(Settings):
     references: Integer = Field(
         0, ge=0, description="Reference models to train; with 0 of them there are only weaker attacks."
     )
+
+
+# An identification.
+
+
+class DecisionSettings(SeedSetting):
+    """How the false discovery rate of a selection is bounded: keywords of `divulge.identify`."""
+
+    fdr: Rate = Field(0.05, description="Bound on the expected share of non-members among the selected.")
+    method: Any = Field(
+        "auto",
+        description="How candidates are selected: auto, bh, ptdi, storey, adaptive, or adadetect (several signals).",
+    )
+    eta: Rate = Field(0.05, description="Share of the calibration beyond the threshold of ptdi.")
+    lam: Rate = Field(0.5, description="Grid point of storey.")
+
+
+class IdentifySettings(DecisionSettings):
+    """Settings of `divulge identify`: how to decide, and what to do with rows that cannot be used."""
+
+    drop_nan: Flag = Field(False, description="Leave out rows whose score is missing instead of refusing them.")
+    drop_overlap: Flag = Field(False, description="Leave out candidates whose text is also in the calibration.")
+    texts: Flag = Field(True, description="Whether the best documents may be stored and shown in the report.")
+
+
+class ScoreSettings(LanguageModelSettings):
+    """Settings of `divulge score`."""
+
+    stride: Count | None = Field(None, description="Step between windows (default: half the length).")
+    truncation: Literal["windows", "head"] = Field(
+        "windows", description="How documents longer than a window are scored: in windows, or their head alone."
+    )
+    budget: Count | None = Field(None, description="Tokens in a batch, padding included (default: by device).")
+    lowercase: Flag = Field(False, description="Also score the lower-cased texts, which doubles the work.")
+    shard: Count = Field(512, description="Documents per file.")
+
+
+# An extraction.
+
+
+class DecodingSettings(Settings):
+    """How tokens are sampled: keywords of `divulge.targets.Decoding`."""
+
+    temperature: Number = Field(1.0, ge=0.01, le=100, description="Temperature of sampling: logits are divided by it.")
+    top_k: Annotated[Integer, Field(ge=1, le=10**9)] | None = Field(
+        None, description="Sample from the k most likely tokens only; all by default."
+    )
+    top_p: Annotated[Number, Field(gt=0, le=1)] | None = Field(
+        None, description="Sample only from the most likely tokens that together reach this share; all by default."
+    )
+
+
+class CutSettings(Settings):
+    """Where documents are cut: keywords of `divulge.extraction.measure`."""
+
+    prefix: Integer | Number = Field(
+        50, gt=0, description="Tokens of the prompt, or the share of the document that it is, as in 0.5."
+    )
+    suffix: Count = Field(50, description="Tokens that the model is to give back.")
+    place: Literal["start", "end", "random"] = Field("start", description="Where in a document the prompt stands.")
+
+
+class ExtractSettings(CutSettings, SeedSetting):
+    """Settings of `divulge.extraction.measure`."""
+
+    draws: Annotated[
+        tuple[Annotated[Integer, Field(ge=1, le=10**15)], ...], BeforeValidator(_as_tuple), Field(min_length=1)
+    ] = Field(
+        (1, 100, 10_000),
+        description="Numbers of draws; a document counts as given back where an even chance of seeing it is reached.",
+    )
+    near: Share = Field(0.75, description="Overlap from which a greedy continuation counts as near-verbatim.")
+    confidence: Rate = Field(0.95, description="Confidence that all differences lie in their intervals.")
+    texts: Flag = Field(True, description="Whether the result, the run directory and the report may hold documents.")
+
+
+# Canaries.
+
+
+class CanarySettings(Settings):
+    """Settings of `divulge.canaries.make`."""
+
+    kind: Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram"] = Field(
+        "mislabelled", description="What canaries are made of; random-token and unigram are for documents."
+    )
+    count: Integer = Field(1000, ge=8, le=10**6, description="Number of canaries.")
+    design: Literal["coins", "fixed"] = Field(
+        "coins", description="How canaries are included: each by its own fair coin, or half of them, drawn at random."
+    )
+    seed: Annotated[Integer, Field(ge=0)] | None = Field(
+        None, description="Seed of canaries and coins; drawn from the system's entropy by default."
+    )
+
+
+class CanaryBoundSettings(Settings):
+    """What a bound on ε guesses, and how certain it is."""
+
+    sides: Literal["both", "in"] = Field("both", description="Guess canaries to be in and out, or in only.")
+    confidence: Rate = Field(0.95, description="Confidence of the bound on ε.")
+
+
+class CanaryAuditSettings(CanaryBoundSettings, OutputsSetting, SeedSetting):
+    """Settings of `divulge.canaries.audit`."""
+
+    recipe: Any = Field("loss", description="How canaries are scored; `divulge list` shows the recipes.")
+    device: Name = Field("auto", description="Where torch runs: auto, cpu, cuda or mps.")
+
+
+class CanaryPlanSettings(CanaryBoundSettings):
+    """Settings of `divulge.evaluation.canaries_needed`."""
+
+    power: Rate = Field(0.8, description="Probability of finding a violated claim.")
+
+
+# Labels behind a scoring endpoint.
+
+
+class OracleSettings(Settings):
+    """What is known of a scoring endpoint: keywords of `divulge.labels.OracleSpec`."""
+
+    metric: Any = Field(
+        "log_loss",
+        description="Metric: log_loss, accuracy, f1, auc, mse, rmse, mae, mape, r2, balanced_accuracy, mcc, "
+        "quadratic_weighted_kappa, map_at_k, …; 'module:callable'; or 'LOW:HIGH', where only the range is known.",
+    )
+    classes: Integer = Field(2, ge=2, le=10**9, description="Number of classes.")
+    clip: Any = Field(
+        "float64", description="Probabilities are clipped to this number, to the epsilon of a float type, or not: none."
+    )
+    decimals: Annotated[Integer, Field(ge=0, le=300)] | None = Field(
+        None, description="Decimals of a score, if it is rounded."
+    )
+    noise: Number = Field(
+        0.0, ge=0, allow_inf_nan=False, description="Bound, standard deviation or scale of a score's noise."
+    )
+    noise_kind: Literal["bounded", "gaussian", "laplace"] = Field("bounded", description="Distribution of the noise.")
+    submission: Literal["rows", "positive", "labels"] = Field(
+        "rows", description="What is submitted: one column per class, the positive class alone, or class numbers."
+    )
+    class_weight: Any = Field(None, description="Weights of the classes in a log loss, as 1,3.")
+    scored: Any = Field("all", description="Rows that count: all, their number, or unknown.")
+
+
+class DesignSettings(Settings):
+    """Settings of `divulge.labels.design`."""
+
+    method: str = Field("auto", description="Kind of plan: auto, dense, weighing, positional, theorem3, …")
+
+
+class DefenceSettings(SeedSetting):
+    """Settings of `divulge.labels.defend`."""
+
+    queries: Integer = Field(100, ge=1, le=10**15, description="Queries that an attacker may ask.")
+    accuracy: Number = Field(
+        0.55, gt=0, lt=1, description="Accuracy on balanced labels that an attacker may reach, above chance."
+    )
+
+
+class SeasonSettings(SeedSetting):
+    """Settings of `divulge.labels.menu`: a season, and the usual defences in it."""
+
+    days: Integer = Field(90, ge=1, le=10**6, description="Length of the season.")
+    per_day: Integer = Field(5, ge=1, le=10**6, description="Submissions that a team has a day.")
+    public: Rate = Field(0.3, description="Share of the rows that a public leaderboard scores.")
+    decimals: Integer = Field(3, ge=0, le=15, description="Decimals that scores are rounded to.")
+    step: Annotated[Number, Field(gt=0)] | None = Field(None, description="Step of the Ladder.")
+
+
+# Weights of a shallow network.
+
+
+class WeightsSettings(Settings):
+    """Settings of `divulge weights`."""
+
+    margin: Annotated[Number, Field(gt=0)] | None = Field(None, description="Margin of the training set, if known.")
+    band: Number = Field(0.01, gt=0, description="Half-width of the margin band; 0.1 if training stopped early.")
+    signal: Literal["kkt-nnls", "margin-abs", "margin-band"] = Field("kkt-nnls", description="Score to decide on.")
+    fpr: Rate = Field(0.01, description="Bound on the false-positive rate.")
+    fdr: Rate = Field(0.05, description="Bound on the expected share of non-members among those called members.")

@@ -1,4 +1,4 @@
-"""The object that a user names as ``"package.module:attribute"``, from a file of theirs or from the environment.
+"""Import of objects that a user names as ``"package.module:attribute"``, from a file of theirs or from the environment.
 
 The folder of a plan holds data too, and data may come from others. So it never joins Python's search path: a
 ``jinja2.py`` beside the data is never run. What is run is the file that the plan names, and what that file itself
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImportedObject:
-    """What a name stands for.
+    """An imported object.
 
     Args:
         value: the object.
@@ -39,7 +39,7 @@ class ImportedObject:
 
 
 def import_object(name: Any, key: str, folder: Path | None = None) -> ImportedObject:
-    """The object that ``"package.module:attribute"`` names.
+    """Import the object that ``"package.module:attribute"`` names.
 
     A module that stands in ``folder`` (as ``module.py`` or a folder of that name) is run from there, every other one
     comes from the environment.
@@ -61,14 +61,14 @@ def import_object(name: Any, key: str, folder: Path | None = None) -> ImportedOb
     if not all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")]):
         raise InputError(f"{key}: 'package.module:callable' is needed, got {format_value(name)}")
     top = module.split(".")[0]
-    file = None if folder is None else _beside(top, folder.resolve())
-    if file is not None and (other := _installed(top)) and not _same(other, file):
+    file = None if folder is None else _find_file(top, folder.resolve())
+    if file is not None and (namesake := _find_in_environment(top)) and not _is_file_of(namesake, file):
         raise InputError(
-            f"{key}: {name!r} could be {file} or {_place(other)}, which the environment has under the same name; "
-            "rename the file"
+            f"{key}: {name!r} could be {file} or {_format_origin(namesake)}, which the environment has under the same "
+            "name; rename the file"
         )
     with errors.user_code_errors(f"{key}: {name!r}"):
-        value: Any = _module(module, key) if file is None else _own(module, top, file, key)
+        value: Any = _import_module(module, key) if file is None else _import_from_file(module, top, file, key)
     for part in attribute.split("."):
         if not hasattr(value, part):
             raise InputError(f"{key}: {name!r} cannot be imported ({module} has no attribute {part!r})")
@@ -76,8 +76,8 @@ def import_object(name: Any, key: str, folder: Path | None = None) -> ImportedOb
     return ImportedObject(value, "the environment" if file is None else str(file))
 
 
-def _module(module: str, key: str) -> Any:
-    """The module, once Python can find it."""
+def _import_module(module: str, key: str) -> Any:
+    """Import a module that Python can find."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -86,33 +86,33 @@ def _module(module: str, key: str) -> Any:
         raise
 
 
-def _own(module: str, top: str, file: Path, key: str) -> Any:
-    """The user's module, run from its file once."""
-    needed = _needed(top, file)
-    stale = {name for name, path in needed.items() if name in sys.modules and _file(sys.modules[name]) != path}
+def _import_from_file(module: str, top: str, file: Path, key: str) -> Any:
+    """Import the user's module from its file, once."""
+    imported = _find_imported_files(top, file)
+    stale = {name for name, path in imported.items() if name in sys.modules and _user_file(sys.modules[name]) != path}
     for name in [name for name in sys.modules if name.split(".")[0] in stale]:  # namesakes in another plan's folder
         del sys.modules[name]
-    with _found(needed) as files:
-        loaded = _module(module, key)
+    with _importable(imported) as files:
+        loaded = _import_module(module, key)
         for name in files:  # what functions import only when they are called
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
     return loaded
 
 
-def _needed(top: str, file: Path) -> dict[str, Path]:
-    """The module and what it imports from beside it, and that in turn: top-level names and their files."""
+def _find_imported_files(top: str, file: Path) -> dict[str, Path]:
+    """Return the files of the module and of what it imports, directly or not, from beside it, by top-level name."""
     files, waiting = {top: file}, [file]
     while waiting:
-        for name in _imports(waiting.pop()):
-            if name not in files and (path := _beside(name, file.parent)) and not _installed(name):
+        for name in _imported_names(waiting.pop()):
+            if name not in files and (path := _find_file(name, file.parent)) and not _find_in_environment(name):
                 files[name] = path
                 waiting.append(path)
     return files
 
 
-def _imports(file: Path) -> Iterator[str]:
-    """Top-level names that a file, or any file of a package, imports anywhere."""
+def _imported_names(file: Path) -> Iterator[str]:
+    """Yield the top-level names that a file, or any file of a package, imports anywhere."""
     for path in sorted(file.rglob("*.py")) if file.is_dir() else [file]:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # running it says so, and where
             for node in ast.walk(ast.parse(path.read_bytes())):
@@ -122,56 +122,56 @@ def _imports(file: Path) -> Iterator[str]:
                     yield node.module.split(".")[0]
 
 
-def _beside(name: str, folder: Path) -> Path | None:
-    """The file or package of that name in a folder."""
+def _find_file(name: str, folder: Path) -> Path | None:
+    """Return the file or package of that name in a folder."""
     for path in (folder / name, folder / f"{name}.py"):
         if path.is_file() if path.suffix else any(path.glob("*.py")):
             return path
     return None
 
 
-def _installed(name: str) -> ModuleSpec | None:
-    """Where Python itself would find a module; None for what was run from a user's file."""
+def _find_in_environment(name: str) -> ModuleSpec | None:
+    """Return where Python itself would find a module; None for what was run from a user's file."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):  # __main__ has no spec
         return None
-    return None if spec is None or _file(spec) else spec
+    return None if spec is None or _user_file(spec) else spec
 
 
-def _same(spec: ModuleSpec, file: Path) -> bool:
-    """Whether Python would find the very file, as it does when started in its folder."""
+def _is_file_of(spec: ModuleSpec, file: Path) -> bool:
+    """Return whether Python would find this very file, as it does when started in its folder."""
     places = [spec.origin or "", *(spec.submodule_search_locations or ())]
     return str(file) in {str(Path(place).resolve()) for place in places}
 
 
-def _place(spec: ModuleSpec) -> str:
+def _format_origin(spec: ModuleSpec) -> str:
     return spec.origin or ", ".join(spec.submodule_search_locations or ()) or spec.name
 
 
 class _Loader(SourceFileLoader):
-    """Compiles the source that stands there: a compiled file beside it could say something else."""
+    """Loader that compiles the source: a compiled file beside it could hold something else."""
 
     def path_stats(self, path: Any) -> Any:
-        """There is nothing to compare a compiled file with, so none is read or written."""
+        """Raise, so that no compiled file is read or written."""
         raise OSError(path)
 
 
-def _file(module: Any) -> Path | None:
-    """The user's file or package that a module, or its spec, was made from; None for the environment's."""
+def _user_file(module: Any) -> Path | None:
+    """Return the user's file or package that a module, or its spec, comes from; None for the environment's."""
     spec = module if isinstance(module, ModuleSpec) else getattr(module, "__spec__", None)
     state = getattr(spec, "loader_state", None)
     return state if isinstance(state, Path) else None
 
 
 class _Finder:
-    """Finds the modules of some files, and is asked after every other finder."""
+    """Finder of the modules of some files, asked after every other finder."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         self.files = files
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """How to make a module from its file."""
+        """Return the spec of a module from its file."""
         file = self.files.get(name)
         if file is None:
             return None
@@ -185,7 +185,7 @@ class _Finder:
 
 
 @contextlib.contextmanager
-def _found(files: Mapping[str, Path]) -> Generator[Mapping[str, Path]]:
+def _importable(files: Mapping[str, Path]) -> Generator[Mapping[str, Path]]:
     finder = _Finder(files)
     sys.meta_path.append(finder)
     importlib.invalidate_caches()
@@ -197,7 +197,7 @@ def _found(files: Mapping[str, Path]) -> Generator[Mapping[str, Path]]:
 
 @dataclass(frozen=True, slots=True)
 class UserModules:
-    """The modules run from users' files; in another process they are run again, before what needs them is read.
+    """Modules run from users' files; when unpickled in another process, they are run again there.
 
     Args:
         files: name and path of each.
@@ -206,17 +206,17 @@ class UserModules:
     files: Sequence[tuple[str, str]]
 
     def __reduce__(self) -> Any:
-        return _again, (self.files,)
+        return _import_again, (self.files,)
 
 
 def loaded_user_modules() -> UserModules:
-    """Those of this process."""
-    files = {name: _file(module) for name, module in list(sys.modules.items())}
+    """Return the modules that this process ran from users' files."""
+    files = {name: _user_file(module) for name, module in list(sys.modules.items())}
     return UserModules([(name, str(file)) for name, file in files.items() if file is not None])
 
 
-def _again(files: Sequence[tuple[str, str]]) -> UserModules:
-    with _found({name: Path(path) for name, path in files}):
+def _import_again(files: Sequence[tuple[str, str]]) -> UserModules:
+    with _importable({name: Path(path) for name, path in files}):
         for name, _ in files:
             importlib.import_module(name)
     return UserModules(files)

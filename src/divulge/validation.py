@@ -1,4 +1,4 @@
-"""Arrays: what users hand in becomes NumPy, or an error that says what is wrong with it."""
+"""Validation of arguments: arrays and scalars are returned in a common form, or refused by name, bound and value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 
 
 def to_numpy(value: Any, name: str) -> NDArray[Any]:
-    """``value`` as a NumPy array of whatever type: lists, torch tensors (from any device), pandas and polars columns.
+    """Return ``value`` as a NumPy array of any type: lists, torch tensors (from any device), pandas and polars columns.
 
     Raises:
         divulge.InputError: masked entries, a sparse matrix, rows of different lengths, no array at all.
@@ -46,8 +46,8 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
 
 def _from_torch(value: Any, name: str) -> NDArray[Any]:
     try:
-        held = value.detach().cpu().resolve_conj().resolve_neg()
-        return (held.float() if str(held.dtype) == "torch.bfloat16" else held).numpy()
+        tensor = value.detach().cpu().resolve_conj().resolve_neg()
+        return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
     except Exception as error:  # sparse, quantised and nested tensors, and those without content
         raise InputError(
             f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read as "
@@ -56,25 +56,25 @@ def _from_torch(value: Any, name: str) -> NDArray[Any]:
 
 
 def check_array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
-    """``value`` as an array of numbers, which float64 can tell apart.
+    """Return ``value`` as an array of numbers that float64 can tell apart.
 
     Raises:
         divulge.InputError: not numeric, whole numbers beyond ±2^53, NaN or infinity where ``finite``.
     """
     values = to_numpy(value, name)
     if values.dtype.kind not in "biuf":
-        raise InputError(f"{name}: numbers are needed, got {_odd(values)}")
+        raise InputError(f"{name}: numbers are needed, got {_describe_non_number(values)}")
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
         _refuse_huge(values, name)
     if values.dtype.kind == "f":
-        values = _narrowed(values, name)
+        values = _narrow_floats(values, name)
         if finite:
             _refuse_nonfinite(values, name)
     return values
 
 
-def _odd(array: NDArray[Any]) -> str:
-    """What stands where numbers should: the first entry that is none, or the type of all."""
+def _describe_non_number(array: NDArray[Any]) -> str:
+    """Describe the first entry that is no number, or the type of all."""
     if array.dtype == object:
         for entry in array.ravel():
             if isinstance(entry, bool | int | float) and not -(2**64) < entry < 2**64:
@@ -84,8 +84,8 @@ def _odd(array: NDArray[Any]) -> str:
     return f"dtype {array.dtype}"
 
 
-def _narrowed(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Floats of at most 64 bits; wider ones that overflow are refused."""
+def _narrow_floats(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return floats of at most 64 bits; refuse wider ones that overflow."""
     if array.dtype.itemsize <= 8:
         return array
     with np.errstate(over="ignore"):
@@ -95,14 +95,14 @@ def _narrowed(array: NDArray[Any], name: str) -> NDArray[Any]:
     return narrow
 
 
-def _blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+def _row_blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     rows = array.reshape(1) if array.ndim == 0 else array
     step = max(1, _BLOCK // max(1, rows[:1].size))
     return ((start, rows[start : start + step]) for start in range(0, len(rows), step))
 
 
 def _refuse_huge(array: NDArray[Any], name: str) -> None:
-    for _, rows in _blocks(array):
+    for _, rows in _row_blocks(array):
         if rows.size and (rows.max() > _EXACT or (rows.dtype.kind == "i" and rows.min() < -_EXACT)):
             worst = rows.max() if rows.max() > _EXACT else rows.min()
             raise InputError(
@@ -113,7 +113,7 @@ def _refuse_huge(array: NDArray[Any], name: str) -> None:
 
 def _refuse_nonfinite(array: NDArray[Any], name: str) -> None:
     count, first = 0, None
-    for start, rows in _blocks(array):
+    for start, rows in _row_blocks(array):
         bad = ~np.isfinite(rows)
         if bad.any():
             count += int(bad.sum())
@@ -125,39 +125,39 @@ def _refuse_nonfinite(array: NDArray[Any], name: str) -> None:
 
 
 def check_nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """``found`` if it has at least one entry along its first axis."""
+    """Return ``array`` if it has at least one entry along its first axis."""
     if array.ndim == 0 or len(array) == 0:
         raise InputError(f"{name}: at least 1 entry is needed, got {0 if array.ndim else 'a single number'}")
     return array
 
 
 def check_records(value: Any, name: str) -> NDArray[Any]:
-    """Records ``[n, ...]``: numbers without NaN or infinity, or strings."""
+    """Return records ``[n, ...]``: numbers without NaN or infinity, or strings."""
     if isinstance(value, list | tuple) and any(isinstance(item, str) for item in value):
-        value = _listed(value)
+        value = _to_object_array(value)
     values = to_numpy(value, name)
     # Mostly texts: then the odd ones out are named, and no text is shown.
     if values.dtype == object and _mostly_texts(values):
-        return _texts(values, name)
+        return _check_texts(values, name)
     if values.dtype.kind in "UT":
-        return _texts(values.astype(object), name)
+        return _check_texts(values.astype(object), name)
     return check_nonempty(check_array(values, name), name)
 
 
 def _mostly_texts(values: NDArray[Any]) -> bool:
-    """Whether there are more texts than numbers or the like; what is missing (None, NaN) is neither."""
+    """Return whether there are more texts than other values; missing values (None, NaN) are neither."""
     given = [item for item in values.ravel() if item is not None and not (isinstance(item, float) and np.isnan(item))]
     return 2 * sum(isinstance(item, str) for item in given) > len(given)
 
 
-def _listed(texts: Sequence[str]) -> NDArray[Any]:
-    """The texts as they are: NumPy's own strings would all be as long as the longest, and lose NUL at the end."""
+def _to_object_array(texts: Sequence[str]) -> NDArray[Any]:
+    """Return the texts as objects: NumPy's own strings would all be as long as the longest, and lose NUL at the end."""
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
     return array
 
 
-def _texts(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _check_texts(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.ndim != 1:
         raise InputError(f"{name}: one text per record is needed, got shape {array.shape}")
     for row, item in enumerate(array):  # messages show no text
@@ -171,7 +171,7 @@ def _texts(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def check_vector(value: object, name: str, *, length: int | None = None, finite: bool = True) -> NDArray[np.float64]:
-    """``value`` as float64 ``[length]``.
+    """Return ``value`` as float64 ``[length]``.
 
     Examples:
         >>> check_vector([1, 2], "scores")
@@ -188,7 +188,7 @@ def check_vector(value: object, name: str, *, length: int | None = None, finite:
 def check_matrix(
     value: object, name: str, *, columns: int | None = None, finite: bool = True
 ) -> NDArray[np.floating[Any]]:
-    """``value`` as floats ``[rows, columns]``; float32 and memory-mapped arrays are kept as they are."""
+    """Return ``value`` as floats ``[rows, columns]``; float32 and memory-mapped arrays are kept as they are."""
     values = check_nonempty(check_array(value, name, finite=finite), name)
     if values.ndim != 2:
         raise InputError(f"{name}: two dimensions are needed, got shape {values.shape}")
@@ -203,7 +203,7 @@ def check_matrix(
 def check_labels(
     value: object, name: str, *, length: int | None = None, classes: int | None = None
 ) -> NDArray[np.int64]:
-    """Integer class labels ``[length]`` from 0 to ``classes - 1``.
+    """Return integer class labels ``[length]`` from 0 to ``classes - 1``.
 
     Raises:
         InputError: a float type, a negative label, a label ≥ ``classes``, a wrong length.
@@ -225,7 +225,7 @@ def check_labels(
 def check_class_labels(
     value: object, name: str, *, length: int, names: Sequence[str] | None = None
 ) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
-    """Class labels ``[length]`` as whole numbers ≥ 0, and the names of the classes where they have some.
+    """Return class labels ``[length]`` as whole numbers ≥ 0, and the names of the classes where they have some.
 
     Args:
         value: whole numbers (floats too), booleans or texts.
@@ -275,7 +275,7 @@ def check_class_labels(
 
 
 def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
-    """Unique identifiers ``[length]``."""
+    """Return unique identifiers ``[length]``."""
     values = to_numpy(value, name)
     if values.shape != (length,):
         raise InputError(f"{name}: {length} identifiers are needed, got shape {values.shape}")
@@ -296,7 +296,7 @@ def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
 
 
 def check_names(value: object, name: str, *, length: int | None = None) -> NDArray[Any]:
-    """Texts, or whole numbers, ``[length]``, which may repeat: of groups or strata.
+    """Return texts, or whole numbers, ``[length]``, which may repeat: names of groups or strata.
 
     Examples:
         >>> check_names(np.array(["a", "b", "a"], dtype=object), "groups").tolist()
@@ -317,7 +317,7 @@ def check_names(value: object, name: str, *, length: int | None = None) -> NDArr
 
 
 def check_mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.bool_]:
-    """A bool array of ``shape`` (None: any length), broadcast where that is possible."""
+    """Return a bool array of ``shape`` (None: any length), broadcast where that is possible."""
     values = to_numpy(value, name)
     if values.dtype != np.bool_:
         raise InputError(f"{name}: bool values are needed, got dtype {values.dtype}")
@@ -337,7 +337,7 @@ _NUMPYS = re.compile(r"\bnp\.\w+\(([^()]*)\)")  # numbers inside lists
 
 
 def format_value(value: Any) -> str:
-    """``value`` as messages show it: NumPy's numbers as plain ones, arrays by shape, nothing long.
+    """Format ``value`` for a message: NumPy's numbers as plain ones, arrays by shape, nothing long.
 
     Examples:
         >>> format_value(np.float64(0.5)), format_value("fdr"), format_value(np.zeros((2, 3)))
@@ -348,28 +348,28 @@ def format_value(value: Any) -> str:
     if isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype"):
         return f"an array of shape {tuple(value.shape)}"
     try:
-        said = _NUMPYS.sub(r"\1", _ADDRESS.sub("", repr(value)))
+        text = _NUMPYS.sub(r"\1", _ADDRESS.sub("", repr(value)))
     except Exception:  # the repr is the user's
-        said = f"an object of type {type(value).__name__}"
-    return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def format_exception(error: BaseException) -> str:
-    """What another library's error says, as messages show it: one line without addresses in memory.
+    """Format another library's error for a message: one line without addresses in memory.
 
     Examples:
         >>> format_exception(ValueError("no node <Name object at 0x7fbc>" + chr(10) + "more"))
         'no node <Name object>'
     """
-    said = (str(error).strip() or type(error).__name__).splitlines()[0]
-    said = _ADDRESS.sub("", said)
-    return said if len(said) <= _LONGEST_REASON else said[: _LONGEST_REASON - 1] + "…"
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    text = _ADDRESS.sub("", text)
+    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
 
 
 def check_number(
     value: float, name: str, *, above: float = -np.inf, below: float = np.inf, closed: bool = False
 ) -> float:
-    """``value`` if it lies in ``(above, below)``, or in ``[above, below]`` when ``closed``.
+    """Return ``value`` if it lies in ``(above, below)``, or in ``[above, below]`` when ``closed``.
 
     Examples:
         >>> check_number(0.5, "fpr", above=0, below=1)
@@ -388,7 +388,7 @@ def check_number(
 
 
 def check_integer(value: int, name: str, *, least: int, most: int | None = None) -> int:
-    """``value`` if it is a whole number from ``least`` to ``most``.
+    """Return ``value`` if it is a whole number from ``least`` to ``most``.
 
     Examples:
         >>> check_integer(np.int64(3), "count", least=1)
@@ -404,7 +404,7 @@ def check_integer(value: int, name: str, *, least: int, most: int | None = None)
 
 
 def check_choice(value: object, name: str, options: Iterable[str]) -> str:
-    """``value`` if it is one of ``options``; otherwise an error that suggests the nearest.
+    """Return ``value`` if it is one of ``options``; otherwise an error that suggests the nearest.
 
     Examples:
         >>> check_choice("lirra", "recipe", ("lira", "rmia"))
@@ -420,14 +420,14 @@ def check_choice(value: object, name: str, options: Iterable[str]) -> str:
 
 
 def check_string(value: str, name: str) -> str:
-    """``value`` if it is a string with something in it."""
+    """Return ``value`` if it is a string with something in it."""
     if not isinstance(value, str) or not value:
         raise InputError(f"{name}: a text is needed, got {format_value(value)}")
     return value
 
 
 def check_path(value: Any, name: str) -> Path:
-    """``value`` as a path that a file can have.
+    """Return ``value`` as a path that a file can have.
 
     Examples:
         >>> check_path("run", "out")
@@ -443,21 +443,21 @@ def check_path(value: Any, name: str) -> Path:
 
 
 def check_bool(value: bool, name: str) -> bool:
-    """``value`` if it is True or False."""
+    """Return ``value`` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name}: True or False is needed, got {format_value(value)}")
     return bool(value)
 
 
 def check_instance(value: Any, name: str, kind: type, called: str = "") -> Any:
-    """``value`` if it is a ``kind``; errors call that ``called``."""
+    """Return ``value`` if it is a ``kind``; errors call that ``called``."""
     if not isinstance(value, kind):
         raise InputError(f"{name}: {called or f'divulge.{kind.__name__}'} is needed, got {format_value(value)}")
     return value
 
 
 def require_callable(value: Any, name: str, *methods: str) -> Any:
-    """``value`` if it has these methods; without any, if it can be called.
+    """Return ``value`` if it has these methods; without any, if it can be called.
 
     Examples:
         >>> require_callable(None, "regressor", "fit")
@@ -473,7 +473,7 @@ def require_callable(value: Any, name: str, *methods: str) -> Any:
 
 
 def as_list(value: Any, name: str) -> list[Any]:
-    """The entries of a list, tuple or vector; a single number where a list is wanted is a slip with a remedy."""
+    """Return the entries of a list, tuple or vector; refuse a single value in place of a list."""
     if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
         raise InputError(f"{name}: a list is needed, such as [{format_value(value)}], got {format_value(value)}")
     try:
@@ -483,7 +483,7 @@ def as_list(value: Any, name: str) -> list[Any]:
 
 
 def check_strings(value: Any, name: str) -> tuple[str, ...]:
-    """The entries of a list of strings; a single string where a list is wanted is a slip."""
+    """Return the entries of a list of strings; refuse a single string in place of a list."""
     given = as_list(value, name)
     for entry in given:
         if not isinstance(entry, str):
@@ -492,7 +492,7 @@ def check_strings(value: Any, name: str) -> tuple[str, ...]:
 
 
 def check_rates(value: Any, name: str, *, increasing: bool = False) -> tuple[float, ...]:
-    """At least one rate, each between 0 and 1; where ``increasing``, at least two, each above the one before.
+    """Return at least one rate, each between 0 and 1; where ``increasing``, at least two, each above the one before.
 
     Examples:
         >>> check_rates([0.1, 0.01], "fpr")
@@ -506,7 +506,7 @@ def check_rates(value: Any, name: str, *, increasing: bool = False) -> tuple[flo
     return given
 
 
-_SHARE = 0.9  # of what is free: the rest of the process needs some too
+_USABLE_SHARE = 0.9  # of what is free: the rest of the process needs some too
 _MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _LIMITS = (  # of control groups, version 2 and version 1
     ("memory.max", "memory.current", "inactive_file"),
@@ -531,14 +531,14 @@ def check_memory(needed: float, name: str, remedy: str) -> None:
         divulge.errors.InputError: count: about 1.1e+15 GiB of memory are needed, ... are free; fewer models need less
     """
     free = available_memory()
-    if free is not None and needed > _SHARE * free:
+    if free is not None and needed > _USABLE_SHARE * free:
         raise InputError(
             f"{name}: about {format_bytes(needed)} of memory are needed, {format_bytes(free)} are free; {remedy}"
         )
 
 
 def format_bytes(size: float) -> str:
-    """A number of bytes in words.
+    """Format a number of bytes.
 
     Examples:
         >>> format_bytes(3 * 2**30), format_bytes(5 * 2**20)
@@ -549,15 +549,15 @@ def format_bytes(size: float) -> str:
 
 
 def available_memory() -> int | None:
-    """Bytes that can still be allocated: what the machine has free, or what is left of the container's share.
+    """Return the bytes that can still be allocated: free memory, or what is left below a container's limit.
 
     None where the system does not say.
     """
-    sizes = [size for size in (_machine(), _container()) if size is not None]
+    sizes = [size for size in (_free_memory(), _free_container_memory()) if size is not None]
     return min(sizes, default=None)
 
 
-def _machine() -> int | None:
+def _free_memory() -> int | None:
     try:
         for line in _MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -570,8 +570,8 @@ def _machine() -> int | None:
         return None
 
 
-def _container() -> int | None:
-    """What is left below the limit of a container; the cache of files counts as free, as it is given up first."""
+def _free_container_memory() -> int | None:
+    """Return what is left below the limit of a container, where the cache of files counts as free."""
     for limit, used, cached in _LIMITS:
         try:
             left = int((_CGROUP / limit).read_text()) - int((_CGROUP / used).read_text())

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import divulge as dv
 from divulge import plan as plans
 from divulge.auditing import load
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.tables import from_arrays, write_csv
 
 

@@ -3,8 +3,7 @@
 import pytest
 import typer
 
-from divulge.cli import options, printing
-from divulge.cli.app import app
+from divulge.cli import app, options, printing
 from divulge.errors import InputError
 
 
@@ -24,11 +23,11 @@ from divulge.errors import InputError
 )
 def test_an_error_names_the_option(command, typed, message, said):
     known = typer.main.get_command(app).commands[command]
-    assert options.spoken(message, known, typed) == said
+    assert options.name_options(message, known, typed) == said
 
 
 def test_a_model_is_named_by_its_option():
-    with pytest.raises(InputError, match=r"^--reference: 'x' cannot be loaded"), options.naming("--reference"):
+    with pytest.raises(InputError, match=r"^--reference: 'x' cannot be loaded"), options.model_errors("--reference"):
         raise InputError("model: 'x' cannot be loaded")
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from divulge.cli import tables
-from divulge.cli.exit_codes import Exit
+from divulge.cli import printing
+from divulge.cli.printing import Exit
 
 
 def justified(columns, rows):
-    return [column.justify for column in tables.drawn("title", columns, rows, 200).columns]
+    return [column.justify for column in printing.fit_table("title", columns, rows, 200).columns]
 
 
 def test_the_first_column_and_prose_stand_to_the_left_and_numbers_to_the_right():

@@ -14,7 +14,7 @@ import pytest
 import divulge as dv
 from divulge import cli
 from divulge.cli import printing
-from divulge.cli.exit_codes import Exit
+from divulge.cli.printing import Exit
 from divulge.references import Pool
 
 COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]
@@ -229,14 +229,12 @@ def test_the_documented_codes_are_the_codes():
 def test_no_table_breaks_an_interval_or_a_word_at_any_width(width):
     from rich.console import Console
 
-    from divulge.cli import tables
-
     columns = ["recipe", "AUC", "TPR at FPR 0.01", "ε ≥"]
     rows = [["transductive", "0.606 [0.551, 0.659]", "0.026 [0.000, 0.090]", "0.32"], ["loss", "–", "0.5", "1.00"]]
     console = Console(width=width, file=io.StringIO())
     for titled in (rows, [[*row[:3], "a sentence that is longer than any column ought to be made"] for row in rows]):
         with console.capture() as captured:
-            console.print(tables.drawn("All", columns, titled, width))
+            console.print(printing.fit_table("All", columns, titled, width))
         lines = captured.get().splitlines()
         assert max(map(len, lines)) <= width
         for unbroken in ("transductive", "[0.551, 0.659]", "[0.000, 0.090]"):

@@ -141,7 +141,7 @@ def test_canonical_order_is_that_of_a_plain_sort(seed, n, columns):
     rng = np.random.default_rng(seed)
     x, labels, last = rng.integers(0, 3, (n, columns)), rng.integers(0, 2, n), rng.random(n) < 0.5
     found, first = duplicates.canonical_order(x, labels, last)
-    turned = np.column_stack([duplicates._turned(column) for column in x.T])
+    turned = np.column_stack([duplicates._orient(column) for column in x.T])
     rows = [(labels[i], *turned[i]) for i in range(n)]
     assert [(rows[i], last[i]) for i in found] == sorted(zip(rows, last, strict=True))
     assert [rows[found[place]] for place in first] == [rows[i] for i in found]

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 import divulge as dv
-from divulge.cli.exit_codes import Exit
+from divulge.cli.printing import Exit
 from divulge.identification import document_scoring
 from divulge.targets import TokenStatistics
 from faults import steps

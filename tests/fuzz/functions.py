@@ -36,6 +36,7 @@ RECEIVED = {
     "decisions.planning.Plan",
     "evaluation.CanaryPower",
     "evaluation.AttackDifference",
+    "evaluation.ErasureTest",
     "evaluation.BaselineComparison",
     "evaluation.NearDuplicates",
     "evaluation.Detectable",

@@ -269,6 +269,16 @@ EVALUATION = {
         use=lambda found: found.text,
     ),
     "evaluation.advantage": call(**SMALL),
+    "evaluation.erasure_test": call(
+        after=SCORES,
+        controls=np.stack([SCORES[::-1], SCORES + 0.5]),
+        forgotten=MEMBERS,
+        before=SCORES + 1.0,
+        at_random=False,
+        margin=0.05,
+        confidence=0.95,
+        use=lambda found: found.reason,
+    ),
     "evaluation.auc": call(**SMALL),
     "evaluation.blind.baseline": call(
         x_members=X[:30],

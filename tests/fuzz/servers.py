@@ -13,7 +13,7 @@ import numpy as np
 
 import divulge as dv
 from divulge import labels, web
-from divulge.cli.exit_codes import Exit
+from divulge.cli.printing import Exit
 from divulge.targets import Endpoint
 from faults import steps
 from fuzz import judge

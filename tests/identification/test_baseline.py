@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import divulge as dv
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.decisions import pooled_scores
 from divulge.identification import finished_run, from_tables, redecide, report
 from divulge.identification.decision import Policy

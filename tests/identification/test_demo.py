@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.identification import finished_run, language_demo
 from divulge.results import to_json_values
 

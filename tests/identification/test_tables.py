@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import divulge as dv
 from divulge import tables as readers
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.decisions.methods import resolve_method
 from divulge.identification import from_tables as runs
 from divulge.identification import redecide

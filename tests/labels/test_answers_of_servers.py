@@ -5,7 +5,8 @@ import json
 import pytest
 
 from divulge import InputError, labels
-from divulge.cli.labels import Oracle
+from divulge.cli.labels import make_spec
+from divulge.settings import OracleSettings
 from divulge.web import HttpAnswer
 
 
@@ -38,8 +39,8 @@ def test_anything_else_is_refused(body):
     [("none", None), ("float32", 2.0**-23), ("float64", 2.0**-52), ("0.01", 0.01), ("1e-15", 1e-15)],
 )
 def test_the_clip_of_the_command_line_is_a_number_a_float_or_none(clip, epsilon):
-    spec = Oracle(clip=clip).spec(7)
+    spec = make_spec(OracleSettings(clip=clip), 7)
     assert spec.clip == (None if clip == "none" else clip if clip.startswith("float") else float(clip))
     assert (spec.epsilon or None) == epsilon
     with pytest.raises(InputError, match="clip: a number, float64"):
-        Oracle(clip="some").spec(7)
+        make_spec(OracleSettings(clip="some"), 7)

@@ -11,7 +11,7 @@ from divulge.report.page import Collapsible
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import ReconstructionSummary, WeightsSummary
-from divulge.results.workflows import CalledRecord, RuleSummary
+from divulge.results.summaries import CalledRecord, RuleSummary
 
 NAMES = tuple(f"r{i}" for i in range(6))
 

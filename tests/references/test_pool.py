@@ -16,7 +16,7 @@ import torch
 from typer.testing import CliRunner
 
 import divulge as dv
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.references import Pool, Train
 from divulge.references.pool import DamagedError
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import divulge as dv
 from divulge import tables
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.datafiles import FileLayout, read_records
 from divulge.identification import document_scoring
 from divulge.tables import ColumnNames

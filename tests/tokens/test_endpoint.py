@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from completions import Server
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.errors import InputError
 from divulge.identification import document_scoring
 from divulge.signals import tokens as signals

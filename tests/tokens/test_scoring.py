@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from divulge.cli.app import app
+from divulge.cli import app
 from divulge.errors import InputError
 from divulge.identification import document_scoring, finished_run, score_tables
 from divulge.signals import tokens as signals

@@ -15,7 +15,7 @@ from divulge.evaluation.comparison import STATISTICS, parse_fpr
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
-from divulge.results.audit import EQUAL_LENGTH_LEVEL
+from divulge.results.summaries import EQUAL_LENGTH_LEVEL
 from divulge.validation import check_choice, check_number
 
 if TYPE_CHECKING:

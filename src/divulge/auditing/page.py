@@ -32,8 +32,8 @@ from divulge.report import (
     thumbnail,
 )
 from divulge.report.charts import MAX_LANES, class_lanes
-from divulge.report.exhibits import mark_tokens
 from divulge.report.formatting import format_estimate, format_percent_estimate
+from divulge.report.page import mark_tokens
 from divulge.report.run_kinds import Headline, Origin
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, membership_advice, regulator_section
 from divulge.results import to_json_values

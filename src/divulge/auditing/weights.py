@@ -16,6 +16,7 @@ from divulge.errors import InputError
 from divulge.evaluation import proportion
 from divulge.report import formatting
 from divulge.results import CalledRecord, RuleSummary, WeightsSummary
+from divulge.settings import WeightsSettings, choices
 from divulge.signals import margin as signals
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from divulge.margin import MarginDecision, ShallowReLU
     from divulge.types import Array, Bools, Estimate, Floats, Selection, Tone
 
-SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
+_DEFAULTS = WeightsSettings()
+SIGNALS = choices(WeightsSettings.model_fields["signal"])
 _MAX_FALSE_REPORTS = 0.05  # share of runs without a member in which a leak may be reported
 
 
@@ -42,11 +44,14 @@ class ExaminationRules:
         fdr: bound on the expected share of non-members among those called members.
     """
 
-    margin: float | None = None
-    band: float = 0.01
-    signal: str = "kkt-nnls"
-    fpr: float = 0.01
-    fdr: float = 0.05
+    margin: float | None = _DEFAULTS.margin
+    band: float = _DEFAULTS.band
+    signal: str = _DEFAULTS.signal
+    fpr: float = _DEFAULTS.fpr
+    fdr: float = _DEFAULTS.fdr
+
+    def __post_init__(self) -> None:
+        WeightsSettings.check_attributes(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,7 @@ from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.report.run_kinds import RunKind, write_report, write_run
 from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment
 from divulge.run_directory import RunDirectory
+from divulge.settings import CanaryAuditSettings
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
 from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
 RUN_TYPE = "canary-audit"
+_DEFAULTS = CanaryAuditSettings()
 _FPR = 0.5  # The audit that scores canaries needs a rate; this one is defined for any number of canaries.
 # Fields of a summary that are computed from scores; the others describe how the audit was made.
 _COMPUTED = (
@@ -164,16 +166,16 @@ def audit(
     canaries: Canaries | str | Path,
     *,
     claim: Claim | None = None,
-    recipe: Any = "loss",
+    recipe: Any = _DEFAULTS.recipe,
     population: Records | None = None,
     references: Any = None,
     training: Records | None = None,
     family: Families | str | None = None,
-    sides: Sides | str = "both",
-    confidence: float = 0.95,
-    outputs: Outputs = "logits",
-    device: str = "auto",
-    seed: int = 0,
+    sides: Sides | str = _DEFAULTS.sides,
+    confidence: float = _DEFAULTS.confidence,
+    outputs: Outputs = _DEFAULTS.outputs,
+    device: str = _DEFAULTS.device,
+    seed: int = _DEFAULTS.seed,
     out: str | Path | None = None,
     overwrite: bool = False,
 ) -> CanaryAudit:
@@ -202,6 +204,7 @@ def audit(
         divulge.InputError: damaged canaries; canaries in the training set that were not to be included; a δ that is not
             below 1/n for n training records; a target or a recipe that does not fit the canaries.
     """
+    CanaryAuditSettings.check(sides=sides, confidence=confidence, outputs=outputs, device=device, seed=seed)
     planted = canaries if isinstance(canaries, Canaries) else Canaries.load(canaries)
     if claim is not None:
         _check_delta(check_instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
@@ -217,7 +220,7 @@ def audit(
         family=family,
         sides=sides,
         confidence=confidence,
-        seed=check_integer(seed, "seed", least=0),
+        seed=seed,
     )
     result = CanaryAudit(
         scores,
@@ -243,14 +246,14 @@ def play(
     claim: Claim | None = None,
     runs: int = 1,
     holdout: Records | None = None,
-    recipe: Any = "loss",
+    recipe: Any = _DEFAULTS.recipe,
     population: Records | None = None,
     family: Families | str | None = None,
-    sides: Sides | str = "both",
-    confidence: float = 0.95,
-    outputs: Outputs = "logits",
-    device: str = "auto",
-    seed: int = 0,
+    sides: Sides | str = _DEFAULTS.sides,
+    confidence: float = _DEFAULTS.confidence,
+    outputs: Outputs = _DEFAULTS.outputs,
+    device: str = _DEFAULTS.device,
+    seed: int = _DEFAULTS.seed,
 ) -> CanaryAudit:
     """Train with canaries included by random coins, score all canaries, and bound ε.
 
@@ -282,7 +285,9 @@ def play(
     n_runs = check_integer(runs, "runs", least=1)
     if canaries.design == "fixed" and n_runs > 1:
         raise InputError(f"runs: a fixed number of canaries is for 1 run, got {n_runs}; coins add up over runs")
-    start = check_integer(seed, "seed", least=0)
+    start = CanaryAuditSettings.check(
+        sides=sides, confidence=confidence, outputs=outputs, device=device, seed=seed
+    ).seed
     games, targets = [], []
     for i in range(n_runs):
         planted = canaries.redrawn(seeds.derive_seed(start, "canaries", "run", i))

@@ -9,7 +9,7 @@ import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from sklearn import neighbors
@@ -17,12 +17,12 @@ from sklearn import neighbors
 from divulge import seeds, store
 from divulge.errors import InputError
 from divulge.run_directory import RunDirectory
+from divulge.settings import CanarySettings
 from divulge.types import Records
 from divulge.validation import (
     check_bool,
     check_choice,
     check_instance,
-    check_integer,
     check_mask,
     check_path,
     format_value,
@@ -40,7 +40,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 TEXT_KINDS: tuple[Kind, ...] = ("random-token", "unigram")
 Rng: TypeAlias = "np.random.Generator"
 RUN_TYPE = "canaries"
-_MIN_COUNT, _MAX_COUNT = 8, 10**6  # fewer than 8 canaries prove nothing at 95 % confidence
+_MIN_COUNT = 8  # fewer than 8 canaries prove nothing at 95 % confidence
+_DEFAULTS = CanarySettings()
 _MAX_ROUNDS = 20  # of drawing, until enough canaries are distinct
 
 
@@ -117,11 +118,11 @@ class Canaries:
 def make(
     data: Records,
     *,
-    kind: Kind | str = "mislabelled",
-    count: int = 1000,
-    design: Design | str = "coins",
+    kind: Kind | str = _DEFAULTS.kind,
+    count: int = _DEFAULTS.count,
+    design: Design | str = _DEFAULTS.design,
     own: Records | None = None,
-    seed: int | None = None,
+    seed: int | None = _DEFAULTS.seed,
     out: str | Path | None = None,
     overwrite: bool = False,
 ) -> Canaries:
@@ -155,18 +156,15 @@ def make(
         (20, True)
     """
     _check_values(check_instance(data, "data", Records), "data")
-    chosen_kind = cast(
-        "Kind", "own" if own is not None else check_choice(kind, "kind", [k for k in KINDS if k != "own"])
-    )
-    chosen_design = cast("Design", check_choice(design, "design", DESIGNS))
-    chosen_seed = secrets.randbits(63) if seed is None else check_integer(seed, "seed", least=0)
+    settings = CanarySettings.check(design=design, seed=seed, **({"kind": kind, "count": count} if own is None else {}))
+    chosen_kind: Kind = settings.kind if own is None else "own"
+    chosen_seed = secrets.randbits(63) if settings.seed is None else settings.seed
     if own is None:
-        n = check_integer(count, "count", least=_MIN_COUNT, most=_MAX_COUNT)
-        records = _build(chosen_kind, data, n, seeds.generator(chosen_seed, "canaries", "records"))
+        records = _build(chosen_kind, data, settings.count, seeds.generator(chosen_seed, "canaries", "records"))
     else:
         records = _check_own(check_instance(own, "own", Records), data)
-    included = _draw_included(len(records), chosen_design, seeds.generator(chosen_seed, "canaries", "coins"))
-    canaries = Canaries(records, included, chosen_design, chosen_kind, chosen_seed, len(data))
+    included = _draw_included(len(records), settings.design, seeds.generator(chosen_seed, "canaries", "coins"))
+    canaries = Canaries(records, included, settings.design, chosen_kind, chosen_seed, len(data))
     if out is not None:
         canaries.save(out, overwrite=overwrite)
     return canaries

@@ -1,4 +1,4 @@
-"""The command line: flags, exit codes, printing. One file per group of commands."""
+"""The command line: one file for each group of commands; `options` and `printing` serve all of them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,60 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from divulge import lazy, machine
-from divulge.cli import options, printing
-from divulge.cli.app import app
-from divulge.cli.exit_codes import Exit
+from divulge import machine
+from divulge._version import __version__
+from divulge.cli import canaries, documents, labels, options, plans, printing, runs, weights
+from divulge.cli.modules import provenance
+from divulge.cli.printing import Exit
 from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.results import provenance
-else:
-    provenance = lazy.module("divulge.results.provenance")
+app = typer.Typer(
+    name="divulge",
+    help="Find out what a trained model gives away about its training data, and prove it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        printing.line(f"divulge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def divulge(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Find out what a trained model gives away about its training data, and prove it."""
+
+
+app.command("init")(plans.init)
+app.command("check")(plans.check)
+app.command("audit")(plans.audit)
+app.command("report")(runs.report)
+app.command("decide")(runs.decide)
+app.command("compare")(runs.compare)
+app.command("gate")(runs.gate)
+app.command("view")(runs.view)
+app.command("list")(plans.list_all)
+app.command("identify")(documents.identify)
+app.command("score")(documents.score)
+app.command("power")(documents.power)
+app.command("extract")(documents.extract)
+app.command("weights")(weights.weights)
+app.command("reconstruct")(weights.reconstruct)
+app.add_typer(canaries.app, name="canaries")
+app.add_typer(runs.pool_app)
+app.add_typer(labels.app, name="labels")
 
 
 def main() -> None:
-    """Run the command line: every error is one line on standard error and an exit code of its own."""
+    """Run the command line: every error is one line on standard error and has an exit code of its own."""
     printing.prepare()
     os.environ["PYTHONSAFEPATH"] = "1"  # of the processes that are started: none imports from the current folder
     if "_DIVULGE_COMPLETE" in os.environ:  # a shell asks how a line may go on
@@ -36,9 +74,9 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and give its exit code, see `divulge.cli.exit_codes.Exit`."""
+    """Run a command and return its exit code, see `divulge.cli.printing.Exit`."""
     try:
-        if "SOURCE_DATE_EPOCH" in os.environ:  # libraries read it, too, and fail in words of their own
+        if "SOURCE_DATE_EPOCH" in os.environ:  # libraries read it, too, and raise errors of their own
             machine.current_time()
         with (
             provenance.record_command(("divulge", *arguments)),
@@ -57,65 +95,65 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # whoever read a help page has gone
         pass
     except InputError as error:
-        printing.error(options.spoken(str(error), _command(arguments), arguments))
+        printing.error(options.name_options(str(error), _find_command(arguments), arguments))
     except (MissingExtraError, OSError, MemoryError) as error:
-        printing.error(_refusal(error))
+        printing.error(_format_system_error(error))
     except Exception as error:
-        return _unexpected(error)
+        return _report_unexpected(error)
     return Exit.INPUT
 
 
-def _unexpected(error: Exception) -> Exit:
-    """Say what went wrong with the command itself, an import, or a name, and give the exit code; else it is a fault."""
-    if hasattr(error, "format_message"):
-        _usage(error)
-    elif (extra := as_missing_extra(error)) is not None:
-        printing.error(extra)
-    elif (name := _misspelt(error)) is not None:
-        printing.error(f"{name}: a name that is not UTF-8, which cannot be written down; rename it")
-    else:
-        printing.error(_fault(error))
-        return Exit.INTERNAL
-    return Exit.INPUT
+def _find_command(arguments: Sequence[str]) -> Any:
+    """Return the command that the first of ``arguments`` name."""
+    command: Any = typer.main.get_command(app)
+    for word in arguments:
+        command = getattr(command, "commands", {}).get(word, command)
+    return command
 
 
-def _refusal(error: Exception) -> str:
-    """What the system refused: the file and the reason, where it says both."""
+def _format_system_error(error: Exception) -> str:
+    """Return the file and the reason where the system says both."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error) or "out of memory"
 
 
-def _misspelt(error: Exception) -> str | None:
-    """The name that an error is about, if it holds bytes that are not UTF-8: Python hands them on as surrogates."""
-    text = error.object if isinstance(error, UnicodeEncodeError) else ""
-    odd = next((part for part in text.splitlines() if any("\udc80" <= letter <= "\udcff" for letter in part)), None)
-    return None if odd is None else odd.strip().strip('",')
+def _report_unexpected(error: Exception) -> Exit:
+    """Print wrong usage, a missing package, or a name that cannot be written; anything else is a fault of Divulge."""
+    if hasattr(error, "format_message"):
+        _report_usage(error)
+    elif (extra := as_missing_extra(error)) is not None:
+        printing.error(extra)
+    elif (name := _find_odd_name(error)) is not None:
+        printing.error(f"{name}: a name that is not UTF-8, which cannot be written down; rename it")
+    else:
+        printing.error(_format_fault(error))
+        return Exit.INTERNAL
+    return Exit.INPUT
 
 
-def _command(arguments: Sequence[str]) -> Any:
-    """The command that the first of ``arguments`` name."""
-    named: Any = typer.main.get_command(app)
-    for word in arguments:
-        named = getattr(named, "commands", {}).get(word, named)
-    return named
-
-
-def _usage(error: Any) -> None:
-    """What was wrong with the command itself, and where its help is; nothing after the help of a bare command."""
+def _report_usage(error: Any) -> None:
+    """Print what was wrong with the command itself, and where its help is; nothing after the help of a bare command."""
     message, context = error.format_message(), getattr(error, "ctx", None)
     if message:
         printing.error(message + ("" if context is None else f" (see {context.command_path} --help)"))
 
 
-def _fault(error: Exception) -> str:
-    """Where a fault of ours happened. Not its message: it may hold what nobody should read."""
+def _find_odd_name(error: Exception) -> str | None:
+    """Return the name that an error is about, if it has bytes that are not UTF-8: Python makes surrogates of them."""
+    text = error.object if isinstance(error, UnicodeEncodeError) else ""
+    odd = next((part for part in text.splitlines() if any("\udc80" <= letter <= "\udcff" for letter in part)), None)
+    return None if odd is None else odd.strip().strip('",')
+
+
+def _format_fault(error: Exception) -> str:
+    """Return where a fault of Divulge happened, without its message, which may hold what nobody should read."""
     if os.environ.get("DIVULGE_TRACEBACK"):
         traceback.print_exception(error)
     package = Path(__file__).parents[1]
     frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    ours = [f" at {file.relative_to(package.parent)}:{row}" for file, row in frames if file.is_relative_to(package)]
+    places = [f" at {file.relative_to(package.parent)}:{row}" for file, row in frames if file.is_relative_to(package)]
     return (
-        f"internal error: {type(error).__name__}{''.join(ours[-1:])}. This is a bug in Divulge, please report it; "
+        f"internal error: {type(error).__name__}{''.join(places[-1:])}. This is a bug in Divulge, please report it; "
         "DIVULGE_TRACEBACK=1 shows more"
     )

@@ -2,171 +2,125 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge import lazy
-from divulge.cli import printing
-from divulge.cli.exit_codes import Exit
-from divulge.cli.options import unfold
-from divulge.cli.printing import Json
+from divulge.cli import modules, options, printing
+from divulge.cli.modules import (
+    datafiles,
+    labels_page,
+    labels_summary,
+    provenance,
+    results,
+    run_directory,
+    run_kinds,
+    user_code,
+)
+from divulge.cli.printing import Exit
 from divulge.errors import InputError
+from divulge.settings import DefenceSettings, DesignSettings, OracleSettings, SeasonSettings
 
 if TYPE_CHECKING:
-    from divulge import datafiles, labels, results, run_directory, user_code
-    from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan
-    from divulge.labels import summary as labels_summary
-    from divulge.report import labels_page, run_kinds
-    from divulge.results import LabelsSummary, provenance
+    from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
+    from divulge.results import LabelsSummary
     from divulge.types import Ints
-else:
-    datafiles = lazy.module("divulge.datafiles")
-    run_directory = lazy.module("divulge.run_directory")
-    user_code = lazy.module("divulge.user_code")
-    run_kinds = lazy.module("divulge.report.run_kinds")
-    provenance = lazy.module("divulge.results.provenance")
-    labels = lazy.module("divulge.labels")
-    labels_page = lazy.module("divulge.report.labels_page")
-    labels_summary = lazy.module("divulge.labels.summary")
-    results = lazy.module("divulge.results")
 
 app = typer.Typer(
     help="Labels behind a scoring endpoint: what leaks, how fast, and what prevents it.", no_args_is_help=True
 )
 
 Rows = Annotated[int, typer.Option("--n", help="Number of rows in a submission.")]
-Method = Annotated[str, typer.Option("--method", help="auto, dense, weighing, positional, theorem3, …")]
 Template = Annotated[Path | None, typer.Option("--template", help="An example submission: its header and identifiers.")]
+Headers = Annotated[list[str] | None, typer.Option("--header", help="'Name: value', sent along; repeatable.")]
+ScoreKey = Annotated[str, typer.Option("--key", help="Where the score is in a JSON answer.")]
 Report = Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Oracle:
-    """What is known of the scoring endpoint, as given on the command line."""
+def make_spec(settings: OracleSettings, n: int) -> OracleSpec:
+    """Return the specification of an endpoint that scores ``n`` rows."""
+    values: dict[str, Any] = dict(settings)
+    values["metric"] = _parse_metric(settings.metric)
+    values["clip"] = _parse_clip(settings.clip)
+    values["scored"] = int(settings.scored) if settings.scored.isdecimal() else settings.scored
+    values["class_weight"] = _parse_weights(settings.class_weight)
+    return modules.labels.OracleSpec(n=n, **values)
 
-    metric: Annotated[
-        str,
-        typer.Option(
-            "--metric",
-            help="log_loss, accuracy, f1, auc, mse, rmse, mae, mape, r2, balanced_accuracy, mcc, "
-            "quadratic_weighted_kappa, map_at_k, …; 'module:callable'; or 'LOW:HIGH', where only the range is known.",
-        ),
-    ] = "log_loss"
-    classes: Annotated[int, typer.Option("--classes", help="Number of classes.")] = 2
-    clip: Annotated[str, typer.Option("--clip", help="A number, float64/32/16 (its epsilon), or 'none'.")] = "float64"
-    decimals: Annotated[int | None, typer.Option("--decimals", help="Decimals of a score, if it is rounded.")] = None
-    noise: Annotated[float, typer.Option("--noise", help="Bound, or standard deviation, of a score's noise.")] = 0.0
-    noise_kind: Annotated[str, typer.Option("--noise-kind", help="bounded, gaussian or laplace.")] = "bounded"
-    submission: Annotated[
-        str, typer.Option("--submission", help="rows (one column per class), positive (one), labels.")
-    ] = "rows"
-    class_weight: Annotated[
-        str | None, typer.Option("--class-weight", help="Weights of the classes in a log loss, as 1,3.")
-    ] = None
-    scored: Annotated[str, typer.Option("--scored", help="Rows that count: all, their number, or unknown.")] = "all"
 
-    def spec(self, n: int) -> labels.OracleSpec:
-        """The specification for n rows."""
-        return labels.OracleSpec(
-            metric=self._metric(),
-            n=n,
-            classes=self.classes,
-            clip=self._clip(),
-            decimals=self.decimals,
-            noise=self.noise,
-            noise_kind=self.noise_kind,  # ty: ignore[invalid-argument-type] (checked by OracleSpec)
-            submission=self.submission,
-            class_weight=self._class_weight(),
-            scored=int(self.scored) if self.scored.isdecimal() else self.scored,
-        )
+def _parse_metric(text: str) -> Any:
+    """Return the name of a metric, the range that is all that is known of it, or the object that is named."""
+    low, colon, high = text.partition(":")
+    if not colon:
+        return text
+    try:
+        return modules.labels.KnownRange(float(low), float(high))
+    except ValueError:
+        pass
+    metric = user_code.import_object(text, "metric", Path.cwd()).value
+    known_types = modules.labels.Evaluated | modules.labels.KnownRange | modules.labels.Linear
+    return metric if isinstance(metric, known_types) else modules.labels.Evaluated(metric, name=text)
 
-    def _metric(self) -> Any:
-        """The metric's name, the range that is all that is known of it, or the object that is named."""
-        low, colon, high = self.metric.partition(":")
+
+def _parse_clip(text: str) -> float | str | None:
+    if text == "none" or text.startswith("float"):
+        return None if text == "none" else text
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"clip: a number, float64, float32, float16 or none is needed, got {text!r}") from None
+
+
+def _parse_weights(text: str | None) -> tuple[float, ...] | None:
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"class_weight: numbers with commas are needed, got {text!r}") from None
+
+
+def _make_oracle(url: str, template: Path | None, header: list[str] | None, key: str) -> HttpOracle:
+    headers = {}
+    for line in header or []:
+        name, colon, value = line.partition(":")
         if not colon:
-            return self.metric
-        try:
-            return labels.KnownRange(float(low), float(high))
-        except ValueError:
-            pass
-        named = user_code.import_object(self.metric, "metric", Path.cwd()).value
-        known = labels.Evaluated | labels.KnownRange | labels.Linear
-        return named if isinstance(named, known) else labels.Evaluated(named, name=self.metric)
-
-    def _class_weight(self) -> tuple[float, ...] | None:
-        if self.class_weight is None:
-            return None
-        try:
-            return tuple(float(part) for part in self.class_weight.split(","))
-        except ValueError:
-            raise InputError(f"class-weight: numbers with commas are needed, got {self.class_weight!r}") from None
-
-    def _clip(self) -> float | str | None:
-        if self.clip == "none" or self.clip.startswith("float"):
-            return None if self.clip == "none" else self.clip
-        try:
-            return float(self.clip)
-        except ValueError:
-            raise InputError(
-                f"clip: a number, float64, float32, float16 or none is needed, got {self.clip!r}"
-            ) from None
+            raise InputError("header: 'Name: value' is needed, got one without a colon")
+        headers[name.strip()] = value.strip()
+    return modules.labels.HttpOracle(url, _make_submission(template), headers, key)
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """How submissions and scores travel."""
-
-    header: Annotated[list[str] | None, typer.Option("--header", help="'Name: value', sent along; repeatable.")] = None
-    template: Template = None
-    key: Annotated[str, typer.Option("--key", help="Where the score is in a JSON answer.")] = "score"
-
-    def oracle(self, url: str) -> labels.HttpOracle:
-        """The endpoint at this address."""
-        headers = {}
-        for line in self.header or []:
-            name, colon, value = line.partition(":")
-            if not colon:
-                raise InputError("header: 'Name: value' is needed, got one without a colon")
-            headers[name.strip()] = value.strip()
-        return labels.HttpOracle(url, _submission(self.template), headers, self.key)
+def _make_submission(template: Path | None) -> Submission:
+    return modules.labels.Submission() if template is None else modules.labels.Submission.like(template)
 
 
 @app.command("capacity")
-@unfold
-def show_capacity(
-    n: Rows,
-    oracle: Oracle,
-    json: Json = False,
-) -> None:
+@options.from_settings
+def show_capacity(n: Rows, oracle: OracleSettings, json: options.Json = False) -> None:
     """How many labels one score can give away at most."""
-    bound = labels.capacity(oracle.spec(n))
+    capacity = modules.labels.capacity(make_spec(oracle, n))
     if json:
-        printing.as_json(results.to_json_values(bound))
+        printing.as_json(results.to_json_values(capacity))
     else:
-        printing.line(bound)
+        printing.line(capacity)
 
 
 @app.command("design")
-@unfold
+@options.from_settings
 def show_design(
     n: Rows,
-    oracle: Oracle,
-    method: Method = "auto",
+    oracle: OracleSettings,
+    design: DesignSettings,
     write: Annotated[Path | None, typer.Option("--write", help="Write one submission CSV per query here.")] = None,
     template: Template = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace submissions in --write.")] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
-    spec = oracle.spec(n)
-    plan = labels.design(spec, method)
+    spec = make_spec(oracle, n)
+    plan = modules.labels.design(spec, design.method)
     if write is not None:
-        submission = _submission(template)
+        submission = _make_submission(template)
         with run_directory.RunDirectory(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
-            labels.write_submissions(plan, draft.path, submission)
+            modules.labels.write_submissions(plan, draft.path, submission)
     if json:
         printing.as_json(results.to_json_values(labels_summary.summarise_plan(plan)))
         return
@@ -182,19 +136,21 @@ def show_design(
 
 
 @app.command("simulate")
-@unfold
+@options.from_settings
 def show_simulation(
     labels_file: Annotated[
         Path, typer.Argument(metavar="LABELS", help="True labels: one number per line, .npy, or .npz.")
     ],
-    oracle: Oracle,
-    exchange: Exchange,
-    method: Method = "auto",
+    oracle: OracleSettings,
+    design: DesignSettings,
+    header: Headers = None,
+    template: Template = None,
+    key: ScoreKey = "score",
     seed: Annotated[int, typer.Option("--seed", help="Seed of a local oracle's noise.")] = 0,
     url: Annotated[str | None, typer.Option("--url", help="Score through this endpoint, not on this machine.")] = None,
     public: Annotated[Path | None, typer.Option("--public", help="Rows that are scored: 0 or 1 per line.")] = None,
     report: Report = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Recover labels we know, from a local oracle or from a real endpoint, and count what is right.
 
@@ -202,100 +158,124 @@ def show_simulation(
     """
     provenance.declare_input_files(labels=labels_file, public=public)
     y = datafiles.read_labels(labels_file)
-    spec = oracle.spec(len(y))
-    plan = labels.design(spec, method)
-    endpoint = None if url is None else exchange.oracle(url)
+    spec = make_spec(oracle, len(y))
+    plan = modules.labels.design(spec, design.method)
+    endpoint = None if url is None else _make_oracle(url, template, header, key)
     scored = None if public is None else datafiles.read_labels(public) == 1
-    simulated = labels.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
-    summary = _told(plan, simulated.inference, simulated.truth, report, json)
+    simulation = modules.labels.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
+    summary = _summarise(plan, simulation.inference, simulation.truth, report, json)
     if json:
         return
     certain = f"{summary.certain} certain, {summary.certain_and_wrong} of them wrong"
     printing.line(
-        f"{summary.right}/{spec.n} labels recovered in {simulated.queries} queries ({plan.method}); {certain}"
+        f"{summary.right}/{spec.n} labels recovered in {simulation.queries} queries ({plan.method}); {certain}"
     )
-    _written(Report=report)
+    _show_files(Report=report)
 
 
 @app.command("attack")
-@unfold
+@options.from_settings
 def attack(
     n: Rows,
-    oracle: Oracle,
-    exchange: Exchange,
+    oracle: OracleSettings,
+    design: DesignSettings,
+    header: Headers = None,
+    template: Template = None,
+    key: ScoreKey = "score",
     url: Annotated[str | None, typer.Argument(help="Where submissions are posted.")] = None,
-    method: Method = "auto",
     journal: Annotated[Path | None, typer.Option("--journal", help="Keeps answers; run again to resume.")] = None,
     scores: Annotated[Path | None, typer.Option("--scores", help="Scores typed in by hand, one per line.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain, proven as CSV.")] = None,
     report: Report = None,
     control: Annotated[bool, typer.Option(help="Check the labels with one more query.")] = True,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query.
 
     Exit code 4, and no labels, when the answers contradict what was declared of the endpoint.
     """
     provenance.declare_input_files(scores=scores)
-    spec = oracle.spec(n)
-    plan = labels.design(spec, method)
+    spec = make_spec(oracle, n)
+    plan = modules.labels.design(spec, design.method)
     if scores is not None:
-        read = labels.read(plan, labels.read_scores(scores, plan))
+        inference = modules.labels.read(plan, modules.labels.read_scores(scores, plan))
     elif url is not None:
-        kept = None if journal is None else labels.Journal(journal, plan)
-        read = _ask(exchange.oracle(url), plan, kept, control)
+        answers = None if journal is None else modules.labels.Journal(journal, plan)
+        endpoint = _make_oracle(url, template, header, key)
+        with printing.bar("queries") as progress:
+            inference = modules.labels.infer(endpoint, plan, journal=answers, progress=progress, control=control)
     else:
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
-    if out is not None and read.contradiction is None:
-        labels_summary.write_labels(out, spec, read)
-    summary = _told(plan, read, None, report, json)
+    if out is not None and inference.contradiction is None:
+        labels_summary.write_labels(out, spec, inference)
+    summary = _summarise(plan, inference, None, report, json)
     if json:
         return
     printing.line(
-        f"{read.queries} of {plan.count} queries answered; {summary.proven} of {n} labels proven "
+        f"{inference.queries} of {plan.count} queries answered; {summary.proven} of {n} labels proven "
         f"({summary.certain} even if the noise is twice what was declared)"
     )
-    if read.checked:
+    if inference.checked:
         printing.line("the control query was answered as these labels imply")
     if spec.scored != "all":
         printing.line(f"{summary.scored} rows are scored; the others have label -1")
-    if not read.complete:
+    if not inference.complete:
         printing.line("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
-    _written(Labels=out, Report=report)
+    _show_files(Labels=out, Report=report)
+
+
+def _summarise(
+    plan: QueryPlan, inference: LabelInference, truth: Ints | None, report: Path | None, json: bool
+) -> LabelsSummary:
+    """Return the summary, written and printed where that is asked for; exit where the answers contradict."""
+    summary = labels_summary.summarise(plan, inference, truth)
+    if report is not None:
+        run = labels_page.LabelsRun(summary, labels_summary.recovery_curve(plan, inference, truth))
+        run_kinds.write_report(labels_page.LABELS, run, report)
+    if json:
+        printing.as_json(results.to_json_values(summary))
+    if inference.contradiction is not None:
+        printing.error(f"{inference.contradiction}; no labels are given, as nothing follows from a wrong specification")
+        raise typer.Exit(Exit.CONTRADICTED)
+    return summary
+
+
+def _show_files(**files: Path | None) -> None:
+    for name, path in files.items():
+        if path is not None:
+            printing.line(f"{name}: {path}")
 
 
 @app.command("defend")
-@unfold
+@options.from_settings
 def show_defence(
     n: Rows,
-    oracle: Oracle,
-    queries: Annotated[int, typer.Option("--queries", help="What an attacker may ask.")] = 100,
-    accuracy: Annotated[float, typer.Option("--accuracy", help="What an attacker may reach, above chance.")] = 0.55,
-    days: Annotated[int, typer.Option("--days", help="Length of a season, for the menu of usual defences.")] = 90,
-    per_day: Annotated[int, typer.Option("--per-day", help="Submissions a day.")] = 5,
-    public: Annotated[float, typer.Option("--public", help="Share of the rows a public leaderboard scores.")] = 0.3,
-    coarse: Annotated[int, typer.Option("--coarse", help="Decimals that the menu rounds to.")] = 3,
-    step: Annotated[float | None, typer.Option("--step", help="Step of the menu's Ladder.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of simulated submissions.")] = 0,
-    json: Json = False,
+    oracle: OracleSettings,
+    defence: DefenceSettings,
+    season: Annotated[SeasonSettings, ("days", "per_day", "public", "step", "seed")],
+    coarse: Annotated[int, options.setting(SeasonSettings, "decimals", "Of the menu of usual defences.")] = (
+        SeasonSettings().decimals
+    ),
+    json: options.Json = False,
 ) -> None:
     """Which noise, rounding, clip or cap holds an attacker to an accuracy; what the usual defences protect and cost."""
-    spec = oracle.spec(n)
-    defended = labels.defend(spec, queries, accuracy, seed=seed)
-    options = {"days": days, "per_day": per_day, "public": public, "decimals": coarse, "step": step, "seed": seed}
-    usual = labels.menu(spec, **options) if spec.scored == "all" and n > 1 else ()
+    spec = make_spec(oracle, n)
+    result = modules.labels.defend(spec, defence.queries, defence.accuracy, seed=defence.seed)
+    menu: Any = ()
+    if spec.scored == "all" and n > 1:
+        menu = modules.labels.menu(spec, **dict(season) | {"decimals": coarse})
     if json:
-        printing.as_json({**results.to_json_values(defended), "menu": results.to_json_values(usual)})
+        printing.as_json({**results.to_json_values(result), "menu": results.to_json_values(menu)})
         return
     printing.table(
-        f"each setting alone holds {queries} queries to {accuracy:.0%} of balanced labels",
+        f"each setting alone holds {defence.queries} queries to {defence.accuracy:.0%} of balanced labels",
         ("setting", "value", "what it is"),
-        labels_page.settings(labels_summary.summarise_defence(defended)),
+        labels_page.settings(labels_summary.summarise_defence(result)),
     )
     printing.line("each of these lines suffices by itself:")
-    for number, line in enumerate(defended.advice, start=1):
+    for number, line in enumerate(result.advice, start=1):
         printing.line(f"{number}. {line}")
-    if usual:
+    if menu:
         printing.table(
             f"the usual defences over a season: labels of {n} that can be read, and the cost for a ranking",
             ("defence", "setting", "queries", "at most", "our attack", "Kendall's τ"),
@@ -308,37 +288,6 @@ def show_defence(
                     "-" if item.read is None else str(item.read),
                     "-" if item.cost is None else f"{item.cost.value:.2f} [{item.cost.low:.2f}, {item.cost.high:.2f}]",
                 )
-                for item in usual
+                for item in menu
             ],
         )
-
-
-def _submission(template: Path | None) -> labels.Submission:
-    return labels.Submission() if template is None else labels.Submission.like(template)
-
-
-def _ask(oracle: HttpOracle, plan: QueryPlan, journal: Journal | None, control: bool) -> LabelInference:
-    with printing.bar("queries") as progress:
-        return labels.infer(oracle, plan, journal=journal, progress=progress, control=control)
-
-
-def _written(**files: Path | None) -> None:
-    for name, path in files.items():
-        if path is not None:
-            printing.line(f"{name}: {path}")
-
-
-def _told(
-    plan: QueryPlan, inference: LabelInference, truth: Ints | None, report: Path | None, json: bool
-) -> LabelsSummary:
-    """The summary, written and printed where that is asked for; ends here when the answers contradict."""
-    summary = labels_summary.summarise(plan, inference, truth)
-    if report is not None:
-        run = labels_page.LabelsRun(summary, labels_summary.recovery_curve(plan, inference, truth))
-        run_kinds.write_report(labels_page.LABELS, run, report)
-    if json:
-        printing.as_json(results.to_json_values(summary))
-    if inference.contradiction is not None:
-        printing.error(f"{inference.contradiction}; no labels are given, as nothing follows from a wrong specification")
-        raise typer.Exit(Exit.CONTRADICTED)
-    return summary

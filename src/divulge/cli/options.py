@@ -1,119 +1,205 @@
-"""Options that several commands share, declared once as the fields of a dataclass."""
+"""Options of the command line, generated from the settings of `divulge.settings`."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import inspect
 import re
 import time
+import types
+import typing
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from divulge import settings
 from divulge.errors import InputError
-from divulge.settings import ColumnNames
+from divulge.settings import ColumnNames, Settings
 
-# A key of a plan wherever it stands, or what a message begins with.
-_NAMED = re.compile(r"(?<![\w./-])(?:data|target|references)\.(?P<dotted>\w+)|^(?P<first>\w+)(?=: )")
-_ID = typer.Option(help="Column of the ids, which are read as texts.", show_default=False)
-_TEXT = typer.Option(help="Column of the documents.", show_default=False)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
+Checked = TypeVar("Checked", bound=Settings)
 
-@dataclasses.dataclass
-class TextColumns:
-    """Columns of a table of documents; see `divulge.tables.ColumnNames`."""
-
-    id: Annotated[str | None, _ID] = None
-    text: Annotated[str | None, _TEXT] = None
-
-    def names(self) -> ColumnNames:
-        """Return what the user named."""
-        return ColumnNames.from_options(**dataclasses.asdict(self))
-
-
-@dataclasses.dataclass
-class RecordColumns(TextColumns):
-    """Columns of a table of records; see `divulge.tables.ColumnNames`."""
-
-    label: Annotated[str | None, typer.Option(help="Column of the labels.", show_default=False)] = None
-    group: Annotated[str | None, typer.Option(help="Column of the subgroups.", show_default=False)] = None
-    person: Annotated[str | None, typer.Option(help="Column of whose each document is.", show_default=False)] = None
-    drop: Annotated[list[str] | None, typer.Option(help="A column that is no part of a record; may be repeated.")] = (
-        None
-    )
-
-
-Out = Annotated[Path | None, typer.Option(help="Run directory to write (default: runs/NAME-TIME).", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is finished in the folder.")]
+RunFolder = Annotated[
+    Path | None, typer.Option(help="Run directory to write (default: runs/NAME-TIME).", show_default=False)
+]
+ReportFolder = Annotated[Path | None, typer.Option(help="Run directory to write, with the report.")]
 Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")]
+TextColumns = Annotated[ColumnNames, ("id", "text")]
+"""The columns of a table of documents."""
 
 
-def folder(out: Path | None, name: str) -> Path:
-    """The run directory asked for, or a fresh one under ``runs``."""
+def from_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter of a command that is a model of settings by an option for each of the settings.
+
+    Of ``Annotated[Model, ("id", "text")]`` only these fields become options. Options of `ColumnNames` have no default,
+    so that the command knows which columns the user named. An option that two models share is given to both.
+
+    Examples:
+        >>> @from_settings
+        ... def area(size: settings.CanaryPlanSettings, unit: str = "m") -> None:
+        ...     print(size.power, size.sides, unit)
+        >>> area(power=0.9, unit="cm")
+        0.9 both cm
+        >>> list(inspect.signature(area).parameters)
+        ['sides', 'confidence', 'power', 'unit']
+    """
+    parameters = inspect.signature(command, eval_str=True).parameters
+    groups = {name: group for name, parameter in parameters.items() if (group := _find_group(parameter.annotation))}
+    all_options: dict[str, inspect.Parameter] = {}
+    for name, parameter in parameters.items():
+        options = _make_options(*groups[name]) if name in groups else [parameter]
+        all_options |= {option.name: option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options}
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        arguments = {name: value for name, value in given.items() if name in parameters and name not in groups}
+        for name, (model, fields) in groups.items():
+            values = {field: _parse(model.model_fields[field], given[field]) for field in fields if field in given}
+            is_columns = issubclass(model, ColumnNames)
+            arguments[name] = model.from_options(**values) if is_columns else _check(model, values)
+        command(**arguments)
+
+    run.__annotations__ = {option.name: option.annotation for option in all_options.values()}
+    run.__signature__ = inspect.Signature(list(all_options.values()))  # ty: ignore[missing-attribute] (read by inspect)
+    return run
+
+
+def setting(model: type[BaseModel], name: str, note: str = "") -> Any:
+    """Return the option of one setting, for a command that declares it by hand; ``note`` is added to its help."""
+    return typer.Option(help=_format_help(model.model_fields[name]) + (f" {note}" if note else ""), show_default=False)
+
+
+def _find_group(annotation: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """Return the model of settings that an annotation is, and the names of its options."""
+    model, *metadata = typing.get_args(annotation) if typing.get_origin(annotation) is Annotated else (annotation,)
+    if not (inspect.isclass(model) and issubclass(model, Settings | ColumnNames)):
+        return None
+    return model, metadata[0] if metadata else tuple(model.model_fields)
+
+
+def _make_options(model: Any, names: Sequence[str]) -> list[inspect.Parameter]:
+    options = []
+    for name in names:
+        field = model.model_fields[name]
+        default = None if issubclass(model, ColumnNames) else field.get_default()
+        if field.is_required():
+            default = inspect.Parameter.empty
+        elif isinstance(default, tuple):
+            default = list(default)
+        flags = [f"--{name.replace('_', '-')}"] if default is False else []
+        option = typer.Option(*flags, help=_format_help(field), show_default=default not in (None, []))
+        option_type = _option_type(field.annotation)
+        annotation: Any = option_type | None if default is None else option_type
+        options.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=str(default) if option_type is str and isinstance(default, int | float) else default,
+                annotation=Annotated[annotation, option],
+            )
+        )
+    return options
+
+
+def _option_type(annotation: Any) -> Any:
+    """Return the type that the command line reads: a scalar, a list of scalars, or a text for anything else."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _option_type(parts[0])
+    if origin in (list, tuple):
+        entry: Any = _option_type(parts[0])
+        return list[entry]
+    if origin in (types.UnionType, typing.Union):
+        option_types = {_option_type(part) for part in parts if part is not type(None)}
+        return option_types.pop() if len(option_types) == 1 else str
+    return annotation if annotation in (bool, int, float) else str
+
+
+def _parse(field: FieldInfo, value: Any) -> Any:
+    """Return the number that a text is, for a setting that is a whole number or a share."""
+    if isinstance(value, str) and {int, float} <= _scalars(field.annotation):
+        for option_type in (int, float):
+            with contextlib.suppress(ValueError):
+                return option_type(value)
+    return value
+
+
+def _scalars(annotation: Any) -> set[Any]:
+    return {annotation} | {scalar for part in typing.get_args(annotation) for scalar in _scalars(part)}
+
+
+def _check(model: type[Settings], values: dict[str, Any]) -> Settings:
+    """Return the settings, where a list that was not given is the default."""
+    return model.check(**{name: value for name, value in values.items() if value is not None})
+
+
+def _format_help(field: FieldInfo) -> str:
+    """Return the description of a setting, with its choices and bounds."""
+    choices, limits = ", ".join(settings.choices(field)), settings.format_limits(field)
+    sentences = [
+        str(field.description).replace("``", ""),
+        choices and f"One of: {choices}.",
+        limits and f"{limits[0].upper()}{limits[1:]}.",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def check_options(model: type[Checked], **values: Any) -> Checked:
+    """Check options that a command declares by hand; errors name the option.
+
+    Raises:
+        divulge.InputError: values that do not fit.
+    """
+    try:
+        return model.check(**values)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
+
+
+def run_folder(out: Path | None, name: str) -> Path:
+    """Return the run directory that was asked for, or a fresh one under ``runs``."""
     return out if out is not None else Path("runs") / f"{name or 'run'}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def spoken(message: str, command: Any, arguments: Sequence[str]) -> str:
-    """The message with keys of a plan, and arguments of a function, as the options of a command that takes no plan.
+# A key of a plan wherever it stands, or what a message begins with.
+_KEYS = re.compile(r"(?<![\w./-])(?:data|target|references)\.(?P<dotted>\w+)|^(?P<first>\w+)(?=: )")
+
+
+def name_options(message: str, command: Any, arguments: Sequence[str]) -> str:
+    """Return an error's message with options in place of keys of a plan and arguments of a function.
 
     Args:
         message: of an error; it may begin with the name of an argument, and hold keys such as ``data.text``.
-        command: as Click knows it.
+        command: as Click knows it; the message of a command that takes a plan is left as it is.
         arguments: what the user typed, which is left as it is.
     """
-    if any(one.name == "plan" for one in command.params):
+    if any(parameter.name == "plan" for parameter in command.params):
         return message
-    flags = {one.name: one.opts[0] for one in command.params if one.opts[0].startswith("--") and not one.is_flag}
+    flags = {
+        parameter.name: parameter.opts[0]
+        for parameter in command.params
+        if parameter.opts[0].startswith("--") and not parameter.is_flag
+    }
 
-    def option(found: re.Match[str]) -> str:
-        whole, name = found[0], found["dotted"] or found["first"]
-        return whole if whole in arguments else flags.get(name, whole)
+    def replace(match: re.Match[str]) -> str:
+        words, name = match[0], match["dotted"] or match["first"]
+        return words if words in arguments else flags.get(name, words)
 
-    return _NAMED.sub(option, message)
+    return _KEYS.sub(replace, message)
 
 
 @contextlib.contextmanager
-def naming(option: str) -> Generator[None]:
-    """Errors about a model that is loaded inside the block name this option."""
+def model_errors(option: str) -> Generator[None]:
+    """Name this option in errors about a model that is loaded inside the block."""
     try:
         yield
     except InputError as error:
         raise InputError(re.sub(r"^(target\.)?(model|base): ", f"{option}: ", str(error))) from None
-
-
-def unfold(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with every parameter that is a dataclass of options replaced by that dataclass's fields.
-
-    Examples:
-        >>> @dataclasses.dataclass
-        ... class Size:
-        ...     width: int = 1
-        ...     height: int = 2
-        >>> @unfold
-        ... def area(size: Size, unit: str = "m") -> None:
-        ...     print(size.width * size.height, unit)
-        >>> area(width=3, unit="cm")
-        6 cm
-        >>> list(inspect.signature(area).parameters)
-        ['width', 'height', 'unit']
-    """
-    own = inspect.signature(command, eval_str=True).parameters
-    groups = {name: option.annotation for name, option in own.items() if dataclasses.is_dataclass(option.annotation)}
-    shown: list[inspect.Parameter] = []
-    for name, option in own.items():
-        parameters = inspect.signature(groups[name], eval_str=True).parameters.values() if name in groups else [option]
-        shown += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        for name, group in groups.items():
-            fields = [field.name for field in dataclasses.fields(group)]
-            given[name] = group(**{field: given.pop(field) for field in fields if field in given})
-        command(**given)
-
-    run.__annotations__ = {option.name: option.annotation for option in shown}
-    run.__signature__ = inspect.Signature(shown)  # ty: ignore[missing-attribute] (read by inspect)
-    return run

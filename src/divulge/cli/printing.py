@@ -1,4 +1,4 @@
-"""How results reach a terminal or a pipe: nothing printed can steer the terminal, or fail for want of a letter."""
+"""Output of the command line: nothing printed can steer the terminal, or fail for want of a letter."""
 
 from __future__ import annotations
 
@@ -6,58 +6,84 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from enum import IntEnum
+from typing import TYPE_CHECKING
 
-import typer
-
-from divulge import lazy
-from divulge.cli import tables
+from divulge.cli.modules import report_page, rich_cells, rich_console, rich_progress, rich_table, rich_text
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
     from typing import TextIO
 
-    from rich import console as rich_console
-    from rich import progress as rich_progress
-    from rich import text as rich_text
-
-    from divulge.report import page
     from divulge.types import Tone
-else:
-    page = lazy.module("divulge.report.page")
-    rich_console = lazy.module("rich.console")
-    rich_progress = lazy.module("rich.progress")
-    rich_text = lazy.module("rich.text")
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+
+class Exit(IntEnum):
+    """Exit codes of the command line; each has one meaning.
+
+    Attributes:
+        OK: done; of `divulge gate`: the policy is kept.
+        BROKEN: the policy of `divulge gate` is broken, or the claim that `divulge canaries audit` tested is violated.
+        INPUT: something that was handed in cannot be used: an option, a file, a directory, a missing package.
+        UNDECIDED: whether the policy of `divulge gate` is kept cannot be told from so few records, or the claim not be
+            tested with these canaries.
+        CONTRADICTED: the answers of a scoring endpoint contradict its specification.
+        DAMAGED: `divulge pool verify` found a model that is not what was stored.
+        INTERNAL: a fault of Divulge.
+        INTERRUPTED: stopped from the keyboard; finished work is kept.
+    """
+
+    OK = 0
+    BROKEN = 1
+    INPUT = 2
+    UNDECIDED = 3
+    CONTRADICTED = 4
+    DAMAGED = 5
+    INTERNAL = 70
+    INTERRUPTED = 130
+
 
 # Control characters (a terminal obeys them), marks that turn the reading direction, line separators, halves of
 # surrogate pairs (from damaged file names).
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 
-def visible(text: object) -> str:
-    r"""``text`` in one line, with what would steer a terminal spelt out.
+def escape(text: object) -> str:
+    r"""Return ``text`` in one line, with the characters that would steer a terminal spelt out.
 
     Examples:
-        >>> print(visible("model" + chr(27) + "[2J" + chr(10)))
+        >>> print(escape("model" + chr(27) + "[2J" + chr(10)))
         model\x1b[2J\n
     """
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
 
 
 def line(text: object = "", *, style: str = "") -> None:
     """Print one line; ``style`` as Rich names it ("bold red"), where the terminal has colours."""
     if style:
-        _show(rich_text.Text(visible(text), style=style), soft_wrap=True)
+        _print_rich(rich_text.Text(escape(text), style=style), soft_wrap=True)
     else:
-        _write(sys.stdout, f"{visible(text)}\n")
+        _write(sys.stdout, f"{escape(text)}\n")
 
 
-# What an `auto` says of its choice where nothing spoke against it.
+def lines(stream: TextIO, text: str) -> None:
+    """Print several lines to ``stream``, each as `line` would."""
+    _write(stream, "".join(f"{escape(part)}\n" for part in text.splitlines()))
+
+
+def paragraph(text: str) -> None:
+    """Print an empty line and a paragraph no wider than the terminal."""
+    line()
+    for part in textwrap.wrap(text, max(30, min(shutil.get_terminal_size().columns, 80)), break_on_hyphens=False):
+        line(part)
+
+
+# How a message begins in which `auto` names its choice and nothing speaks against it.
 _CHOICE = re.compile(r"auto[\w-]*: (used|chose) |auto chose (?!bh, not )")
 
 
@@ -66,66 +92,113 @@ def remark(text: str, *, style: str = "") -> None:
     line(f"{'note' if _CHOICE.match(text) else 'warning'}: {text}", style=style)
 
 
-def lines(stream: TextIO, text: str) -> None:
-    """Print several lines to ``stream``, each as `line` would."""
-    _write(stream, "".join(f"{visible(part)}\n" for part in text.splitlines()))
-
-
 def error(text: object) -> None:
     """Print one line on standard error."""
-    _write(sys.stderr, f"divulge: {visible(' '.join(str(text).splitlines()))}\n")
+    _write(sys.stderr, f"divulge: {escape(' '.join(str(text).splitlines()))}\n")
 
 
 def as_json(value: object) -> None:
     """Print ``value`` as JSON."""
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
     # Line breaks are the layout; those within strings are escaped already.
-    _write(
-        sys.stdout, _UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text) + "\n"
-    )
+    escaped = _UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+    _write(sys.stdout, escaped + "\n")
 
 
-# The other tones have none.
+# The other tones have no colour.
 _COLOURS = {"leak": "red", "clear": "green", "void": "magenta", "doubt": "yellow"}
 
 
 def verdict(tone: Tone, text: str) -> None:
     """Print the first lines of a result, in the tone's colour where the terminal has colours."""
-    line(f"{page.HEADINGS[tone].icon} {text}", style=f"bold {_COLOURS.get(tone, '')}".strip())
+    line(f"{report_page.HEADINGS[tone].icon} {text}", style=f"bold {_COLOURS.get(tone, '')}".strip())
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table, as wide as the terminal allows."""
-    body = [[visible(cell) for cell in row] for row in rows]
-    _show(tables.drawn(visible(title), [visible(name) for name in columns], body, _console(sys.stdout).width))
+    body = [[escape(cell) for cell in row] for row in rows]
+    _print_rich(fit_table(escape(title), [escape(name) for name in columns], body, _console(sys.stdout).width))
 
 
-def ask(question: str) -> bool:
-    """Whether the user says yes.
+_PROSE = 32  # characters from which a cell is text that may go on in the next line
+_NARROWEST = 20  # such a column is not made narrower than this
+_INTERVAL = re.compile(r" (?=\[[-\d])")
+
+
+def fit_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> rich_console.RenderableType:
+    """Return a table in which no interval and no word is broken.
+
+    Intervals stand below their values where the table is too wide for the terminal; where it still is, it becomes a
+    list with a line for each cell.
+
+    Args:
+        title: stands over it.
+        columns: their names.
+        rows: cells, each in one line and without characters that a terminal would obey.
+        width: of the terminal.
+    """
+    for body in (rows, [[_INTERVAL.sub("\n", cell) for cell in row] for row in rows]):
+        widths = [_least_width(name, [row[i] for row in body]) for i, name in enumerate(columns)]
+        if sum(widths) + 3 * len(columns) + 1 <= width:
+            return _wide_table(title, columns, body, widths)
+    lines = [rich_text.Text(title, style="bold")]
+    name_width = max((rich_cells.cell_len(name) for name in columns[1:]), default=0)
+    for row in rows:
+        lines.append(rich_text.Text(row[0]))
+        lines += [
+            rich_text.Text(f"  {name}{' ' * (name_width - rich_cells.cell_len(name))}  {cell}")
+            for name, cell in zip(columns[1:], row[1:], strict=True)
+        ]
+    return rich_console.Group(*lines)
+
+
+def _least_width(name: str, column: Sequence[str]) -> int:
+    widest = max((rich_cells.cell_len(part) for cell in column for part in cell.split("\n")), default=0)
+    heading = max(map(rich_cells.cell_len, name.split()), default=0)
+    return max(heading, widest if widest <= _PROSE else _NARROWEST)
+
+
+def _wide_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
+) -> rich_table.Table:
+    table = rich_table.Table(title=rich_text.Text(title), title_justify="left", title_style="bold")
+    for i, (name, width) in enumerate(zip(columns, widths, strict=True)):
+        has_prose = any(rich_cells.cell_len(row[i]) > _PROSE and "\n" not in row[i] for row in rows)
+        justify = "left" if i == 0 or has_prose else "right"
+        table.add_column(rich_text.Text(name), justify=justify, overflow="fold", min_width=width)
+    for row in rows:
+        table.add_row(*(rich_text.Text(cell) for cell in row))
+    return table
+
+
+def confirm(question: str) -> bool:
+    """Return whether the user says yes.
 
     Raises:
         divulge.InputError: nobody is there to answer.
     """
-    said = answer(question)
-    if said is None:
+    answer = ask(question)
+    if answer is None:
         raise InputError("--yes: nothing was done, as there was no answer; give it where nobody can be asked")
-    return said.lower() in ("y", "yes")
+    return answer.lower() in ("y", "yes")
 
 
-def answer(question: str) -> str | None:
-    """What the user says, without blanks around it; None where nobody is there."""
-    _write(sys.stderr, visible(question))
-    said = sys.stdin.readline()
-    return said.strip() if said else None
+def ask(question: str) -> str | None:
+    """Return what the user answers, without blanks around it; None where nobody is there."""
+    _write(sys.stderr, escape(question))
+    answer = sys.stdin.readline()
+    return answer.strip() if answer else None
 
 
 @contextmanager
 def bar(title: str) -> Generator[Callable[[int, int], None]]:
-    """A progress bar on standard error, so that standard output stays for results."""
+    """Show a progress bar on standard error, so that standard output stays for results."""
     console = _console(sys.stderr)
-    with rich_progress.Progress(console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task(rich_text.Text(visible(title)).markup, total=None)
-        yield lambda done, total: shown.update(task, completed=done, total=total)
+    with rich_progress.Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(rich_text.Text(escape(title)).markup, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def prepare() -> None:
@@ -136,21 +209,21 @@ def prepare() -> None:
 
 
 def finish() -> None:
-    """Hand over what is still to be written; a reader that has gone does not matter."""
+    """Write what is still buffered; a reader that has gone does not matter."""
     for stream in (sys.stdout, sys.stderr):
         _write(stream, "")
 
 
-def _show(renderable: rich_console.RenderableType, *, soft_wrap: bool = False) -> None:
+def _print_rich(renderable: rich_console.RenderableType, *, soft_wrap: bool = False) -> None:
     console = _console(sys.stdout)
-    with console.capture() as captured:
+    with console.capture() as capture:
         console.print(renderable, soft_wrap=soft_wrap)
-    _write(sys.stdout, captured.get())
+    _write(sys.stdout, capture.get())
 
 
 def _console(stream: TextIO) -> rich_console.Console:
     class Quiet(rich_console.Console):
-        """Says nothing more when its reader has gone; Rich would end the program with the code of a broken policy."""
+        """Console that falls silent when its reader has gone; Rich would end the program with another exit code."""
 
         def on_broken_pipe(self) -> None:
             self.quiet = True
@@ -170,8 +243,8 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def _mute(stream: TextIO) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null_device = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, stream.fileno())
+        os.dup2(null_device, stream.fileno())
     finally:
-        os.close(nowhere)
+        os.close(null_device)

@@ -12,6 +12,7 @@ depends on the order of rows, except bounds on ε that break ties or draw pairs 
 | Do members and non-members differ without the model? | `blind`, `record_features`, `near_duplicates` |
 | What remains after adjusting for covariates? | `covariates` |
 | Which groups and records are exposed? | `groups` |
+| Do forgotten records differ from what models show that never saw them? | `erasure` |
 | Does a rate learned on seen classes hold on another? | `transfer` |
 """
 
@@ -29,6 +30,7 @@ from divulge.evaluation.comparison import (
 )
 from divulge.evaluation.curve import ROC, advantage, roc, tnr_at_fnr, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_fixed_count, epsilon_lower_bound, epsilon_one_run, one_run_bound
+from divulge.evaluation.erasure import ErasureTest, erasure_test
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
 from divulge.evaluation.near_duplicates import NearDuplicates, near_duplicates
@@ -53,6 +55,7 @@ __all__ = [
     "BaselineComparison",
     "CanaryPower",
     "Detectable",
+    "ErasureTest",
     "Exposure",
     "GaussianMechanism",
     "NearDuplicates",
@@ -68,6 +71,7 @@ __all__ = [
     "epsilon_fixed_count",
     "epsilon_lower_bound",
     "epsilon_one_run",
+    "erasure_test",
     "families",
     "intervals",
     "measure",

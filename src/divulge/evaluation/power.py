@@ -15,6 +15,7 @@ from scipy import special
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import GuessRule, best_errors, guess_counts
 from divulge.evaluation.families import GaussianMechanism, largest
+from divulge.settings import CanaryPlanSettings
 from divulge.statistics import intervals, ranking
 from divulge.validation import check_integer, check_number
 
@@ -194,6 +195,7 @@ def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], fl
     return lambda d: float(special.bdtrc(hits - 1, m, special.ndtr(d + special.ndtri(realised))).mean())
 
 
+_CANARY_PLAN = CanaryPlanSettings()
 _MAX_CANARIES = 1 << 20  # largest number of canaries considered
 
 
@@ -219,10 +221,10 @@ def canaries_needed(
     true: float,
     delta: float,
     *,
-    power: float = 0.8,
-    confidence: float = 0.95,
+    power: float = _CANARY_PLAN.power,
+    confidence: float = _CANARY_PLAN.confidence,
     family: Families | str | None = None,
-    sides: Sides | str = "both",
+    sides: Sides | str = _CANARY_PLAN.sides,
 ) -> CanaryPower | None:
     """Return the smallest power of two of canaries that detects a violated claim.
 
@@ -247,7 +249,7 @@ def canaries_needed(
     """
     check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
     check_number(true, "true", above=claimed, below=64.0)
-    target_power = check_number(power, "power", above=0, below=1)
+    target_power = CanaryPlanSettings.check(power=power, confidence=confidence, sides=sides).power
     test = _Test.for_claim(claimed, delta, confidence, family, sides)
     strength = _strength_at_epsilon(GaussianMechanism(), true, test.rule.delta)
     low, high = 2, _MAX_CANARIES.bit_length()

@@ -17,14 +17,12 @@ from divulge.extraction.passages import Cut, Passage, cut_passages
 from divulge.extraction.result import RUN_TYPE, Extraction
 from divulge.report import formatting
 from divulge.run_directory import RunDirectory
+from divulge.settings import ExtractSettings
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
 from divulge.validation import (
-    as_list,
     check_bool,
     check_instance,
-    check_integer,
-    check_number,
     check_path,
     check_strings,
     require_callable,
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DECODING = "a divulge.targets.Decoding"
+_DEFAULTS = ExtractSettings()
 _MIN_BLIND = 2 * blind.FOLDS
 
 
@@ -47,16 +46,16 @@ def measure(
     members: Records | Sequence[str],
     nonmembers: Records | Sequence[str],
     *,
-    prefix: int | float = 50,
-    suffix: int = 50,
-    place: str = "start",
+    prefix: int | float = _DEFAULTS.prefix,
+    suffix: int = _DEFAULTS.suffix,
+    place: str = _DEFAULTS.place,
     decoding: Decoding | None = None,
-    draws: Sequence[int] = (1, 100, 10_000),
-    near: float = 0.75,
+    draws: Sequence[int] = _DEFAULTS.draws,
+    near: float = _DEFAULTS.near,
     reference: Any = None,
-    confidence: float = 0.95,
-    texts: bool = True,
-    seed: int = 0,
+    confidence: float = _DEFAULTS.confidence,
+    texts: bool = _DEFAULTS.texts,
+    seed: int = _DEFAULTS.seed,
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -96,12 +95,11 @@ def measure(
     model = _check_model(target, "target")
     reference_model = None if reference is None else _check_model(reference, "reference")
     cut = Cut(prefix, suffix, place)
-    draw_counts = _check_draws(draws)
+    options = ExtractSettings.check(draws=draws, near=near, confidence=confidence, texts=texts, seed=seed)
+    draw_counts = tuple(sorted(set(options.draws)))
     decoding = Decoding() if decoding is None else check_instance(decoding, "decoding", Decoding, _DECODING)
-    near = check_number(near, "near", above=0, below=1, closed=True)
-    confidence = check_number(confidence, "confidence", above=0, below=1)
-    seed = check_integer(seed, "seed", least=0)
-    texts, overwrite = check_bool(texts, "texts"), check_bool(overwrite, "overwrite")
+    near, confidence, texts, seed = float(options.near), float(options.confidence), options.texts, options.seed
+    overwrite = check_bool(overwrite, "overwrite")
     report_progress = (lambda done, total: None) if progress is None else require_callable(progress, "progress")
     names = ("members", "nonmembers")
     documents = [_check_documents(value, name) for value, name in zip((members, nonmembers), names, strict=True)]
@@ -166,13 +164,6 @@ def _check_documents(value: Any, name: str) -> Records:
         if _SURROGATE.search(text):
             raise InputError(f"{name}: document {row} holds half of a surrogate pair, which is no text")
     return Records(texts)
-
-
-def _check_draws(draws: Sequence[int]) -> tuple[int, ...]:
-    counts = [check_integer(count, "draws", least=1, most=10**15) for count in as_list(draws, "draws")]
-    if not counts:
-        raise InputError("draws: at least 1 number of draws is needed, got none")
-    return tuple(sorted(set(counts)))
 
 
 def _check_disjoint(members: Records, nonmembers: Records) -> None:

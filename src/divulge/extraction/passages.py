@@ -9,14 +9,15 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.validation import check_choice, check_integer, check_number
+from divulge.settings import CutSettings
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.targets import GivesContinuations
 
-PLACES = ("start", "end", "random")
+_CUT = CutSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,12 @@ class Cut:
         25
     """
 
-    prefix: int | float = 50
-    suffix: int = 50
-    place: str = "start"
+    prefix: int | float = _CUT.prefix
+    suffix: int = _CUT.suffix
+    place: str = _CUT.place
 
     def __post_init__(self) -> None:
-        check_choice(self.place, "place", PLACES)
-        check_integer(self.suffix, "suffix", least=1)
+        CutSettings.check_attributes(self, "prefix")
         if not isinstance(self.prefix, float | np.floating):
             check_integer(self.prefix, "prefix", least=1)
             return

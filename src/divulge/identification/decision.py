@@ -10,10 +10,11 @@ import numpy as np
 
 from divulge.decisions import fdr as step_up
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
+from divulge.settings import DecisionSettings
 from divulge.statistics import ranking
 from divulge.statistics.intervals import proportion
 from divulge.types import STANDINGS, Estimate, Guarantee
-from divulge.validation import check_mask, check_number
+from divulge.validation import check_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,11 +52,11 @@ class Policy:
         divulge.InputError: a level outside (0, 1).
     """
 
-    fdr: float = 0.05
+    fdr: float = DecisionSettings().fdr
     method: Auto | AdaDetect | StepUp = field(default_factory=Auto)
 
     def __post_init__(self) -> None:
-        check_number(self.fdr, "fdr", above=0, below=1)
+        DecisionSettings.check(fdr=self.fdr)
 
 
 @dataclass(frozen=True, slots=True)

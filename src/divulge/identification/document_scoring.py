@@ -21,10 +21,11 @@ from divulge.errors import InputError
 from divulge.identification.score_tables import require_columns, scan_scores
 from divulge.results import ScoringSummary, SkippedDocuments
 from divulge.run_directory import RunDirectory
+from divulge.settings import ScoreSettings
 from divulge.signals import tokens as signals
 from divulge.targets import token_statistics
 from divulge.targets.endpoint import Endpoint
-from divulge.validation import check_integer, require_callable
+from divulge.validation import require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -44,6 +45,7 @@ else:
 RUN_TYPE = "scores"
 _JOURNAL = ".journal.jsonl"
 _RESUMABLE = ("tokens", "documents", _JOURNAL)  # finished work in a draft, from which an interrupted run resumes
+_DEFAULTS = ScoreSettings()
 _MAX_SKIPPED_IDS = 10
 _ROWS_PER_BATCH = 1 << 14  # small, because each row may hold a long document
 _SHARDS_PER_WAVE = 1024  # submitted to the cluster at a time, to bound the memory of the driver
@@ -63,9 +65,9 @@ class ScoringOptions:
 
     text: str = "text"
     id: str | None = None
-    lowercase: bool = False
+    lowercase: bool = _DEFAULTS.lowercase
     reference: GivesTokens | None = None
-    shard: int = 512
+    shard: int = _DEFAULTS.shard
 
     def key(self) -> dict[str, Any]:
         """Return the part of the options that determines the numbers."""
@@ -116,7 +118,7 @@ def score(
     Raises:
         divulge.InputError: no text column, a directory in use, or one that holds a run.
     """
-    check_integer(options.shard, "shard", least=1)
+    ScoreSettings.check(shard=options.shard)
     with _scoring_run(out, target.key(), options, overwrite=overwrite) as draft:
         return score_into(draft, paths, target, options, progress)
 

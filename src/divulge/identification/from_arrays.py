@@ -26,13 +26,12 @@ from divulge.identification.score_adjustment import (
     learn_score,
     mean_rank,
 )
+from divulge.settings import DecisionSettings
 from divulge.validation import (
     check_array,
     check_instance,
-    check_integer,
     check_mask,
     check_nonempty,
-    check_number,
     check_vector,
 )
 
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import Method
     from divulge.types import Floats, Selection
 
+_DEFAULTS = DecisionSettings()
 UNCHECKED = "the guarantee is in doubt: nothing here checks that the weights are right, and the bound holds if they are"
 
 
@@ -50,10 +50,10 @@ def identify(
     candidates: object,
     calibration: object,
     *,
-    fdr: float = 0.05,
-    method: Method | str = "auto",
-    eta: float = 0.05,
-    lam: float = 0.5,
+    fdr: float = _DEFAULTS.fdr,
+    method: Method | str = _DEFAULTS.method,
+    eta: float = _DEFAULTS.eta,
+    lam: float = _DEFAULTS.lam,
     holdout: object = None,
     candidate_texts: Sequence[str] | None = None,
     calibration_texts: Sequence[str] | None = None,
@@ -64,7 +64,7 @@ def identify(
     calibration_baseline: object = None,
     holdout_baseline: object = None,
     members_baseline: object = None,
-    seed: int = 0,
+    seed: int = _DEFAULTS.seed,
 ) -> Selection:
     """Select candidates that were used for training, with the false discovery rate bounded by ``fdr``.
 
@@ -113,9 +113,8 @@ def identify(
         0.4801 [0.3465, 0.7444]
         (104, 1.39, None)
     """
+    DecisionSettings.check(fdr=fdr, eta=eta, lam=lam, seed=seed)
     requested = resolve_method(method, METHODS, eta=eta, lam=lam)
-    check_number(fdr, "fdr", above=0, below=1)
-    check_integer(seed, "seed", least=0)
     candidate_scores = _check_signals(candidates, "candidates")
     calibration_scores = _check_signals(calibration, "calibration", template=candidate_scores)
     holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", template=candidate_scores)

@@ -37,6 +37,7 @@ from divulge.identification.score_tables import CleaningOptions, Columns, check_
 from divulge.report.run_kinds import RunKind, write_run
 from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary, provenance
 from divulge.run_directory import RunDirectory, RunDraft
+from divulge.settings import IdentifySettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +54,7 @@ Progress: TypeAlias = "Callable[[int, int], None]"
 _KEY = "tables"  # An interrupted decision is always made again, so that its key need not name the plan.
 _TEXTS = 20_000  # texts of the candidates, and of the calibration, that the blind text control reads at most
 _MIN_TEXTS = 8  # texts of each that it needs
+_DEFAULTS = IdentifySettings()
 _ROWS_PER_BATCH = 1 << 20  # scores counted at a time
 _INPUT_COLUMNS = ("row", "id", "score", "unadjusted", "baseline", "truth")  # of a selection; decisions keep them
 
@@ -72,10 +74,10 @@ class DecisionPlan:
 
     columns: Columns
     policy: Policy = field(default_factory=Policy)
-    drop_nan: bool = False
-    drop_overlap: bool = False
-    seed: int = 0
-    texts: bool = True
+    drop_nan: bool = _DEFAULTS.drop_nan
+    drop_overlap: bool = _DEFAULTS.drop_overlap
+    seed: int = _DEFAULTS.seed
+    texts: bool = _DEFAULTS.texts
 
     def check(self) -> None:
         """Check the number of score columns, before a file is opened.

@@ -34,9 +34,9 @@ from divulge.report import (
     charts,
 )
 from divulge.report.charts import Curve
-from divulge.report.exhibits import mark_tokens
 from divulge.report.formatting import as_sentence, format_estimate, format_percent
 from divulge.report.page import MAX_DOTS as MAX_DOTS
+from divulge.report.page import mark_tokens
 from divulge.report.run_kinds import Headline
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, membership_advice, regulator_section
 

@@ -18,6 +18,7 @@ from divulge.labels.design import design
 from divulge.labels.metrics import Evaluated, KnownRange, Linear
 from divulge.labels.oracles import Ladder, LocalOracle, compute_score
 from divulge.labels.spec import COUNT_METRICS, RATIO_METRICS, OracleSpec
+from divulge.settings import DefenceSettings, SeasonSettings
 from divulge.types import Estimate
 from divulge.validation import check_instance, check_integer, check_number
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from divulge.labels.plans import QueryPlan
     from divulge.types import Array, Floats, Ints
 
+_DEFENCE, _SEASON = DefenceSettings(), SeasonSettings()
 _MAX_DECIMALS = 15  # more than that, floats have none
 _RECOMMENDED_CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection
 
@@ -105,7 +107,13 @@ class Defence:
         return tuple(str(remedy) for remedy in self.remedies)
 
 
-def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed: int = 0) -> Defence:
+def defend(
+    spec: OracleSpec,
+    queries: int = _DEFENCE.queries,
+    accuracy: float = _DEFENCE.accuracy,
+    *,
+    seed: int = _DEFENCE.seed,
+) -> Defence:
     """Recommend what keeps an attacker with ``queries`` queries below ``accuracy``.
 
     With Gaussian noise σ every label swings an answer by at most s (R/n for a mean of losses that differ by R); told
@@ -136,7 +144,7 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed
         clip predictions into [0.01, 0.99] and add Gaussian noise of standard deviation 0.0831 to every score
     """
     check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
-    check_integer(queries, "queries", least=1, most=10**15)
+    DefenceSettings.check(queries=queries, accuracy=accuracy, seed=seed)
     check_number(accuracy, "accuracy", above=1 / spec.classes, below=1.0)
     if spec.scored == "unknown":
         raise InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
@@ -275,12 +283,12 @@ class MenuItem:
 def menu(
     spec: OracleSpec,
     *,
-    days: int = 90,
-    per_day: int = 5,
-    public: float = 0.3,
-    decimals: int = 3,
-    step: float | None = None,
-    seed: int = 0,
+    days: int = _SEASON.days,
+    per_day: int = _SEASON.per_day,
+    public: float = _SEASON.public,
+    decimals: int = _SEASON.decimals,
+    step: float | None = _SEASON.step,
+    seed: int = _SEASON.seed,
 ) -> tuple[MenuItem, ...]:
     """Measure what the usual defences protect in a season, and what they cost the ranking.
 
@@ -305,10 +313,7 @@ def menu(
         submissions per day 10 200 150
     """
     check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
-    check_integer(days, "days", least=1, most=10**6)
-    check_integer(per_day, "per_day", least=1, most=10**6)
-    check_number(public, "public", above=0.0, below=1.0)
-    check_integer(decimals, "decimals", least=0, most=15)
+    SeasonSettings.check(days=days, per_day=per_day, public=public, decimals=decimals, step=step, seed=seed)
     if spec.scored != "all":
         raise InputError(f"scored: the menu starts from an oracle that scores all rows, got {spec.scored}")
     season = days * per_day

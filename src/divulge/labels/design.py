@@ -16,6 +16,7 @@ from divulge.labels.linear_plans import LinearPlan
 from divulge.labels.metrics import Evaluated, KnownRange
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNT_METRICS, RATIO_METRICS, OracleSpec
+from divulge.settings import DesignSettings
 from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_memory
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _NEXT_SMALLER_RADIX = {2: 1, 3: 2, 5: 3}
 
 def design(
     spec: OracleSpec,
-    method: str = "auto",
+    method: str = DesignSettings().method,
     *,
     guard: bool = False,
     rigorous: bool = True,

@@ -13,6 +13,7 @@ from scipy import stats
 from divulge.errors import InputError
 from divulge.labels import metrics
 from divulge.labels.metrics import Evaluated, KnownRange, Linear, Loss, Metric
+from divulge.settings import OracleSettings
 from divulge.validation import as_list, check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ METRIC_NAMES = (
     "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito", "squared_euclidean",
     "norm_like", "mahalanobis", "mse", "rmse", "mae", "mape", *COUNT_METRICS, *RATIO_METRICS,
 )  # fmt: skip
-_MAX_SIZE = 10**9  # rows, and classes
+_DEFAULTS = OracleSettings()
+_MAX_SIZE = 10**9  # rows
 _PROBABILITY_METRICS = ("log_loss", "squared_euclidean")
 
 NoiseKind: TypeAlias = Literal["bounded", "gaussian", "laplace"]
@@ -71,33 +73,26 @@ class OracleSpec:
         5e-06
     """
 
-    metric: str | Metric | Linear | Evaluated | KnownRange | Callable[[Any, Any], Any] = "log_loss"
+    metric: str | Metric | Linear | Evaluated | KnownRange | Callable[[Any, Any], Any] = _DEFAULTS.metric
     n: int = 0
-    classes: int = 2
-    clip: float | str | None = "float64"
-    decimals: int | None = None
-    noise: float = 0.0
+    classes: int = _DEFAULTS.classes
+    clip: float | str | None = _DEFAULTS.clip
+    decimals: int | None = _DEFAULTS.decimals
+    noise: float = _DEFAULTS.noise
     float_dtype: str = "float64"
     reduction: str = "mean"
-    class_weight: tuple[float, ...] | None = None
-    submission: str = "rows"
-    noise_kind: NoiseKind = "bounded"
+    class_weight: tuple[float, ...] | None = _DEFAULTS.class_weight
+    submission: str = _DEFAULTS.submission
+    noise_kind: NoiseKind = _DEFAULTS.noise_kind
     summation: str = "pairwise"
-    scored: int | str = "all"
+    scored: int | str = _DEFAULTS.scored
 
     def __post_init__(self) -> None:
         check_integer(self.n, "n", least=1, most=_MAX_SIZE)
-        check_integer(self.classes, "classes", least=2, most=_MAX_SIZE)
+        OracleSettings.check_attributes(self)
         self._check_metric()
-        if self.decimals is not None:
-            check_integer(self.decimals, "decimals", least=0, most=300)
-        check_number(self.noise, "noise", above=0.0, closed=True)
-        if not math.isfinite(self.noise):
-            raise InputError(f"noise: must be finite, got {self.noise}")
         check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
         check_choice(self.reduction, "reduction", ("mean", "sum"))
-        check_choice(self.submission, "submission", ("rows", "positive", "labels"))
-        check_choice(self.noise_kind, "noise_kind", ("bounded", "gaussian", "laplace"))
         check_choice(self.summation, "summation", ("pairwise", "sequential"))
         if self.noise == 0:
             object.__setattr__(self, "noise_kind", "bounded")  # no noise is bounded noise, whatever it would be like

@@ -11,7 +11,7 @@ from divulge import store
 from divulge.labels.bounds import capacity
 from divulge.labels.defences import defend
 from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
-from divulge.results.workflows import MEANING
+from divulge.results.summaries import MEANING
 
 if TYPE_CHECKING:
     from pathlib import Path

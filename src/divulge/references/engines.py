@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import joblib
 import numpy as np
@@ -20,7 +20,7 @@ from divulge import lazy, store
 from divulge.errors import InputError
 from divulge.references.jobs import Job, JobResult, LocalEngine, Task, finish_job
 from divulge.references.pool import Pool
-from divulge.validation import check_choice, check_integer
+from divulge.settings import EngineName, PlacementSettings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -38,8 +38,7 @@ else:
     networks = lazy.module("divulge.networks")
 
 
-EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
-ENGINES = ("auto", "serial", "stacked", "processes", "ray")
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 Watch: TypeAlias = Callable[[Job, float], None]
 Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[JobResult]]
@@ -58,9 +57,7 @@ class Placement:
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.engine, "engine", ENGINES)
-        if self.workers is not None:
-            check_integer(self.workers, "workers", least=1)
+        PlacementSettings.check_attributes(self)
 
 
 def train_serially(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:

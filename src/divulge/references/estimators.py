@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from divulge import errors, lazy, store, targets
+from divulge import errors, lazy, settings, store, targets
 from divulge.errors import InputError
 from divulge.references import fitting, pool
-from divulge.references.engines import ENGINES, EngineName, Placement
+from divulge.references.engines import EngineName, Placement
 from divulge.references.jobs import (
     InternalSignal,
     Job,
@@ -34,10 +34,8 @@ from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Floats, Ints, Records
 from divulge.validation import (
-    as_list,
     check_choice,
     check_instance,
-    check_integer,
     check_number,
     check_string,
     require_callable,
@@ -58,6 +56,11 @@ else:
     fine_tuning = lazy.module("divulge.references.fine_tuning")
 
 
+_PRIVACY = settings.DifferentialPrivacySettings(noise=0.0)
+_TRAINING = settings.TrainingSettings()
+_CUSTOM = settings.CustomTrainingSettings()
+_FINE_TUNING = settings.FineTuningSettings()
+_LORA = settings.LoRASettings()
 _LEAST_NOISE = 1e-6  # its ε is beyond 10¹² for any training; less cannot be accounted for
 
 
@@ -80,13 +83,12 @@ class Private:
     """
 
     noise: float
-    clip: float = 1.0
+    clip: float = _PRIVACY.clip
 
     def __post_init__(self) -> None:
-        check_number(self.noise, "noise", above=0.0, below=1e9, closed=True)
+        settings.DifferentialPrivacySettings.check_attributes(self)
         if 0 < self.noise < _LEAST_NOISE:
             raise InputError(f"noise: 0, or at least {_LEAST_NOISE:g}, is needed, got {self.noise:g}")
-        check_number(self.clip, "clip", above=0.0)
 
     def epsilon(
         self,
@@ -128,33 +130,22 @@ class Hyperparameters:
 
     make_model: Callable[..., Any]
     _: KW_ONLY
-    epochs: int = 20
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
-    lr: float | None = None
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    batch_size: int = 128
-    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = "constant"
-    stop_at_accuracy: float | None = None
+    epochs: int = _TRAINING.epochs
+    optimizer: Literal["sgd", "adam", "adamw"] = _TRAINING.optimizer
+    lr: float | None = _TRAINING.lr
+    momentum: float = _TRAINING.momentum
+    weight_decay: float = _TRAINING.weight_decay
+    batch_size: int = _TRAINING.batch_size
+    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = _TRAINING.schedule
+    stop_at_accuracy: float | None = _TRAINING.stop_at_accuracy
     augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
     privacy: Private | None = None
-    precision: Literal["single", "double", "mixed"] = "single"
+    precision: Literal["single", "double", "mixed"] = _TRAINING.precision
 
     def __post_init__(self) -> None:
         if not callable(self.make_model) or _is_network(self.make_model):
             raise InputError("make_model: a function that returns a new network each time is needed")
-        check_integer(self.epochs, "epochs", least=1)
-        check_integer(self.batch_size, "batch_size", least=1, most=2**31)
-        check_choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
-        check_choice(self.precision, "precision", ("single", "double", "mixed"))
-        if not callable(self.schedule):
-            check_choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
-        if self.lr is not None:
-            check_number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
-        check_number(self.momentum, "momentum", above=-1e-300, below=1.0)
-        check_number(self.weight_decay, "weight_decay", above=0.0, below=1e30, closed=True)
-        if self.stop_at_accuracy is not None:
-            check_number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
+        settings.TrainingSettings.check_attributes(self, *(["schedule"] if callable(self.schedule) else []))
         if self.privacy is not None:
             check_instance(self.privacy, "privacy", Private, "a references.Private")
         if self.augment is not None:
@@ -267,16 +258,14 @@ class Train(Hyperparameters, _ReferenceTraining):
         0.1
     """
 
-    count: int = 16
+    count: int = _TRAINING.count
     _: KW_ONLY
-    engine: EngineName = "auto"
+    engine: EngineName = _TRAINING.engine
     device: str = "auto"
-    workers: int | None = None
+    workers: int | None = _TRAINING.workers
 
     def __post_init__(self) -> None:
         Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
-        check_integer(self.count, "count", least=1, most=10**6)
-        self._place  # noqa: B018 - checked when it is made
 
     def brief(self) -> Train:
         """Return settings for one model and one epoch in this process, from which the time is forecast."""
@@ -362,20 +351,16 @@ class Custom(_ReferenceTraining):
     """
 
     train: Callable[[Records, int], Any]
-    count: int = 16
-    version: str = ""
-    outputs: Literal["logits", "probabilities"] = "logits"
-    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
-    workers: int | None = None
+    count: int = _CUSTOM.count
+    version: str = _CUSTOM.version
+    outputs: Literal["logits", "probabilities"] = _CUSTOM.outputs
+    engine: Literal["auto", "serial", "processes", "ray"] = _CUSTOM.engine
+    workers: int | None = _CUSTOM.workers
 
     def __post_init__(self) -> None:
         if not callable(self.train):
             raise InputError("train: a function of records and a seed is needed")
-        check_integer(self.count, "count", least=1, most=10**6)
-        check_instance(self.version, "version", str, "a text")
-        check_choice(self.outputs, "outputs", ("logits", "probabilities"))
-        check_choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
-        Placement(self.engine, self.workers)
+        settings.CustomTrainingSettings.check_attributes(self)
 
     def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         return fitting.fit_references(
@@ -474,18 +459,18 @@ class LoRA:
         divulge.InputError: a setting out of its range.
     """
 
-    rank: int = 8
-    alpha: float = 16.0
-    dropout: float = 0.0
-    modules: tuple[str, ...] | None = None
+    rank: int = _LORA.rank
+    alpha: float = _LORA.alpha
+    dropout: float = _LORA.dropout
+    modules: tuple[str, ...] | None = _LORA.modules
 
     def __post_init__(self) -> None:
-        check_integer(self.rank, "LoRA.rank", least=1)
-        check_number(self.alpha, "LoRA.alpha", above=0)
-        check_number(self.dropout, "LoRA.dropout", above=-1e-12, below=1)
+        try:
+            settings.LoRASettings.check_attributes(self)
+        except InputError as error:
+            raise InputError(f"LoRA.{error}") from None
         if self.modules is not None:
-            names = as_list(self.modules, "LoRA.modules")
-            object.__setattr__(self, "modules", tuple(check_string(name, "LoRA.modules") for name in names))
+            object.__setattr__(self, "modules", tuple(self.modules))
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,41 +482,29 @@ class FineTuneSettings:
     """
 
     base: Any
-    count: int = 4
-    epochs: int = 3
+    count: int = _FINE_TUNING.count
+    epochs: int = _FINE_TUNING.epochs
     _: KW_ONLY
-    lr: float | None = None
-    batch_size: int = 8
+    lr: float | None = _FINE_TUNING.lr
+    batch_size: int = _FINE_TUNING.batch_size
     lora: LoRA | None = None
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    warmup: float = 0.0
-    weight_decay: float = 0.0
-    length: int | None = None
-    bos: Literal["tokenizer", "add", "none"] = "tokenizer"
-    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
+    schedule: Literal["linear", "cosine", "constant"] = _FINE_TUNING.schedule
+    warmup: float = _FINE_TUNING.warmup
+    weight_decay: float = _FINE_TUNING.weight_decay
+    length: int | None = _FINE_TUNING.length
+    bos: Literal["tokenizer", "add", "none"] = _FINE_TUNING.bos
+    engine: Literal["auto", "serial", "processes", "ray"] = _FINE_TUNING.engine
     device: str = "auto"
-    workers: int | None = None
+    workers: int | None = _FINE_TUNING.workers
 
     def __post_init__(self) -> None:
         if isinstance(self.base, str | Path):
             check_string(str(self.base), "base")
         else:
             require_callable(self.base, "base", "tokens")
-        check_integer(self.count, "count", least=0, most=10**6)
-        check_integer(self.epochs, "epochs", least=1)
-        if self.lr is not None:
-            check_number(self.lr, "lr", above=0)
-        check_integer(self.batch_size, "batch_size", least=1)
         if self.lora is not None:
             check_instance(self.lora, "lora", LoRA)
-        check_choice(self.schedule, "schedule", ("linear", "cosine", "constant"))
-        check_number(self.warmup, "warmup", above=-1e-12, below=1)
-        check_number(self.weight_decay, "weight_decay", above=-1e-12)
-        if self.length is not None:
-            check_integer(self.length, "length", least=2)
-        check_choice(self.bos, "bos", ("tokenizer", "add", "none"))
-        check_choice(self.engine, "engine", ("auto", "serial", "processes", "ray"))
-        Placement(self.engine, self.workers)
+        settings.FineTuningSettings.check_attributes(self)
 
     @property
     def learning_rate(self) -> float:

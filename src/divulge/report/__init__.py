@@ -1,7 +1,6 @@
 """Reports: pages are plain data that `html` and `markdown` render and `charts` draws for."""
 
-from divulge.report import charts, exhibits, formatting, html, markdown, sections
-from divulge.report.exhibits import thumbnail
+from divulge.report import charts, formatting, html, markdown, sections
 from divulge.report.page import (
     MAX_HEAT,
     Bullet,
@@ -19,6 +18,7 @@ from divulge.report.page import (
     Slider,
     SliderPosition,
     Table,
+    thumbnail,
 )
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "SliderPosition",
     "Table",
     "charts",
-    "exhibits",
     "formatting",
     "html",
     "markdown",

@@ -11,7 +11,7 @@ from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid,
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
 from divulge.results import LabelsSummary
-from divulge.results.workflows import MEANING
+from divulge.results.summaries import MEANING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

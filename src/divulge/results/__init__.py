@@ -1,26 +1,46 @@
 """Typed summaries of finished runs: reports render them, and `read_summary` and `write_summary` store them as JSON."""
 
 from divulge.results import provenance
-from divulge.results.audit import (
+from divulge.results.provenance import Environment, collect_environment
+from divulge.results.summaries import (
     Accuracy,
     AdjustmentSummary,
     Answer,
     AuditSettings,
     AuditSummary,
     BlindBaseline,
+    BlindScoreResult,
+    BoundSettings,
+    CalledRecord,
+    CanarySummary,
+    CapacitySummary,
+    ControlResult,
     DecisionSummary,
+    DefenceSummary,
     Digests,
+    EpsilonLowerBound,
+    ExtractionRate,
+    ExtractionSummary,
     GroupStatistics,
     HeatStrip,
+    IdentificationSettings,
+    IdentificationSummary,
+    LabelsSummary,
     LowerBound,
     MemberCalls,
+    OpenStretch,
+    OracleSummary,
     PartialKnowledgeSettings,
+    PlanSummary,
     ProjectedRecords,
+    RealisedOutcome,
     RealisedRate,
     RecipeRun,
     RecipeStatistics,
     RecipeSummary,
+    ReconstructionSummary,
     RecordCounts,
+    RuleSummary,
     RunMetadata,
     ScoringSummary,
     SkippedDocuments,
@@ -30,31 +50,9 @@ from divulge.results.audit import (
     TransferCheck,
     TransferSummary,
     VerdictSummary,
-)
-from divulge.results.provenance import Environment, collect_environment
-from divulge.results.summary_files import VERSION, read_summary, to_json_values, write_summary
-from divulge.results.workflows import (
-    BlindScoreResult,
-    BoundSettings,
-    CalledRecord,
-    CanarySummary,
-    CapacitySummary,
-    ControlResult,
-    DefenceSummary,
-    EpsilonLowerBound,
-    ExtractionRate,
-    ExtractionSummary,
-    IdentificationSettings,
-    IdentificationSummary,
-    LabelsSummary,
-    OpenStretch,
-    OracleSummary,
-    PlanSummary,
-    RealisedOutcome,
-    ReconstructionSummary,
-    RuleSummary,
     WeightsSummary,
 )
+from divulge.results.summary_files import VERSION, read_summary, to_json_values, write_summary
 
 __all__ = [
     "Accuracy",

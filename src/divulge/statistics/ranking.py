@@ -1,11 +1,10 @@
-"""The area under the ROC curve, by ranks."""
+"""The AUC with its interval, from placements (mid-ranks)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,18 +24,17 @@ CHERNOFF = "chernoff-hoeffding bound for U-statistics"
 
 
 def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
-    """P(a member outscores a non-member) + ½ P(they tie), with an interval; O(n log n).
+    """Return the AUC, P(a member outscores a non-member) + ½ P(they tie), with an interval, in O(n log n).
 
     - DeLong's variance from placements (mid-ranks, so ties count one half), on the logit scale so that the
       interval stays in (0, 1), with Brunner & Munzel's t degrees of freedom so that it holds in small samples,
       and with one pseudo-placement of ½ a side.
-    - Where most records tie, or all but a few stand in the same place, that variance sees the few exceptions
-      of the sample, or none. Gaffke's bound reckons with unseen ones; the ends move out towards it in
-      proportion to the share of pairs of records that stand in the same place. Continuous scores hardly
-      move them.
-    - No end lies outside the Chernoff-Hoeffding bound for two-sample U-statistics, which holds for any
-      distribution and sample size. It is the whole interval where the AUC is 0 or 1 or there is one record
-      of a kind.
+    - If most placements are equal, that variance rests on the few exceptions in the sample. Gaffke's bound allows for
+      unobserved ones; the ends are moved towards it in proportion to the share of pairs of records with equal
+      placements. Continuous scores hardly move them.
+    - The ends never lie outside the Chernoff-Hoeffding bound for two-sample U-statistics, which holds for every
+      distribution and sample size. It is the whole interval if the AUC is 0 or 1, or with a single member or
+      non-member.
 
     ``method`` names which.
 
@@ -66,14 +64,14 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
 
 
 def auc_bounds(placed: Placements, error: float) -> tuple[Floats, Floats]:
-    """Both ends of the AUC's interval, ``[...]`` each; either errs with half the ``error``."""
+    """Return both ends of the AUC's interval, ``[...]`` each; either errs with half the ``error``."""
     repeated = placed.repeated
     low, high = _delong(placed, _inner(placed.value) & (repeated >= 1), error)
     high = widen_for_ties(high, placed, repeated, 1.0, error / 2)
     low = -widen_for_ties(-low, -placed, repeated, 0.0, error / 2)
-    # Chernoff's bound always holds: no end need lie further out.
+    # Chernoff's bound always holds, so the ends need not lie further out.
     value, blocks, limit = placed.value, placed.scarcer, math.log(2 / error)
-    return _no_further(value, blocks, limit, low, 0.0), _no_further(value, blocks, limit, high, 1.0)
+    return _limit_by_chernoff(value, blocks, limit, low, 0.0), _limit_by_chernoff(value, blocks, limit, high, 1.0)
 
 
 def _inner(value: Floats) -> Bools:
@@ -81,7 +79,7 @@ def _inner(value: Floats) -> Bools:
 
 
 def _delong(placed: Placements, constant: Bools, error: float) -> tuple[Floats, Floats]:
-    """The interval on the logit scale; where it does not exist all of [0, 1], or nothing but ½ if all tie."""
+    """Return the interval on the logit scale; where it does not exist, [0, 1], or ½ alone if all scores tie."""
     regular = _inner(placed.value) & (placed.scarcer > 1) & ~constant
     value = np.where(regular, placed.value, 0.5)
     v, w = (np.where(regular, part, 1.0) for part in placement_covariance(placed, placed, null=0.5))
@@ -92,8 +90,8 @@ def _delong(placed: Placements, constant: Bools, error: float) -> tuple[Floats, 
     return np.where(regular, low, unknown), np.where(regular, high, 1 - unknown)
 
 
-def _no_further(value: Floats, blocks: Floats, limit: float, end: Floats, furthest: float) -> Floats:
-    """The end, or the last p towards ``furthest`` with ``blocks · KL(value ‖ p) ≤ limit`` if that is nearer.
+def _limit_by_chernoff(value: Floats, blocks: Floats, limit: float, end: Floats, furthest: float) -> Floats:
+    """Return the end, or the last p towards ``furthest`` with ``blocks · KL(value ‖ p) ≤ limit`` if that is nearer.
 
     A two-sample U-statistic averages averages of min(m, n) independent pairs, so Chernoff's bound for
     that many Bernoulli draws holds for it (Hoeffding 1963, eq. 5.7 ff.).
@@ -104,22 +102,22 @@ def _no_further(value: Floats, blocks: Floats, limit: float, end: Floats, furthe
 
     if not beyond(end).any():
         return end
-    # Bisection between the value (within) and the end of the scale.
-    within, without = np.asarray(value), np.full_like(value, furthest)
+    # Bisection between the value, which is inside, and the end of the scale.
+    inner, outer = np.asarray(value), np.full_like(value, furthest)
     for _ in range(60):
-        middle = (within + without) / 2
-        out = beyond(middle)
-        within, without = np.where(out, within, middle), np.where(out, middle, without)
-    return np.where(beyond(end), without, end)
+        middle = (inner + outer) / 2
+        is_beyond = beyond(middle)
+        inner, outer = np.where(is_beyond, inner, middle), np.where(is_beyond, middle, outer)
+    return np.where(beyond(end), outer, end)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """What the records of one kind add to a mean.
+    """Contributions of the members, or of the non-members, to a mean.
 
     Attributes:
-        values: of a record at each level, ``[..., k]``.
-        counts: records at each level, ``[..., k]``.
+        values: contribution of a record at each level, ``[..., k]``.
+        counts: number of records at each level, ``[..., k]``.
     """
 
     values: Floats
@@ -137,26 +135,26 @@ class Side:
 
     @property
     def repeated(self) -> Floats:
-        """Share of pairs of records that add the same, ``[...]``; 1 where there is one record only."""
+        """Share of pairs of records with equal contributions, ``[...]``; 1 if there is a single record."""
         order = np.argsort(self.values, axis=-1, kind="stable")
         values, counts = (np.take_along_axis(part, order, -1) for part in (self.values, self.counts))
-        # Equal numbers may have been reached by different sums; placements are multiples of more than 1e-9.
-        edge = np.diff(values, axis=-1) > 1e-9
-        seen = counts.cumsum(-1)
-        before = np.maximum.accumulate(np.where(edge, seen[..., :-1], 0.0), axis=-1)
-        run = seen - np.concatenate([np.zeros_like(seen[..., :1]), before], -1)
-        last = np.concatenate([edge, np.ones_like(seen[..., :1], bool)], -1)
-        pairs = np.where(last, run * (run - 1), 0.0).sum(-1)
+        # Equal contributions may differ by rounding; different placements differ by more than 1e-9.
+        is_edge = np.diff(values, axis=-1) > 1e-9
+        cumulative = counts.cumsum(-1)
+        before = np.maximum.accumulate(np.where(is_edge, cumulative[..., :-1], 0.0), axis=-1)
+        run = cumulative - np.concatenate([np.zeros_like(cumulative[..., :1]), before], -1)
+        is_last = np.concatenate([is_edge, np.ones_like(cumulative[..., :1], bool)], -1)
+        pairs = np.where(is_last, run * (run - 1), 0.0).sum(-1)
         return np.where(self.size > 1, pairs / np.maximum(self.size * (self.size - 1), 1), 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placements:
-    """A mean over members that is at once a mean over non-members.
+    """A mean over members that equals a mean over non-members.
 
     Attributes:
-        members: what members add; for the AUC the share of non-members below each.
-        nonmembers: what non-members add; for the AUC the share of members above each.
+        members: contributions of members; for the AUC the share of non-members below each.
+        nonmembers: contributions of non-members; for the AUC the share of members above each.
     """
 
     members: Side
@@ -174,12 +172,12 @@ class Placements:
 
     @property
     def scarcer(self) -> Floats:
-        """Records of the kind there are fewer of, ``[...]``."""
+        """Number of members or of non-members, whichever is smaller, ``[...]``."""
         return np.minimum(self.members.size, self.nonmembers.size)
 
     @property
     def repeated(self) -> Floats:
-        """How far the mean rests on few distinct values, from 0 to 1: the geometric mean of both kinds', ``[...]``."""
+        """Geometric mean of the shares of pairs with equal contributions, from 0 to 1, ``[...]``."""
         return np.sqrt(self.members.repeated * self.nonmembers.repeated)
 
     def __neg__(self) -> Placements:
@@ -191,15 +189,15 @@ class Placements:
 
 
 def placements_from_counts(inside: Array, outside: Array) -> Placements:
-    """Placements of tables of counts, levels rising; ties count one half, so the mean is the AUC.
+    """Return placements from counts at ascending levels; ties count one half, so the mean is the AUC.
 
     Args:
         inside: members at each level, ``[..., k]``.
         outside: non-members at each level, ``[..., k]``.
 
     Examples:
-        >>> found = placements_from_counts(np.array([0, 1, 0, 1]), np.array([1, 0, 1, 0]))
-        >>> found.members.values[[1, 3]], found.nonmembers.values[[0, 2]], found.value
+        >>> placed = placements_from_counts(np.array([0, 1, 0, 1]), np.array([1, 0, 1, 0]))
+        >>> placed.members.values[[1, 3]], placed.nonmembers.values[[0, 2]], placed.value
         (array([0.5, 1. ]), array([1. , 0.5]), np.float64(0.75))
     """
     a, b = np.asarray(inside, np.float64), np.asarray(outside, np.float64)
@@ -209,7 +207,7 @@ def placements_from_counts(inside: Array, outside: Array) -> Placements:
 
 
 def placements_from_scores(values: Floats, truth: Bools) -> tuple[Placements, Array]:
-    """Placements at each distinct score, rising, and the level of each record.
+    """Return placements at each distinct score, ascending, and the level of each record.
 
     Args:
         values: scores, ``[n]``.
@@ -221,17 +219,17 @@ def placements_from_scores(values: Floats, truth: Bools) -> tuple[Placements, Ar
 
 
 def placements_per_record(placed: Placements, level: Array, truth: Bools) -> Placements:
-    """The same mean with one level per record, in the order of ``level``."""
+    """Return the same placements with one level per record, in the order of ``level``."""
     inside = truth.astype(np.float64)
     return Placements(Side(placed.members.values[level], inside), Side(placed.nonmembers.values[level], 1 - inside))
 
 
 def placement_covariance(first: Placements, second: Placements, null: float) -> tuple[Floats, Floats]:
-    """Covariance of two means over the same records, as the members' part and the non-members', ``[...]`` each.
+    """Return the covariance of two means over the same records, by members and non-members, ``[...]`` each.
 
-    DeLong, DeLong & Clarke-Pearson 1988, with one pseudo-placement per kind at ``null``, the value of no leak:
-    without it a handful of members near an AUC of 1 covers .915 instead of .95. Infinite where a kind has
-    one record only.
+    DeLong, DeLong & Clarke-Pearson 1988, with one pseudo-placement on either side at ``null``, the value without a
+    leak. (Without these, the coverage with few members near an AUC of 1 is .915 instead of .95.) A part with a single
+    record is infinite.
     """
     a, b = first.value, second.value
     shrunk = (a - null) * (b - null)
@@ -244,71 +242,78 @@ def placement_covariance(first: Placements, second: Placements, null: float) -> 
 
 
 def degrees_of_freedom(v: ArrayLike, w: ArrayLike, m: ArrayLike, n: ArrayLike) -> Floats:
-    """Degrees of freedom of a variance ``v + w``, its parts from m and n records (Brunner & Munzel 2000)."""
+    """Return the degrees of freedom of a variance ``v + w`` from m and n records (Brunner & Munzel 2000)."""
     v, w, m, n = (np.asarray(part, np.float64) for part in (v, w, m, n))
     return (v + w) ** 2 / (v**2 / (m - 1) + w**2 / (n - 1))
 
 
-def widen_for_ties(end: Floats, mean: Placements, weight: Floats, most: float, error: float) -> Floats:
-    """An upper end by a variance, moved out towards `gaffke` as far as records add the same.
+def widen_for_ties(end: Floats, mean: Placements, weight: Floats, max_value: float, error: float) -> Floats:
+    """Move an upper end towards `gaffke_bound` in proportion to the share of pairs with equal contributions.
 
-    Where nearly all do, a variance sees the few exceptions in the sample, or none. The end is moved all the
-    way where half of the pairs of records add the same, and not at all where none do.
+    If nearly all contributions are equal, the variance rests on the few exceptions in the sample. The end is moved all
+    the way if half of the pairs are equal, and not at all if none are.
 
     Args:
-        end: what the mean is below by its variance, ``[...]``.
+        end: upper end by the variance, ``[...]``.
         mean: the mean.
-        weight: its `Placements.repeated`, the same for both ends.
-        most: what a record can add at most.
+        weight: `Placements.repeated` of the mean, the same for both ends.
+        max_value: largest contribution of a record.
         error: probability that the end is too low.
     """
     if not weight.any():
         return end
-    return end + np.minimum(2 * weight, 1.0) * np.maximum(gaffke_bound(mean, weight, most, error) - end, 0.0)
+    return end + np.minimum(2 * weight, 1.0) * np.maximum(gaffke_bound(mean, weight, max_value, error) - end, 0.0)
 
 
-def gaffke_bound(mean: Placements, weight: Floats, most: float, error: float) -> Floats:
-    """An upper end that reckons with values not seen so far.
+def gaffke_bound(mean: Placements, weight: Floats, max_value: float, error: float) -> Floats:
+    """Return an upper bound of the mean that allows for values that were not observed.
 
-    Each kind is given an unseen record that adds the most it could, ``weight`` strong, and the records are
-    weighted at random (Dirichlet, the Bayesian bootstrap): the bound is a quantile of the mean over such
-    weights. For one kind of records and a weight of 1 that is Gaffke's bound, and for zeros and ones Clopper &
-    Pearson's. The quantile is that of a gamma distribution with the mean's first three moments.
+    Members and non-members each get an additional record of weight ``weight`` with the largest contribution, and
+    records are weighted at random (Dirichlet, the Bayesian bootstrap): the bound is a quantile of the mean over such
+    weights. For one sample and a weight of 1 it is Gaffke's bound, and for zeros and ones Clopper & Pearson's. The
+    quantile is that of a gamma distribution with the first three moments of the mean.
 
     References:
-        Gaffke 2005; Learned-Miller & Thomas 2019 (one kind of records); Fay, Proschan & Brittain 2015 (two);
+        Gaffke 2005; Learned-Miller & Thomas 2019 (one sample); Fay, Proschan & Brittain 2015 (two);
         Wilson & Hilferty 1931 (the quantile).
     """
     m, n = mean.members.size, mean.nonmembers.size
-    sides = _unseen(mean.members, n, weight, most), _unseen(mean.nonmembers, m, weight, most)
+    sides = (
+        _bootstrap_moments(mean.members, n, weight, max_value),
+        _bootstrap_moments(mean.nonmembers, m, weight, max_value),
+    )
     variance = sides[0][1] + sides[1][1]
-    known = variance > 1e-30
-    spread = np.sqrt(np.where(known, variance, 1.0))
+    varies = variance > 1e-30
+    spread = np.sqrt(np.where(varies, variance, 1.0))
     skewness = (sides[0][2] + sides[1][2]) / spread**3
-    return sides[0][0] + np.where(known, spread * _gamma_quantile(skewness, special.ndtri(1 - error)), 0.0)
+    return sides[0][0] + np.where(varies, spread * _gamma_quantile(skewness, special.ndtri(1 - error)), 0.0)
 
 
-def _unseen(side: Side, others: Floats, weight: Floats, most: float) -> tuple[Floats, Floats, Floats]:
-    """Mean, variance and third central moment over random weights, one record added to either kind."""
-    # Among the other kind, too, there is one now that adds the most.
-    values = (side.values * others[..., None] + (weight * most)[..., None]) / (others + weight)[..., None]
+def _bootstrap_moments(
+    side: Side, opposite_size: Floats, weight: Floats, max_value: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return mean, variance and third central moment over random weights, with one record added to either side."""
+    # The opposite side, too, has an additional record with the largest contribution.
+    values = (side.values * opposite_size[..., None] + (weight * max_value)[..., None]) / (opposite_size + weight)[
+        ..., None
+    ]
     total = side.size + weight
-    mean = ((side.counts * values).sum(-1) + weight * most) / total
-    gaps, gap = values - mean[..., None], most - mean
-    second = ((side.counts * gaps**2).sum(-1) + weight * gap**2) / total
-    third = ((side.counts * gaps**3).sum(-1) + weight * gap**3) / total
-    return mean, second / (total + 1), 2 * third / ((total + 1) * (total + 2))
+    mean = ((side.counts * values).sum(-1) + weight * max_value) / total
+    gaps, gap = values - mean[..., None], max_value - mean
+    second_moment = ((side.counts * gaps**2).sum(-1) + weight * gap**2) / total
+    third_moment = ((side.counts * gaps**3).sum(-1) + weight * gap**3) / total
+    return mean, second_moment / (total + 1), 2 * third_moment / ((total + 1) * (total + 2))
 
 
 def _gamma_quantile(skewness: Floats, z: float) -> Floats:
-    """Quantile of a gamma distribution of mean 0 and variance 1 where a normal one has ``z``."""
-    flat = np.abs(skewness) < 1e-6
-    g = np.where(flat, 1.0, skewness)
-    return np.where(flat, z, (2 / g) * (np.maximum(1 + g * z / 6 - g**2 / 36, 0.0) ** 3 - 1))
+    """Return the quantile of a gamma distribution of mean 0 and variance 1 at the normal quantile ``z``."""
+    is_symmetric = np.abs(skewness) < 1e-6
+    g = np.where(is_symmetric, 1.0, skewness)
+    return np.where(is_symmetric, z, (2 / g) * (np.maximum(1 + g * z / 6 - g**2 / 36, 0.0) ** 3 - 1))
 
 
 def check_scores(scores: object, members: object, name: str = "scores") -> tuple[Floats, Bools]:
-    """Scores ``[n]`` and membership ``[n]``, both checked; at least one record of each kind.
+    """Return checked scores ``[n]`` and membership ``[n]``, with at least one member and one non-member.
 
     Raises:
         divulge.InputError: NaN or infinity, nothing, lengths that differ, members or non-members only.
@@ -326,7 +331,7 @@ def check_scores(scores: object, members: object, name: str = "scores") -> tuple
 
 
 def split_scores(scores: object, members: object) -> tuple[Floats, Floats]:
-    """The scores of members and of non-members, each sorted: row order is forgotten here.
+    """Return the sorted scores of members and of non-members.
 
     Examples:
         >>> split_scores([0.1, 0.9, 0.4], [False, True, False])
@@ -337,28 +342,28 @@ def split_scores(scores: object, members: object) -> tuple[Floats, Floats]:
 
 
 def count_above(ordered: Floats, thresholds: Floats) -> Floats:
-    """How many of the sorted scores lie strictly above each threshold."""
+    """Return how many of the sorted scores lie strictly above each threshold."""
     return (len(ordered) - np.searchsorted(ordered, thresholds, side="right")).astype(np.float64)
 
 
 def min_nonmembers(fpr: float) -> int:
-    """How many non-members it takes to speak of a false-positive rate of ``fpr``.
+    """Return the smallest number of non-members that can resolve a false-positive rate of ``fpr``.
 
     Examples:
         >>> min_nonmembers(0.01)
         99
     """
     level = check_number(fpr, "fpr", above=0, below=1)
-    return ceil(1 / Fraction(str(level))) - 1
+    return math.ceil(1 / Fraction(str(level))) - 1
 
 
 def check_fpr(nonmembers: int, fpr: float) -> float:
-    """``fpr``, if this many non-members can resolve it.
+    """Return ``fpr`` if so many non-members can resolve it.
 
     Raises:
         divulge.InputError: fewer than ``1/fpr - 1`` non-members.
     """
-    needed = min_nonmembers(fpr)
-    if nonmembers < needed:
-        raise InputError(f"fpr: {needed} non-members are needed for an FPR of {fpr:g}, got {nonmembers}")
+    n_required = min_nonmembers(fpr)
+    if nonmembers < n_required:
+        raise InputError(f"fpr: {n_required} non-members are needed for an FPR of {fpr:g}, got {nonmembers}")
     return float(fpr)

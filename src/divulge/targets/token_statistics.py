@@ -10,8 +10,9 @@ import numpy as np
 
 from divulge import people, ragged
 from divulge.errors import InputError
+from divulge.settings import DecodingSettings
 from divulge.store import panic_errors
-from divulge.validation import check_array, check_integer, check_labels, check_mask, check_number, check_vector
+from divulge.validation import check_array, check_labels, check_mask, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,7 +136,7 @@ class GivesTokens(Protocol):
         ...
 
 
-_MOST_TOKENS = 10**9
+_DECODING = DecodingSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +156,12 @@ class Decoding:
         temperature 0.8, top k 40
     """
 
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
+    temperature: float = _DECODING.temperature
+    top_k: int | None = _DECODING.top_k
+    top_p: float | None = _DECODING.top_p
 
     def __post_init__(self) -> None:
-        check_number(self.temperature, "temperature", above=0.01, below=100, closed=True)
-        if self.top_k is not None:
-            check_integer(self.top_k, "top_k", least=1, most=_MOST_TOKENS)
-        if self.top_p is not None and check_number(self.top_p, "top_p", above=0, below=1, closed=True) == 0:
-            raise InputError("top_p: must lie in (0, 1], got 0")
+        DecodingSettings.check_attributes(self)
 
     def __str__(self) -> str:
         parts = [f"temperature {self.temperature:g}"]

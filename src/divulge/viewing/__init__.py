@@ -1,7 +1,6 @@
 """Finished runs in a browser on this machine: read, compared, and asked for other thresholds."""
 
-from divulge.viewing.server import application
-from divulge.viewing.serving import serve
+from divulge.viewing.server import application, serve
 from divulge.viewing.shelf import Entry, Shelf
 
 __all__ = ["Entry", "Shelf", "application", "serve"]

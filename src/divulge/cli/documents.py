@@ -1,0 +1,387 @@
+"""Commands for documents: `divulge identify`, `score`, `power` and `extract`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge.cli import options, printing
+from divulge.cli.modules import (
+    datafiles,
+    decision,
+    document_scoring,
+    extraction,
+    extraction_page,
+    finished_run,
+    folders,
+    from_tables,
+    identification_page,
+    language_demo,
+    methods,
+    planning,
+    provenance,
+    results,
+    run_directory,
+    score_tables,
+    step_up,
+    token_statistics,
+    validation,
+)
+from divulge.cli.runs import show_sensitivity, show_warnings
+from divulge.errors import InputError
+from divulge.settings import (
+    DecisionSettings,
+    DecodingSettings,
+    ExtractSettings,
+    IdentifySettings,
+    LanguageModelSettings,
+    ScoreSettings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from divulge.identification.document_scoring import ScoringOptions
+    from divulge.identification.from_tables import DecisionPlan
+    from divulge.results import IdentificationSummary
+    from divulge.run_directory import RunDraft
+    from divulge.types import Estimate
+
+Paths = list[Path]
+Endpoint = Annotated[str | None, typer.Option(help="OpenAI-compatible server, http://…/v1.")]
+
+
+@options.from_settings
+def identify(
+    *,
+    tables: Annotated[Paths | None, typer.Argument(help="Candidates: CSV, JSON lines or Parquet, or folders.")] = None,
+    candidates: Annotated[Paths | None, typer.Option(help="The same, as an option.")] = None,
+    calibration: Annotated[Paths | None, typer.Option(help="Documents known not to have been used.")] = None,
+    holdout: Annotated[Paths | None, typer.Option(help="Other unused documents, to test the calibration.")] = None,
+    members: Annotated[
+        Paths | None, typer.Option(help="Documents known to have been used, for a better estimate of their share.")
+    ] = None,
+    score: Annotated[list[str] | None, typer.Option(help="Column and its member-like end, as in loss:low.")] = None,
+    settings: IdentifySettings,
+    columns: options.TextColumns,
+    truth: Annotated[str | None, typer.Option(help="Column of known membership: adds FDP and power.")] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Column of the score of a classifier that never saw the model, in all tables; as --score."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Score texts first: hf:NAME, or a name with --endpoint.")] = None,
+    endpoint: Endpoint = None,
+    out: options.RunFolder = None,
+    overwrite: options.Overwrite = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Train a small language model and find its texts.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Which of these documents were used for training? A set with a bound on false discoveries."""
+    if demo:
+        _run_language_demo(out, settings, overwrite, json)
+        return
+    candidate_tables = [*(tables or []), *(candidates or [])]
+    if not candidate_tables:
+        raise InputError("candidates: at least one table is needed (or --demo)")
+    if not calibration:
+        raise InputError("--calibration: a table of documents known not to have been used is needed")
+    groups = (candidate_tables, list(calibration), list(holdout or []), list(members or []))
+    folder = options.run_folder(out, "identify")
+    scores = [_with_direction(name, ask=not json) for name in score or []]
+    names = columns.required()
+
+    def make_plan(paths: Sequence[Path], scores: Sequence[str], names: Mapping[str, str]) -> DecisionPlan:
+        frame = score_tables.scan_scores(paths, "candidates")
+        resolved = score_tables.resolve_columns(
+            frame, scores, id=names.get("id"), text=names.get("text"), truth=truth, baseline=baseline
+        )
+        method = methods.resolve_method(settings.method, decision.METHODS, eta=settings.eta, lam=settings.lam)
+        return from_tables.DecisionPlan(
+            resolved,
+            decision.Policy(settings.fdr, method),
+            settings.drop_nan,
+            settings.drop_overlap,
+            settings.seed,
+            settings.texts,
+        )
+
+    if not (model or endpoint):
+        summary = _decide(folder, make_plan(candidate_tables, scores, names), groups, overwrite)
+    else:
+        scoring = document_scoring.ScoringOptions(names.get("text", "text"), names.get("id"))
+        with _score_tables(model, endpoint, folder, scoring, groups, overwrite) as (draft, scored):
+            # What scoring writes has columns of its own, id and text.
+            plan = make_plan(scored[0], scores or ["log_likelihood:high"], {})
+            summary = _decide(draft, plan, scored, overwrite)
+    _show_selection(summary, folder, json)
+
+
+def _with_direction(score: str, *, ask: bool) -> str:
+    """Return a score with its member-like end, which is asked for where somebody can answer."""
+    if ":" in score or not (ask and sys.stdin.isatty() and sys.stdout.isatty()):
+        return score
+    answer = typer.prompt(f"Which end of {score!r} is member-like, high or low", default="high")
+    return f"{score}:{validation.check_choice(answer.strip().lower(), '--score', ('high', 'low'))}"
+
+
+@contextlib.contextmanager
+def _score_tables(
+    model: str | None,
+    endpoint: str | None,
+    out: Path,
+    scoring: ScoringOptions,
+    groups: tuple[Sequence[Path], ...],
+    overwrite: bool,
+) -> Generator[tuple[RunDraft, tuple[list[Path], ...]]]:
+    """Open a run in ``out`` in which each group of tables has been scored; also give the folders of the signals."""
+    target = document_scoring.load_target(model, endpoint)
+    key = document_scoring.run_key(target.key(), scoring)
+    with run_directory.RunDirectory(out).writing(
+        finished_run.RUN_TYPE, key, overwrite=overwrite, keep=("token-statistics",)
+    ) as draft:
+        signal_folders = []
+        for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
+            place = f"token-statistics/{name}"
+            if paths:
+                with (
+                    printing.bar(f"scoring {name}") as progress,
+                    draft.part(place, document_scoring.RUN_TYPE, key) as inner,
+                ):
+                    document_scoring.score_into(inner, paths, target, scoring, progress)
+            signal_folders.append([draft.path / place] if paths else [])
+        yield draft, tuple(signal_folders)
+
+
+def _decide(
+    out: Path | RunDraft, plan: DecisionPlan, groups: tuple[Sequence[Path], ...], overwrite: bool
+) -> IdentificationSummary:
+    candidates, calibration, holdout, members = groups
+    with printing.bar("deciding") as progress:
+        return from_tables.run(
+            candidates, calibration, out, plan, holdout=holdout, members=members, overwrite=overwrite, progress=progress
+        )
+
+
+def _run_language_demo(out: Path | None, settings: IdentifySettings, overwrite: bool, json: bool) -> None:
+    with tempfile.TemporaryDirectory(prefix="divulge-demo-") as temporary:
+        folder = Path(temporary) if out is None else out
+        with printing.bar("training a small language model") as progress:
+            summary = language_demo.run(
+                folder,
+                fdr=settings.fdr,
+                method=settings.method,
+                seed=settings.seed,
+                overwrite=overwrite,
+                progress=progress,
+            )
+        _show_selection(summary, out, json)
+
+
+def _show_selection(summary: IdentificationSummary, folder: Path | None, json: bool) -> None:
+    if json:
+        printing.as_json(results.to_json_values(summary))
+        return
+    show_warnings(summary)
+    printing.table(summary.claim, ["what", "value"], identification_page.facts(summary))
+    if folder is None:
+        printing.line("Nothing was saved; use --out to save the selection and the report.")
+        return
+    show_sensitivity(summary, folder)
+    printing.line(f"Selection: {folder / 'selection.parquet'}")
+    printing.line(f"Report: {folder / 'report.html'}")
+
+
+@options.from_settings
+def score(
+    *,
+    texts: Annotated[Paths, typer.Argument(help="Documents: CSV, JSON lines or Parquet, or folders.")],
+    model: Annotated[str, typer.Option(help="hf:NAME[@REVISION], a folder, or a name with --endpoint.")],
+    out: Annotated[Path, typer.Option(help="Folder for token statistics and signals.")],
+    endpoint: Endpoint = None,
+    columns: options.TextColumns,
+    settings: ScoreSettings,
+    reference: Annotated[str | None, typer.Option(help="Another model, to add the difference from it.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Token statistics and membership signals of documents under a language model; resumes where it stopped."""
+    model_options = settings.model_dump(exclude={"lowercase", "shard"})
+    with options.model_errors("--reference"):
+        reference_model = document_scoring.load_target(reference, None, **model_options) if reference else None
+    scoring = document_scoring.ScoringOptions(
+        columns.text or "text", columns.required().get("id"), settings.lowercase, reference_model, settings.shard
+    )
+    validation.check_choice(engine, "--engine", ("local", "ray"))
+    with printing.bar("scoring") as progress:
+        if engine == "ray":
+            factory = partial(document_scoring.load_target, model, endpoint, **model_options)
+            summary = document_scoring.score_on_ray(
+                texts, factory, out, scoring, overwrite=overwrite, progress=progress
+            )
+        else:
+            target = document_scoring.load_target(model, endpoint, **model_options)
+            summary = document_scoring.score(texts, target, out, scoring, overwrite=overwrite, progress=progress)
+    if json:
+        printing.as_json(results.to_json_values(summary))
+        return
+    rows = [("documents", summary.documents), ("without a score", summary.unscored), ("scored before", summary.resumed)]
+    printing.table(f"Scored with {model}", ["what", "value"], [(name, f"{count:,}") for name, count in rows])
+    if (skipped := summary.skipped) is not None:
+        printing.line(
+            f"warning: the server could not take {skipped.documents} documents ({', '.join(skipped.first)}): "
+            f"{skipped.reason}. They have no score; --length N, in another folder, scores the first N characters "
+            "of each."
+        )
+    printing.line(f"Signals: {out / 'documents'}")
+
+
+_SELECTED = "share of members selected"
+
+
+@options.from_settings
+def power(
+    *,
+    candidates: Annotated[int, typer.Option(help="Documents to be judged.")],
+    members: Annotated[int, typer.Option(help="How many of them are expected to have been used.")],
+    auc: Annotated[float, typer.Option(help="How well scores tell members from non-members, as a pilot shows.")],
+    settings: Annotated[DecisionSettings, ("fdr", "seed")],
+    method: Annotated[list[str] | None, typer.Option(help="bh, ptdi, storey or adaptive (default: each).")] = None,
+    calibration: Annotated[
+        int | None, typer.Option(help="The power that so many calibration scores have.", min=1, max=10**7)
+    ] = None,
+    wanted: Annotated[
+        float | None, typer.Option(help="The calibration that this share of members takes (default: 0.8).")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """How much calibration does an identification take? By simulation, before any is collected."""
+    setting = planning.Setting(candidates, members, auc)
+    names = tuple(dict.fromkeys(method or step_up.METHODS))
+    if calibration is not None and wanted is not None:
+        raise InputError("--wanted: a power is asked for, or what --calibration gives; both were given")
+    if calibration is None:
+        _show_calibration(setting, 0.8 if wanted is None else wanted, settings, names, json)
+    else:
+        _show_power(setting, calibration, settings, names, json)
+
+
+def _show_calibration(
+    setting: planning.Setting, power: float, settings: DecisionSettings, names: tuple[str, ...], json: bool
+) -> None:
+    """Print the calibration that a power takes under each method."""
+    plans = {
+        name: planning.calibration(setting, power, fdr=settings.fdr, method=name, seed=settings.seed) for name in names
+    }
+    if json:
+        printing.as_json(results.to_json_values(plans))
+        return
+    sizes = {name: "over 20,000" if p.calibration is None else f"{p.calibration:,}" for name, p in plans.items()}
+    rows = [(name, sizes[name], _format_interval(p.power)) for name, p in plans.items()]
+    printing.table(f"To select {100 * power:.3g} % of the members", ["method", "calibration", _SELECTED], rows)
+    first_plan = next(iter(plans.values()))
+    _show_caveat(first_plan.power.method)
+    printing.line(f"With fewer than {first_plan.least:,} no method selects anything.")
+
+
+def _show_power(
+    setting: planning.Setting, calibration: int, settings: DecisionSettings, names: tuple[str, ...], json: bool
+) -> None:
+    """Print the power that a calibration has under each method."""
+    powers = {
+        name: planning.power(calibration, setting, fdr=settings.fdr, method=name, seed=settings.seed) for name in names
+    }
+    if json:
+        printing.as_json(results.to_json_values(powers))
+        return
+    rows = [(name, _format_interval(power)) for name, power in powers.items()]
+    printing.table(f"With {calibration:,} calibration scores", ["method", _SELECTED], rows)
+    _show_caveat(next(iter(powers.values())).method)
+    min_selected = step_up.min_selected(calibration, setting.candidates, settings.fdr)
+    if min_selected is None:
+        required = step_up.required_calibration(1, settings.fdr, 1)
+        printing.line(f"They can prove no selection at this level; {required:,} can prove one.")
+    else:
+        printing.line(
+            f"With bh they can prove a selection of {min_selected:,} candidates or more, and none that is smaller."
+        )
+
+
+def _show_caveat(simulated: str) -> None:
+    printing.line(f"Means of {simulated}. Real scores of the same AUC differ: measure the power on a pilot.")
+
+
+def _format_interval(power: Estimate) -> str:
+    return f"{power.value:.3f} [{power.low:.3f}, {power.high:.3f}]"
+
+
+@options.from_settings
+def extract(
+    *,
+    model: Annotated[str, typer.Option(help="The language model: a folder, also of a LoRA adapter, or hf:NAME.")],
+    members: Annotated[Path, typer.Option(help="Documents it was trained on: .jsonl, .parquet or .csv.")],
+    nonmembers: Annotated[Path, typer.Option(help="Documents of the same kind that it was not trained on.")],
+    base: Annotated[str | None, typer.Option(help="Of an adapter (default: what it names).")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
+    ] = None,
+    columns: options.TextColumns,
+    settings: ExtractSettings,
+    decoding: DecodingSettings,
+    loading: LanguageModelSettings,
+    out: options.ReportFolder = None,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Can training documents be extracted from a language model? Measured against documents it never saw.
+
+    No document is printed; --out writes those that are given back most easily into its report.
+    """
+    sampling = token_statistics.Decoding(**decoding.model_dump())
+    extraction.Cut(settings.prefix, settings.suffix, settings.place)  # checked before anything is read
+    layout = datafiles.FileLayout.from_column_names(columns, text="text", label="")  # classes are not read
+    provenance.declare_input_files(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
+    inside, outside = (datafiles.read_records(path, layout).records for path in (members, nonmembers))
+    model_options: dict[str, Any] = loading.model_dump()
+    target = folders.load_folder(model, base=base, **model_options)
+    with options.model_errors("--reference"):
+        reference_model = None if reference is None else folders.load_folder(reference, **model_options)
+    with _explain_interruption(out), printing.bar("asking the model") as progress:
+        result = extraction.measure(
+            target,
+            inside,
+            outside,
+            **dict(settings),
+            decoding=sampling,
+            reference=reference_model,
+            out=out,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if json:
+        printing.as_json(results.to_json_values(result.summary()))
+        return
+    printing.verdict(result.finding.tone, result.verdict)
+    printing.table("Given back, %", *extraction_page.rate_rows(result.summary()))
+    printing.table("Members that are given back most easily", *extraction_page.foremost_rows(result.members))
+    for note in result.warnings:
+        printing.line(f"warning: {note}")
+    if out is not None:
+        printing.line(f"Report: {out / 'report.html'}")
+
+
+@contextlib.contextmanager
+def _explain_interruption(out: Path | None) -> Generator[None]:
+    """Say on an interruption that nothing is kept, where there is no run directory."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if out is not None:
+            raise
+        raise KeyboardInterrupt("interrupted; nothing is kept: with --out it would be") from None

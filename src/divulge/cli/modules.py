@@ -1,0 +1,130 @@
+"""Modules that the commands use, each imported at its first use: `divulge --help` starts without NumPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from divulge import lazy
+
+if TYPE_CHECKING:
+    from rich import cells as rich_cells
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+    from rich import table as rich_table
+    from rich import text as rich_text
+
+    from divulge import (
+        auditing,
+        canaries,
+        datafiles,
+        demo,
+        evaluation,
+        extraction,
+        identification,
+        labels,
+        margin,
+        plan,
+        recipes,
+        reconstruction,
+        references,
+        results,
+        run_directory,
+        runs,
+        store,
+        tables,
+        targets,
+        text_demo,
+        user_code,
+        validation,
+        viewing,
+    )
+    from divulge.auditing import compare as comparison
+    from divulge.auditing import page as audit_page
+    from divulge.auditing import plausibility
+    from divulge.auditing import result as audit_result
+    from divulge.auditing import summary as audit_summary
+    from divulge.auditing import weights as weights_audit
+    from divulge.canaries import canary_page
+    from divulge.decisions import fdr as step_up
+    from divulge.decisions import methods, planning
+    from divulge.extraction import extraction_page
+    from divulge.identification import (
+        decision,
+        document_scoring,
+        finished_run,
+        from_tables,
+        identification_page,
+        language_demo,
+        score_tables,
+    )
+    from divulge.labels import summary as labels_summary
+    from divulge.reconstruction import summary as reconstruction_summary
+    from divulge.references import pool
+    from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
+    from divulge.report import page as report_page
+    from divulge.results import provenance
+    from divulge.signals import classification, internals
+    from divulge.targets import folders, token_statistics
+else:
+    auditing = lazy.module("divulge.auditing")
+    audit_page = lazy.module("divulge.auditing.page")
+    audit_result = lazy.module("divulge.auditing.result")
+    audit_summary = lazy.module("divulge.auditing.summary")
+    canaries = lazy.module("divulge.canaries")
+    canary_page = lazy.module("divulge.canaries.canary_page")
+    classification = lazy.module("divulge.signals.classification")
+    comparison = lazy.module("divulge.auditing.compare")
+    datafiles = lazy.module("divulge.datafiles")
+    decision = lazy.module("divulge.identification.decision")
+    demo = lazy.module("divulge.demo")
+    document_scoring = lazy.module("divulge.identification.document_scoring")
+    evaluation = lazy.module("divulge.evaluation")
+    extraction = lazy.module("divulge.extraction")
+    extraction_page = lazy.module("divulge.extraction.extraction_page")
+    finished_run = lazy.module("divulge.identification.finished_run")
+    folders = lazy.module("divulge.targets.folders")
+    formatting = lazy.module("divulge.report.formatting")
+    from_tables = lazy.module("divulge.identification.from_tables")
+    html = lazy.module("divulge.report.html")
+    identification = lazy.module("divulge.identification")
+    identification_page = lazy.module("divulge.identification.identification_page")
+    internals = lazy.module("divulge.signals.internals")
+    labels = lazy.module("divulge.labels")
+    labels_page = lazy.module("divulge.report.labels_page")
+    labels_summary = lazy.module("divulge.labels.summary")
+    language_demo = lazy.module("divulge.identification.language_demo")
+    margin = lazy.module("divulge.margin")
+    markdown = lazy.module("divulge.report.markdown")
+    methods = lazy.module("divulge.decisions.methods")
+    plan = lazy.module("divulge.plan")
+    planning = lazy.module("divulge.decisions.planning")
+    plausibility = lazy.module("divulge.auditing.plausibility")
+    pool = lazy.module("divulge.references.pool")
+    provenance = lazy.module("divulge.results.provenance")
+    recipes = lazy.module("divulge.recipes")
+    reconstruction = lazy.module("divulge.reconstruction")
+    reconstruction_summary = lazy.module("divulge.reconstruction.summary")
+    references = lazy.module("divulge.references")
+    report_page = lazy.module("divulge.report.page")
+    results = lazy.module("divulge.results")
+    rich_cells = lazy.module("rich.cells")
+    rich_console = lazy.module("rich.console")
+    rich_progress = lazy.module("rich.progress")
+    rich_table = lazy.module("rich.table")
+    rich_text = lazy.module("rich.text")
+    run_directory = lazy.module("divulge.run_directory")
+    run_kinds = lazy.module("divulge.report.run_kinds")
+    runs = lazy.module("divulge.runs")
+    score_tables = lazy.module("divulge.identification.score_tables")
+    sections = lazy.module("divulge.report.sections")
+    step_up = lazy.module("divulge.decisions.fdr")
+    store = lazy.module("divulge.store")
+    tables = lazy.module("divulge.tables")
+    targets = lazy.module("divulge.targets")
+    text_demo = lazy.module("divulge.text_demo")
+    token_statistics = lazy.module("divulge.targets.token_statistics")
+    user_code = lazy.module("divulge.user_code")
+    validation = lazy.module("divulge.validation")
+    viewing = lazy.module("divulge.viewing")
+    weights_audit = lazy.module("divulge.auditing.weights")
+    weights_page = lazy.module("divulge.report.weights_page")

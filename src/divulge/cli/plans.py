@@ -1,0 +1,355 @@
+"""`divulge init`, `check`, `audit` and `list`: from what can be run, over a plan, to a finished audit."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge.cli import modules, options, printing
+from divulge.cli.modules import (
+    audit_page,
+    auditing,
+    classification,
+    internals,
+    recipes,
+    references,
+    results,
+    text_demo,
+    validation,
+)
+from divulge.cli.modules import (
+    demo as fashion_demo,
+)
+from divulge.errors import InputError
+from divulge.settings import AuditSettings, ColumnNames, DataPlan, InitSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.settings import Plan
+    from divulge.types import Estimate
+
+PlanFile = Annotated[Path, typer.Argument(help="Plan (TOML).", show_default=False)]
+
+
+def _init_option(name: str) -> Any:
+    return options.setting(InitSettings, name)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where plan.toml goes.")] = Path(),
+    records: Annotated[str | None, _init_option("records")] = None,
+    model: Annotated[str | None, _init_option("model")] = None,
+    members: Annotated[str | None, _init_option("members")] = None,
+    nonmembers: Annotated[str | None, _init_option("nonmembers")] = None,
+    population: Annotated[str | None, _init_option("population")] = None,
+    label: Annotated[str | None, _init_option("label")] = None,
+    references: Annotated[int | None, _init_option("references")] = None,
+    json: options.Json = False,
+) -> None:
+    """Write a commented plan, and a stub of the code it names; asks for what no option says."""
+    answers_given = {
+        "records": records, "model": model, "members": members, "nonmembers": nonmembers, "population": population,
+        "label": label, "references": references,
+    }  # fmt: skip
+    is_asking = sys.stdin.isatty() and not json
+    answers = modules.plan.complete_answers(answers_given, _ask if is_asking else None)
+    written = modules.plan.write_starting_plan(folder, answers)
+    if json:
+        printing.as_json({"written": [str(path) for path in written]})
+        return
+    for path in written:
+        printing.line(f"Wrote {path}")
+    printing.line(f"Next: divulge check {written[0]}")
+
+
+def _ask(question: str, default: str) -> str:
+    return printing.ask(f"{question} [{default}]: ") or default
+
+
+@options.from_settings
+def check(plan: PlanFile, columns: ColumnNames, trust: options.Trust = None, json: options.Json = False) -> None:
+    """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
+    changed = _with_columns(modules.plan.read(plan), columns)
+    resolved = modules.plan.resolve(changed, plan.parent, trust or ())
+    forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
+    if json:
+        printing.as_json({"plan": str(plan), "recipes": changed.recipes, "forecast": results.to_json_values(forecast)})
+        return
+    for key, origin in resolved.origins.items():
+        printing.line(f"{key}: from {origin}")
+    printing.line(f"{plan} can be run: {', '.join(changed.recipes)}")
+    printing.line(f"Ahead: {forecast.text}")
+
+
+def _with_columns(plan: Plan, columns: ColumnNames, **others: Any) -> Plan:
+    """Return a plan with the columns that the user named."""
+    changed_columns = {key: getattr(columns, key) for key in columns.model_fields_set} | others
+    return plan.model_copy(update={"data": plan.data.model_copy(update=changed_columns)}) if changed_columns else plan
+
+
+@options.from_settings
+def audit(
+    *,
+    plan: Annotated[
+        Path | None, typer.Argument(help="Plan (TOML); with --demo: images or text.", show_default=False)
+    ] = None,
+    out: options.RunFolder = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Audit a model of the bundled Fashion-MNIST images, or of text.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="With --demo: a small, fast one.")] = False,
+    overwrite: options.Overwrite = False,
+    seed: Annotated[int | None, options.setting(AuditSettings, "seed", "With --demo only.")] = None,
+    fpr: Annotated[
+        list[float] | None, options.setting(AuditSettings, "fpr", "In place of the plan's; may be repeated.")
+    ] = None,
+    covariate: Annotated[
+        list[str] | None, options.setting(DataPlan, "covariates", "In place of the plan's; may be repeated.")
+    ] = None,
+    columns: ColumnNames,
+    trust: options.Trust = None,
+    json: options.Json = False,
+) -> None:
+    """Was this record used? Run the attacks of a plan on its target."""
+    if demo:
+        _check_demo_options(columns, fpr, covariate)
+        finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
+    else:
+        if plan is None:
+            raise InputError("audit: give a plan, or --demo; divulge init writes a plan")
+        if quick or seed is not None:
+            raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
+        folder = options.run_folder(out, plan.stem)
+        read = modules.plan.read(plan)
+        if fpr:
+            levels = options.check_options(AuditSettings, fpr=fpr).fpr
+            read = read.model_copy(update={"fpr": levels})
+        read = _with_columns(read, columns, **({"covariates": list(covariate)} if covariate else {}))
+        finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
+    if json:
+        summaries = {name: result.summary() for name, result in finished.items()}
+        printing.as_json(results.to_json_values(summaries.get("", summaries)))
+        return
+    for title, result in finished.items():
+        _show_audit(result, title)
+    printing.line(f"Report: {folder / 'report.html'}")
+
+
+def _check_demo_options(columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None) -> None:
+    if columns.model_fields_set:
+        raise InputError(
+            "--label, --id, --text, --group, --person, --drop: name columns of a plan's tables, not of --demo"
+        )
+    if fpr:
+        raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
+    if covariate:
+        raise InputError("--covariate: goes with a plan")
+
+
+def _run_demo(
+    name: str, out: Path | None, seed: int | None, quick: bool, overwrite: bool
+) -> tuple[dict[str, modules.auditing.Audit], Path]:
+    validation.check_choice(name, "--demo", ("images", "text"))
+    folder = options.run_folder(out, "demo")
+    shared: dict[str, Any] = {
+        "seed": options.check_options(AuditSettings, seed=seed or 0).seed,
+        "overwrite": overwrite,
+        "watching": references.Bar,
+    }
+    if name == "text":
+        size = text_demo.QUICK if quick else text_demo.FULL
+        return {"": text_demo.run(folder, size=size, **shared)}, folder
+    run_known, run_unseen = fashion_demo.run(folder, size=fashion_demo.QUICK if quick else fashion_demo.FULL, **shared)
+    titles = ("All classes known to the auditor", f"Class {fashion_demo.UNSEEN} unseen by the auditor")
+    return dict(zip(titles, (run_known, run_unseen), strict=True)), folder
+
+
+def _run_plan(
+    plan: Plan, folder: Path, out: Path, trust: Sequence[str], overwrite: bool
+) -> dict[str, modules.auditing.Audit]:
+    """Run a plan; return its audits by title, several where it names several masks of known values."""
+    resolved = modules.plan.resolve(plan, folder, trust)
+    for key, origin in resolved.origins.items():
+        printing.lines(sys.stderr, f"{key}: from {origin}")
+    run: Any = auditing.over_shares if isinstance(resolved.subject.known, tuple) else auditing.audit
+    with references.Bar("reference models") as bar:
+        finished = run(
+            resolved.target, out=out, overwrite=overwrite, progress=bar, expect=_show_forecast, **resolved.arguments()
+        )
+    if not isinstance(finished, list):
+        return {"": finished}
+    return {f"known: {words}": result for words, result in zip(resolved.plan["known"], finished, strict=True)}
+
+
+def _show_forecast(forecast: modules.auditing.Forecast) -> None:
+    printing.lines(sys.stderr, f"ahead: {forecast.text}")
+
+
+def _show_audit(result: modules.auditing.Audit, title: str) -> None:
+    summary = result.summary()
+    if title:
+        printing.line()
+        printing.line(title)
+    printing.verdict(summary.verdict.tone, summary.verdict.text)
+    if result.unseen_classes:
+        printing.table("Unseen classes", *audit_page.recipe_table(summary, unseen=True))
+    if summary.adjusted is not None:
+        printing.line(summary.adjusted.text)
+        printing.table("Adjusted, as the verdict judges", *audit_page.recipe_table(summary, adjusted=True))
+    printing.table("All candidates", *audit_page.recipe_table(summary))
+    for note in audit_page.recipe_notes(summary):
+        printing.line(f"note: {note}")
+    for warning in result.warnings:
+        printing.remark(warning)
+
+
+_RECORD_TYPES: dict[modules.recipes.RecordType, str] = {
+    "classifiers": "attacks",
+    "documents": "attacks on documents, under language models",
+}
+_N_DETAILED = 5  # recipes shown with their figures; the others by name
+
+
+def list_all(
+    json: options.Json = False,
+    situation: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            help="Only what can run in your circumstances, best measured first: 'labels only, 2 references', say.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Attacks with their settings, signals and embedded data sets; with --for, the recipes that suit you."""
+    if situation is not None:
+        _list_suitable(situation, json)
+        return
+    signals = {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()}
+    signals |= dict(internals.SIGNALS)
+    data_sets = {
+        "images": "10,000 images of clothing in 10 classes (Fashion-MNIST; Zalando, MIT licence)",
+        "text": "the 1,233 paragraphs of 80 to 1,200 characters of Python's manual, as Python ships it",
+    }
+    if json:
+        printing.as_json(
+            {
+                "recipes": {recipe.name: recipe.summary for recipe in recipes.everything()},
+                "recipes for documents": {recipe.name: recipe.summary for recipe in recipes.document_recipes()},
+                "signals": signals,
+                "data sets": data_sets,
+                "attacks": [_attack_as_json(attack) for attack in recipes.ATTACKS],
+                "aliases": {
+                    record_type: {
+                        name: {"attack": settings.name, "settings": settings.changes()}
+                        for name, settings in recipes.aliases(documents=record_type == "documents").items()
+                    }
+                    for record_type in _RECORD_TYPES
+                },
+            }
+        )
+        return
+    for record_type, title in _RECORD_TYPES.items():
+        rows = [
+            (attack.name, attack.description(), "; ".join(map(str, attack.settings(record_type))) or "–")
+            for attack in recipes.ATTACKS
+            if record_type in attack.record_types()
+        ]
+        printing.table(title, ["name", "what it is", "settings, the default first"], rows)
+    names = dict.fromkeys([*recipes.aliases(), *recipes.aliases(documents=True)])
+    printing.paragraph(f"Also by name, each an attack with settings (docs/methods): {', '.join(names)}")
+    for title, entries in {"signals": signals, "data sets": data_sets}.items():
+        printing.table(title, ["name", "what it is"], entries.items())
+
+
+def _attack_as_json(attack: type[modules.recipes.AttackSettings]) -> dict[str, Any]:
+    return {
+        "name": attack.name,
+        "what it is": attack.description(),
+        "settings": {
+            record_type: [
+                {
+                    "name": setting.name,
+                    "default": setting.default,
+                    "choices": list(setting.choices),
+                    "meaning": setting.meaning,
+                }
+                for setting in attack.settings(record_type)
+            ]
+            for record_type in attack.record_types()
+        },
+    }
+
+
+def _list_suitable(words: str, json: bool) -> None:
+    circumstances = recipes.Circumstances.parse(words)
+    suggestions = recipes.advise(circumstances)
+    if json:
+        printing.as_json({"for": str(circumstances), "recipes": [_to_json(each) for each in suggestions]})
+        return
+    measured = [each for each in suggestions if each.figures]
+    printing.line(f"For: {circumstances}", style="bold")
+    if circumstances.references and not any(each.recipe.references != "none" for each in suggestions):
+        printing.paragraph("No recipe for these circumstances uses reference models.")
+    if measured:
+        printing.paragraph(
+            "Best first: TPR at 1 % as a share of the best recipe's, mean over the data sets. Figures whose intervals "
+            "overlap are in no certain order."
+        )
+    for suggestion in measured[:_N_DETAILED]:
+        _show_suggestion(suggestion)
+    if names := [each.recipe.name for each in measured[_N_DETAILED:]]:
+        printing.paragraph(f"Then: {', '.join(names)}. Their figures: --json")
+    if names := [each.recipe.name for each in suggestions if not each.figures]:
+        printing.paragraph(f"Not measured in these circumstances: {', '.join(names)}")
+    if measured:
+        data = {figure.data.title: figure.data for each in measured for figure in each.figures}
+        sizes = "; ".join(f"{d.title}: {d.members:,} members, {d.nonmembers:,} others" for d in data.values())
+        first_data_set = next(iter(data.values()))
+        printing.paragraph(
+            f"Measured on targets of one kind ({first_data_set.target}), {first_data_set.seeds} runs each; 95 % "
+            f"intervals over runs and records. {sizes}. Other targets may leak more or less, and the order may differ."
+        )
+
+
+def _show_suggestion(suggestion: modules.recipes.Suggestion) -> None:
+    count = suggestion.figures[0].references
+    models = f"{count} reference{'s' * (count != 1)}" if count else "no references"
+    models += ", trained on candidates too" * (suggestion.recipe.references == "in and out")
+    printing.line()
+    printing.line(f"{suggestion.recipe.name} ({models})", style="bold")
+    printing.line(f"  {'':14}{'AUC':19}TPR at 1 %")
+    for figure in suggestion.figures:
+        printing.line(f"  {figure.data.title:14}{_format_short(figure.auc):19}{_format_short(figure.tpr)}")
+
+
+def _format_short(estimate: Estimate) -> str:
+    value, low, high = (f"{x:.3f}".removeprefix("0") for x in (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
+
+
+def _to_json(suggestion: modules.recipes.Suggestion) -> dict[str, Any]:
+    def interval(estimate: Estimate) -> dict[str, float]:
+        return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "confidence": estimate.confidence}
+
+    return {
+        "name": suggestion.recipe.name,
+        "summary": suggestion.recipe.summary,
+        "measured": [
+            {
+                "data set": figure.data.title,
+                "kind": figure.data.kind,
+                "unseen classes": figure.unseen,
+                "references": figure.references,
+                "auc": interval(figure.auc),
+                "tpr at 1 %": interval(figure.tpr),
+                "tpr at 0.1 %": None if figure.strict is None else interval(figure.strict),
+                "seconds": figure.seconds,
+            }
+            for figure in suggestion.figures
+        ],
+    }

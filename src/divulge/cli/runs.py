@@ -1,0 +1,331 @@
+"""Commands for finished work: `divulge report`, `decide`, `compare`, `gate`, `view` and `pool`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from divulge.cli import modules, options, printing
+from divulge.cli.modules import (
+    audit_result,
+    audit_summary,
+    auditing,
+    comparison,
+    finished_run,
+    formatting,
+    html,
+    identification,
+    markdown,
+    plausibility,
+    provenance,
+    results,
+    run_directory,
+    sections,
+    store,
+    tables,
+    validation,
+    viewing,
+)
+from divulge.cli.printing import Exit
+from divulge.errors import InputError
+from divulge.settings import DecisionSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.results import IdentificationSummary
+
+Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
+
+_FILES = {
+    "html": "report.html",
+    "pdf": "report.pdf",
+    "md": "model_card.md",
+    "json": "attack_results.json",
+    "csv": "records.csv",
+    "parquet": "records.parquet",
+}
+
+
+def report(
+    run: Run,
+    to: Annotated[Path | None, typer.Option(help="File to write (default: in the run directory).")] = None,
+    format: Annotated[  # noqa: A002  the option's name
+        str,
+        typer.Option(help="html, pdf, md (for a model card), json, or one row per record: csv, parquet."),
+    ] = "html",
+    json: options.Json = False,
+) -> None:
+    """Render the report of a finished run again, in another format if one is named."""
+    name = validation.check_choice(format, "--format", _FILES)
+    kind, path = modules.runs.find_kind(run), to or run / _FILES[name]
+    match name:
+        case "html":
+            kind.render_again(run, to)
+        case "pdf":
+            with tempfile.TemporaryDirectory(prefix="divulge-report-") as folder:
+                document = Path(folder) / "report.html"
+                html.write(kind.load_page(run), document)
+                html.write_pdf(document, path)
+        case "md":
+            store.write_text(path, markdown.card(kind.load_page(run)))
+        case "json":
+            origin = provenance.read_provenance(run)
+            values = {
+                "provenance": None if origin is None else results.to_json_values(origin),
+                "results": results.to_json_values(kind.open(run, lambda opened: opened.summary)),
+            }
+            store.write_json(path, values)
+        case "csv":
+            frame = audit_result.escape_formulas(kind.load_records(run))
+            store.write_file(path, lambda out: tables.write_csv(frame, out))
+        case "parquet":
+            frame = kind.load_records(run)
+            store.write_file(path, lambda out: tables.write_parquet(frame, out))
+    printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
+
+
+def decide(
+    run: Run,
+    fpr: Annotated[float | None, typer.Option(help="Bound on the share of non-members selected.")] = None,
+    fdr: Annotated[float | None, options.setting(DecisionSettings, "fdr")] = None,
+    method: Annotated[str, typer.Option(help="For --fdr: auto, bh, ptdi, storey or adaptive.")] = str(
+        DecisionSettings().method
+    ),
+    recipe: Annotated[str | None, typer.Option(help="One recipe of an audit (default: all).")] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Of an identification: how many of so many best can be non-members.", min=1)
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Decide again from saved scores, without running any model."""
+    if run_directory.RunDirectory(run).kind() == "identification":
+        if top is not None:
+            _describe_top(run, top, fpr, fdr, json)
+        else:
+            _decide_identification(run, fpr, fdr, method, json)
+        return
+    if top is not None:
+        raise InputError("--top: only the candidates of an identification have an order of their own")
+    result = auditing.load(run)
+    names = list(result) if recipe is None else [validation.check_choice(recipe, "--recipe", result.scores)]
+    selections = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
+    decisions = {
+        name: audit_summary.summarise_decision(result[name], selection, fpr, len(names))
+        for name, selection in selections.items()
+    }
+    if json:
+        printing.as_json(results.to_json_values(decisions))
+        return
+    columns = ["recipe", "selected", "FPR", "TPR", "precision"]
+    rows = [
+        [name, d.selected, *map(formatting.format_estimate, (d.fpr, d.tpr, d.precision))]
+        for name, d in decisions.items()
+    ]
+    title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
+    printing.table(f"Decisions at {title}", columns, rows)
+    for guarantee in dict.fromkeys(d.guarantee for d in decisions.values()):
+        names = [name for name, d in decisions.items() if d.guarantee == guarantee]
+        printing.line(guarantee if len(names) == len(decisions) else f"{', '.join(names)}: {guarantee}")
+    for note in dict.fromkeys(warning for d in decisions.values() for warning in d.warnings):
+        names = [name for name, d in decisions.items() if note in d.warnings]
+        # A warning for some recipes only is printed with their names.
+        is_named = len(names) == len(decisions) or note.startswith(f"{names[0]}: ")
+        printing.remark(note if is_named else f"{', '.join(names)}: {note}")
+
+
+def _decide_identification(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
+    if fpr is not None or fdr is None:
+        raise InputError("decide: an identification is decided by --fdr, or looked at by --top")
+    summary = identification.redecide(run, fdr=fdr, method=method)
+    if json:
+        printing.as_json(results.to_json_values(summary))
+        return
+    show_warnings(summary)
+    printing.line(f"{summary.selected} of {summary.candidates}: {summary.claim}")
+    show_sensitivity(summary, run)
+
+
+def show_warnings(summary: IdentificationSummary) -> None:
+    """Print the warnings of a selection; what voids the guarantee, or puts it in doubt, is first, in its colour."""
+    colour = {"void": "red", "doubtful": "yellow"}.get(summary.guarantee.standing)
+    for number, warning in enumerate(summary.warnings):
+        printing.remark(warning, style=f"bold {colour}" if colour and not number else "")
+
+
+def show_sensitivity(summary: IdentificationSummary, folder: Path) -> None:
+    """Print how much doubt a selection survives, where anything is claimed about it."""
+    if summary.selected and summary.guarantee.says:
+        consequence = finished_run.sensitivity(folder)
+        printing.line(f"If non-members may be Γ times likelier, or less likely, to have any score, {consequence}.")
+
+
+def _describe_top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) -> None:
+    if fpr is not None or fdr is not None:
+        raise InputError(
+            "--top: it says what holds of the best candidates and decides nothing; leave out --fdr and --fpr"
+        )
+    bounds = identification.envelope(run)
+    validation.check_integer(top, "--top", least=1, most=len(bounds))
+    if not json:
+        printing.line(finished_run.describe_best(bounds, top))
+        return
+    printing.as_json(
+        {
+            "top": top,
+            "false": bounds.false(top) if bounds.guarantee.says else None,
+            "confidence": bounds.confidence,
+            "guarantee": results.to_json_values(bounds.guarantee),
+        }
+    )
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(help="Run before the defence.", show_default=False)],
+    after: Annotated[Path, typer.Argument(help="Run after it, on the same candidates.", show_default=False)],
+    report: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
+    json: options.Json = False,
+) -> None:
+    """What a defence changed: paired differences, whose intervals hold together with 95 % confidence."""
+    run_before, run_after = auditing.load(before), auditing.load(after)
+    changes = comparison.compare_simultaneously(run_before, run_after)
+    if report is not None:
+        page = comparison.comparison_page(run_before, run_after, changes)
+        origin = provenance.collect_provenance({"before": [before], "after": [after]})
+        html.write(sections.add_provenance(page, origin), report)
+    if json:
+        printing.as_json(results.to_json_values(changes))
+        return
+    text, tone = comparison.summarise_changes(changes, plausibility.describe_doubt(run_after))
+    printing.verdict(tone, text)
+    printing.table("After minus before", *comparison.change_table(changes))
+    if report is not None:
+        printing.line(f"Report: {report}")
+
+
+def gate(
+    run: Run,
+    limits: Annotated[
+        list[str],
+        typer.Option("--max", help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02; may be repeated.", show_default=False),
+    ],
+    passing: Annotated[
+        str, typer.Option("--pass", help="What else passes: undecided, broken, or both with a comma.")
+    ] = "kept",
+    json: options.Json = False,
+) -> None:
+    """Hold a run to a policy, for CI: exit code 0 when it is kept, 1 when it is broken, 3 when that is undecided.
+
+    Kept: the upper end of every interval is at most its limit. Broken: the lower end of one is above it.
+    """
+    states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
+    passing_states = {"kept", *states}
+    rulings = comparison.gate(auditing.load(run), limits)
+    worst = max((ruling.state for ruling in rulings), key=comparison.STATES.index)
+    failed = max(
+        (r.state for r in rulings if r.state not in passing_states), key=comparison.STATES.index, default="kept"
+    )
+    if json:
+        values = [results.to_json_values(r) | {"state": r.state, "reason": r.reason} for r in rulings]
+        printing.as_json({"state": worst, "passed": failed == "kept", "rulings": values})
+    else:
+        rows = [
+            [
+                r.recipe,
+                r.scope,
+                f"adjusted {r.metric}" if r.adjusted else r.metric,
+                r.estimate or "–",
+                f"{r.limit:g}",
+                "BROKEN" if r.state == "broken" else r.state,
+            ]
+            for r in rulings
+        ]
+        printing.table("Policy", ["recipe", "candidates", "metric", "estimate", "limit", "policy"], rows)
+        printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
+        for reason in dict.fromkeys(r.reason for r in rulings if r.reason):
+            printing.line(f"undecided: {reason}")
+    if failed != "kept":
+        raise typer.Exit({"undecided": Exit.UNDECIDED, "broken": Exit.BROKEN}[failed])
+
+
+def view(
+    folders: Annotated[list[Path], typer.Argument(help="Runs, or directories that hold some.", show_default=False)],
+    port: Annotated[int, typer.Option(help="To listen at; 0 for a free one.")] = 8765,
+    host: Annotated[str, typer.Option(help="To listen at; any other can be reached from elsewhere.")] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--browser", help="Open the page in the usual browser.")] = False,
+) -> None:
+    """Look at runs in a browser: list, filter, compare, move thresholds. Nothing is written; Ctrl-C ends it."""
+
+    def announce(address: str) -> None:
+        printing.line(f"Open {address}")
+        if browser:
+            webbrowser.open(address)
+
+    if viewing.serve(viewing.Shelf(tuple(folders)), host=host, port=port, ready=announce):
+        # Compiled code that is still at work cannot be asked to stop, and nothing is written: there is nothing to lose.
+        printing.finish()
+        os._exit(Exit.OK)
+
+
+pool_app = typer.Typer(name="pool", help="Finished reference models: list, check, clean up.", no_args_is_help=True)
+
+PoolFolder = Annotated[Path, typer.Argument(help="The pool's folder.", show_default=False)]
+
+
+@pool_app.command("ls")
+def list_pool(folder: PoolFolder, json: options.Json = False) -> None:
+    """List stored models."""
+    _show_pool(f"{folder}", modules.pool.Pool(folder).entries(), json=json)
+
+
+@pool_app.command("verify")
+def verify_pool(folder: PoolFolder, json: options.Json = False) -> None:
+    """Read every model and compare its checksum; exit code 5 when one is damaged."""
+    entries = modules.pool.Pool(folder).entries(verify=True)
+    _show_pool(f"{folder}, checksums compared", entries, json=json)
+    if any(entry.state == "damaged" for entry in entries):
+        raise typer.Exit(Exit.DAMAGED)
+
+
+@pool_app.command("prune")
+def prune_pool(
+    folder: PoolFolder,
+    older_than: Annotated[
+        int | None, typer.Option(help="Also remove good models older than this many days.", min=0, max=100_000)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Remove damaged and unfinished models, after asking; files that are not a pool's stay."""
+    if json and not (yes or dry_run):
+        raise InputError("--json: give --yes to remove, or --dry-run to see what would be removed")
+    before = ""
+    if older_than is not None:
+        before = (dt.datetime.now(dt.UTC) - dt.timedelta(days=older_than)).isoformat(timespec="seconds")
+    pool = modules.pool.Pool(folder)
+    doomed = pool.prunable(before=before)
+    if dry_run or not (yes or json):
+        _show_pool(f"to be removed from {folder}", doomed, json=json)
+    if dry_run:
+        return
+    if yes or (doomed and printing.confirm(f"Remove {len(doomed)} of them? [y/N] ")):
+        removed = pool.prune(before=before, keys=[entry.key for entry in doomed])
+        _show_pool(f"removed from {folder}", removed, json=json)
+
+
+def _show_pool(title: str, entries: Sequence[modules.pool.Entry], *, json: bool) -> None:
+    if json:
+        fields = ("key", "state", "bytes", "stored", "about", "problem")
+        printing.as_json([{name: getattr(entry, name) for name in fields} for entry in entries])
+        return
+    rows = [
+        (e.key[:32], e.state, f"{e.bytes / 1e6:.2f}", e.stored, e.about.get("records", ""), e.problem) for e in entries
+    ]
+    printing.table(title, ("model", "state", "MB", "stored", "records", "problem"), rows)

@@ -1,0 +1,268 @@
+"""Erasure: do records that were to be forgotten still stand out, against models that never saw them?
+
+Compared with ½, the AUC of forgotten records proves nothing: forgotten and never-used records may differ, and every
+training moves the scores of a whole group a little. The null here is a set of control models that never saw either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from scipy import stats
+
+from divulge.errors import InputError
+from divulge.evaluation.comparison import paired_difference
+from divulge.statistics.ranking import auc
+from divulge.types import Estimate
+from divulge.validation import check_bool, check_mask, check_matrix, check_number, check_vector
+
+if TYPE_CHECKING:
+    from divulge.types import Bools, Floats
+
+ErasureAnswer: TypeAlias = Literal[
+    "still remembered",
+    "no difference from a model that never saw them",
+    "overdone: they stand out the other way",
+    "too little data to say",
+]
+MARGIN = 0.05
+# Shares of the permitted error that go to the AUC, and to either list of single records.
+_AUC_SHARE, _LIST_SHARE = 0.8, 0.1
+_POWER = 0.8
+_ROUNDING = 1e-12
+WITH_TRAINING_NOISE = "t over control models, at least DeLong"
+AT_RANDOM = "DeLong; forgotten and never-used records drawn at random from one pool"
+WITHOUT_TRAINING_NOISE = "paired AUC difference from one control; training noise is not included"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErasureTest:
+    """What the scores of forgotten and never-used records say of an erasure.
+
+    Attributes:
+        answer: one of four; wrong with probability 1 - ``confidence`` where the model after it never saw the records.
+        reason: why, in a sentence; the first thing to read.
+        difference: AUC of forgotten against never-used records under the model after the erasure, less the mean of
+            that under the controls; 0 for a model that never saw them.
+        after: that AUC; scores are relative to the mean of the controls where there are two or more.
+        before: the same under the model before the erasure; None where it was not given.
+        controls: the same under each control, relative to the other controls ``[k]``.
+        training_noise: standard deviation of the AUC between trainings; None with a single control.
+        smallest_seen: smallest difference that would have been found with 80 % probability.
+        margin: largest difference that "no difference" allows.
+        p_remembered: p-value of each record that was to be forgotten, ``[f]``: small where it scores higher than
+            never-used records, and than such records under the controls.
+        p_overdone: the same for lower scores, ``[f]``.
+        confidence: of the answer.
+    """
+
+    answer: ErasureAnswer
+    reason: str
+    difference: Estimate
+    after: Estimate
+    before: Estimate | None
+    controls: Floats
+    training_noise: float | None
+    smallest_seen: float
+    margin: float
+    p_remembered: Floats
+    p_overdone: Floats
+    confidence: float
+
+
+def erasure_test(
+    after: object,
+    controls: object,
+    forgotten: object,
+    *,
+    before: object = None,
+    at_random: bool = False,
+    margin: float = MARGIN,
+    confidence: float = 0.95,
+) -> ErasureTest:
+    """Test whether a model still shows records that it was to forget.
+
+    Every model's scores are taken relative to the mean of the controls (of the *other* controls, for a control), as in
+    Watson et al. 2022, which takes out how hard a record is. The AUC of forgotten against never-used records is then
+    compared with that of the controls. For fixed records, a model that never saw them is one more draw from the
+    controls' distribution, so the interval is Student's for one further draw (``k - 1`` degrees of freedom); the
+    spread of the leave-one-out AUCs is shrunk by ``(k - 1) / k``, which makes it exact where the AUC is linear in the
+    scores. It is never shorter than DeLong's, which counts the records but not the trainings: retraining with one seed
+    has no spread at all. With a single control only DeLong's interval is left.
+
+    Where both kinds of records were drawn ``at_random`` from one pool, a model that saw neither treats them alike and
+    the spread between trainings is in DeLong's interval already, which is much shorter than Student's for few
+    controls. The controls can contradict that: where their mean score tells the kinds apart, Student's is taken.
+
+    An AUC does not see few records among many. Each forgotten record also has two p-values, against the never-used
+    records and against the forgotten ones under the controls, the larger of the two (``at_random``: the first); the
+    answer turns on them (Benjamini-Hochberg) where the AUC does not.
+
+    Args:
+        after: scores ``[n]`` under the model after the erasure; larger means more like a training record.
+        controls: scores ``[k, n]`` of the same records under models that saw neither kind: retrained without the
+            forgotten records, or reference models.
+        forgotten: bool ``[n]``, True for records that were to be forgotten, False for records never used.
+        before: scores ``[n]`` under the model before the erasure. Where it does not show the records either, nothing
+            is said of the erasure.
+        at_random: whether a random draw from one pool decided which of the records were to be forgotten and which were
+            never used; False for the records of certain people, say.
+        margin: largest difference of AUC that counts as none.
+        confidence: of the answer.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that differ, one kind of records alone, no control, a margin or a
+            confidence outside (0, 1).
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> forgotten = np.arange(3000) < 1000
+        >>> never_saw = rng.normal(size=(9, 3000))
+        >>> erasure_test(never_saw[0], never_saw[1:], forgotten, at_random=True).answer
+        'no difference from a model that never saw them'
+        >>> found = erasure_test(never_saw[0] + forgotten, never_saw[1:], forgotten)
+        >>> found.answer, found.difference.low > 0.1
+        ('still remembered', True)
+    """
+    scores = check_vector(after, "after")
+    is_forgotten = check_mask(forgotten, "forgotten", (len(scores),))
+    if is_forgotten.all() or not is_forgotten.any():
+        missing = "never-used" if is_forgotten.all() else "forgotten"
+        raise InputError(f"forgotten: records of both kinds are needed, got no {missing} ones among {len(scores)}")
+    control_scores = check_matrix(controls, "controls", columns=len(scores)).astype(np.float64)
+    before_scores = None if before is None else check_vector(before, "before", length=len(scores))
+    check_number(margin, "margin", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
+    auc_confidence = 1 - _AUC_SHARE * error
+    relative = _relative_scores(scores, control_scores)
+    after_auc = auc(relative[0], is_forgotten, auc_confidence)
+    before_auc = None
+    if before_scores is not None:
+        before_auc = auc(_relative_scores(before_scores, control_scores)[0], is_forgotten, auc_confidence)
+    contradicted = check_bool(at_random, "at_random") and _excludes_half(
+        auc(control_scores.mean(axis=0), is_forgotten, 1 - error / 5)
+    )
+    exchangeable = at_random and not contradicted
+    if len(control_scores) == 1:
+        control_aucs, noise = np.array([auc(control_scores[0], is_forgotten).value]), None
+        difference = paired_difference(scores, control_scores[0], is_forgotten, "auc", auc_confidence)
+        difference = Estimate(difference.value, difference.low, difference.high, auc_confidence, WITHOUT_TRAINING_NOISE)
+        before_shows = before_scores is None or bool(
+            paired_difference(before_scores, control_scores[0], is_forgotten, "auc", auc_confidence).low > 0
+        )
+        half = max(difference.value - difference.low, difference.high - difference.value)
+        smallest = half * (1 + stats.norm.ppf(_POWER) / stats.norm.ppf(1 - _AUC_SHARE * error / 2))
+    else:
+        control_aucs = np.array([auc(row, is_forgotten).value for row in relative[1:]])
+        difference, noise, smallest = _difference_from_controls(after_auc, control_aucs, exchangeable)
+        before_shows = (
+            before_auc is None or _difference_from_controls(before_auc, control_aucs, exchangeable)[0].low > 0
+        )
+    p_high = _p_values(relative, is_forgotten, exchangeable)
+    p_low = _p_values(-relative, is_forgotten, exchangeable)
+    answer, reason = _answer(
+        difference, p_high, p_low, error=error, before_shows=before_shows, says_nothing=bool(np.ptp(scores) == 0),
+        margin=margin, smallest=smallest,
+    )  # fmt: skip
+    if len(control_scores) == 1:
+        reason += "; a single control was given, so the spread between trainings is not included"
+    return ErasureTest(
+        answer, reason, difference, after_auc, before_auc, control_aucs, noise, float(min(smallest, 1.0)), margin,
+        p_high, p_low, confidence,
+    )  # fmt: skip
+
+
+def _relative_scores(scores: Floats, controls: Floats) -> Floats:
+    """Scores less the mean of the controls, and each control less the mean of the others ``[1 + k, n]``."""
+    k = len(controls)
+    if k == 1:
+        return np.stack([scores - controls[0], np.zeros_like(scores)])
+    others = (controls.sum(axis=0) - controls) / (k - 1)
+    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - others])
+    # Models that answer alike differ by rounding alone, which would rank the records at random.
+    rounding = _ROUNDING * np.maximum(np.abs(controls).max(axis=0), np.abs(scores))
+    return np.where(np.abs(relative) <= rounding, 0.0, relative)
+
+
+def _excludes_half(estimate: Estimate) -> bool:
+    return estimate.low > 0.5 or estimate.high < 0.5
+
+
+def _difference_from_controls(
+    model: Estimate, control_aucs: Floats, exchangeable: bool
+) -> tuple[Estimate, float, float]:
+    """Difference of an AUC from that of models that never saw the records, its noise, and the smallest seen."""
+    k = len(control_aucs)
+    error = 1 - model.confidence
+    noise = (k - 1) / k * float(np.std(control_aucs, ddof=1))
+    reach_down, reach_up = model.value - model.low, model.high - model.value
+    smallest = reach_down * (1 + stats.norm.ppf(_POWER) / stats.norm.ppf(1 - error / 2))
+    value, method = model.value - 0.5, AT_RANDOM
+    if not exchangeable:
+        spread, quantile = noise * np.sqrt(1 + 1 / k), stats.t.ppf(1 - error / 2, k - 1)
+        reach_down, reach_up = max(quantile * spread, reach_down), max(quantile * spread, reach_up)
+        smallest = max(spread * (quantile + stats.t.ppf(_POWER, k - 1)), smallest)
+        value, method = model.value - float(control_aucs.mean()), WITH_TRAINING_NOISE
+    low, high = float(max(value - reach_down, -1.0)), float(min(value + reach_up, 1.0))
+    return Estimate(value, low, high, model.confidence, method), noise, float(smallest)
+
+
+def _p_values(relative: Floats, forgotten: Bools, exchangeable: bool) -> Floats:
+    """P-value of each forgotten record: against never-used ones, and against forgotten ones under the controls."""
+    own = relative[0, forgotten]
+    p_values = np.zeros(len(own))
+    nulls = [relative[0, ~forgotten]]
+    # A single control has no others that its scores could be relative to.
+    if not exchangeable and len(relative) > 2:
+        nulls.append(relative[1:, forgotten].ravel())
+    for null in nulls:
+        ordered = np.sort(null)
+        n_as_high = len(ordered) - np.searchsorted(ordered, own, side="left")
+        p_values = np.maximum(p_values, (1 + n_as_high) / (len(ordered) + 1))
+    return p_values
+
+
+def _rejected(p_values: Floats, fdr: float) -> Bools:
+    """Records that Benjamini-Hochberg selects."""
+    ordered = np.sort(p_values)
+    reached = np.flatnonzero(ordered <= fdr * np.arange(1, len(ordered) + 1) / len(ordered))
+    return p_values <= ordered[reached[-1]] if len(reached) else np.zeros(len(p_values), bool)
+
+
+def _answer(
+    difference: Estimate,
+    p_high: Floats,
+    p_low: Floats,
+    *,
+    error: float,
+    before_shows: bool,
+    says_nothing: bool,
+    margin: float,
+    smallest: float,
+) -> tuple[ErasureAnswer, str]:
+    n_high, n_low = (int(_rejected(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
+    if difference.low > 0:
+        return "still remembered", f"the AUC is {difference.value:.3f} above that of models that never saw the records"
+    if n_high:
+        return "still remembered", f"{n_high} records score higher than chance explains, though most do not"
+    overdone: ErasureAnswer = "overdone: they stand out the other way"
+    if difference.high < 0:
+        return overdone, f"the AUC is {-difference.value:.3f} below that of models that never saw the records"
+    if n_low:
+        return overdone, f"{n_low} records score lower than chance explains, though most do not"
+    unsure: ErasureAnswer = "too little data to say"
+    if says_nothing:
+        return unsure, "the model after the erasure scores all records alike"
+    if not before_shows:
+        return unsure, "the model before the erasure does not show the records either, so nothing is learned"
+    if difference.low <= -margin or difference.high >= margin:
+        return unsure, f"the difference of AUC may be as large as {max(difference.high, -difference.low):.3f}"
+    # Few records among many hardly move an AUC: what they show is not enough to accuse, but enough not to acquit.
+    if suspects := int(_rejected(p_high, error).sum() + _rejected(p_low, error).sum()):
+        return unsure, f"the AUC shows no difference, but {suspects} single records may stand out"
+    return (
+        "no difference from a model that never saw them",
+        f"the difference of AUC lies within ±{margin:g}; one of {smallest:.3f} would have been found in 4 of 5 checks",
+    )

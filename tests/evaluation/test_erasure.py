@@ -1,0 +1,177 @@
+"""Erasure: forgotten records against models that never saw them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import divulge as dv
+from divulge.evaluation.erasure import erasure_test
+
+FORGOTTEN = np.arange(400) < 150
+
+
+def draw_scores(seed, models, effect=0.0):
+    """Records of different difficulty; each model adds noise to a record, and an effect to all forgotten ones."""
+    rng = np.random.default_rng(seed)
+    difficulty = 3 * rng.normal(size=400)
+    group_effects = effect * rng.normal(size=models)[:, None] * FORGOTTEN
+    return difficulty + rng.normal(size=(models, 400)) + group_effects
+
+
+def naive_auc(scores):
+    inside, outside = scores[FORGOTTEN], scores[~FORGOTTEN]
+    return np.mean([(a > b) + (a == b) / 2 for a in inside for b in outside])
+
+
+def test_the_difference_is_that_of_naive_leave_one_out_aucs():
+    scores = draw_scores(0, 5)
+    found = erasure_test(scores[0], scores[1:], FORGOTTEN)
+    controls = scores[1:]
+    naive = [naive_auc(controls[j] - np.delete(controls, j, axis=0).mean(axis=0)) for j in range(4)]
+    after = naive_auc(scores[0] - controls.mean(axis=0))
+    np.testing.assert_allclose(found.controls, naive)
+    assert found.difference.value == pytest.approx(after - np.mean(naive))
+    assert found.after.value == pytest.approx(after)
+    assert found.training_noise == pytest.approx(3 / 4 * np.std(naive, ddof=1))
+
+
+def test_the_interval_is_students_for_one_further_training_where_trainings_differ():
+    scores = draw_scores(1, 5, effect=2.0)
+    found = erasure_test(scores[0], scores[1:], FORGOTTEN)
+    half = stats.t.ppf(1 - 0.04 / 2, 3) * found.training_noise * np.sqrt(1 + 1 / 4)
+    assert found.difference.high == pytest.approx(min(found.difference.value + half, 1))
+    assert found.difference.confidence == pytest.approx(0.96)
+
+
+def test_trainings_without_any_spread_do_not_make_the_interval_vanish():
+    scores = draw_scores(2, 2)
+    found = erasure_test(scores[0], np.stack([scores[1]] * 4), FORGOTTEN)
+    assert found.training_noise == 0
+    assert found.difference.high - found.difference.low > 0.1
+    assert found.answer != "still remembered"
+
+
+def test_a_memory_is_found_and_its_reverse_is_overdone():
+    scores = draw_scores(3, 9)
+    assert erasure_test(scores[0] + FORGOTTEN, scores[1:], FORGOTTEN).answer == "still remembered"
+    assert erasure_test(scores[0] - FORGOTTEN, scores[1:], FORGOTTEN).answer.startswith("overdone")
+
+
+def test_few_records_remembered_are_found_by_their_own_p_values():
+    rng = np.random.default_rng(4)
+    forgotten = np.arange(30_300) < 300
+    scores = rng.normal(size=(5, len(forgotten)))
+    scores[0, :6] += 20
+    found = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
+    assert found.answer == "still remembered"
+    assert found.reason.startswith("6 records")
+    assert set(np.argsort(found.p_remembered)[:6]) == set(range(6))
+    scores[0, :6] -= 40
+    assert erasure_test(scores[0], scores[1:], forgotten, at_random=True).reason.startswith("6 records score lower")
+
+
+def test_single_suspects_stop_an_acquittal():
+    rng = np.random.default_rng(5)
+    forgotten = np.arange(4000) < 1000
+    scores = rng.normal(size=(9, len(forgotten)))
+    clean = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
+    scores[0, :9] += 20
+    found = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
+    assert clean.answer == "no difference from a model that never saw them"
+    assert found.answer in ("too little data to say", "still remembered")
+    assert found.answer == "still remembered" or "single records" in found.reason
+
+
+def test_p_values_are_the_larger_of_both_nulls():
+    scores = draw_scores(6, 4)
+    found = erasure_test(scores[0], scores[1:], FORGOTTEN)
+    controls = scores[1:]
+    own = scores[0] - controls.mean(axis=0)
+    others = np.stack([controls[j] - np.delete(controls, j, axis=0).mean(axis=0) for j in range(3)])
+    for place in (0, 7, 149):
+        against_never = (1 + np.sum(own[~FORGOTTEN] >= own[place])) / (250 + 1)
+        against_controls = (1 + np.sum(others[:, FORGOTTEN] >= own[place])) / (450 + 1)
+        assert found.p_remembered[place] == pytest.approx(max(against_never, against_controls))
+
+
+def test_a_single_control_leaves_training_noise_out_and_says_so():
+    scores = draw_scores(7, 2)
+    found = erasure_test(scores[0], scores[1:], FORGOTTEN)
+    expected = dv.evaluation.paired_difference(scores[0], scores[1], FORGOTTEN, "auc", 0.96)
+    assert (found.difference.low, found.difference.high) == (expected.low, expected.high)
+    assert "a single control was given" in found.reason
+    assert found.training_noise is None
+
+
+def test_a_model_that_never_showed_the_records_says_nothing_of_their_erasure():
+    rng = np.random.default_rng(8)
+    forgotten = np.arange(6000) < 3000
+    scores = rng.normal(size=(10, 6000))
+    blank = erasure_test(scores[0], scores[2:], forgotten, before=scores[1], at_random=True)
+    shown = erasure_test(scores[0], scores[2:], forgotten, before=scores[1] + forgotten, at_random=True)
+    assert blank.answer == "too little data to say"
+    assert "before the erasure does not show" in blank.reason
+    assert shown.answer == "no difference from a model that never saw them"
+    assert shown.before.low > 0.7
+
+
+def test_a_random_draw_that_the_controls_contradict_is_not_believed():
+    rng = np.random.default_rng(9)
+    forgotten = np.arange(2000) < 1000
+    scores = rng.normal(size=(5, 2000)) + forgotten
+    random = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
+    assert random.difference.method == erasure_test(scores[0], scores[1:], forgotten).difference.method
+    even = erasure_test(scores[0] - forgotten, scores[1:] - forgotten, forgotten, at_random=True)
+    assert even.difference.method.startswith("DeLong;")
+
+
+def test_neither_the_order_of_records_nor_that_of_controls_matters():
+    scores = draw_scores(11, 4)
+    order = np.random.default_rng(0).permutation(400)
+    first = erasure_test(scores[0], scores[1:], FORGOTTEN, before=scores[0] + FORGOTTEN)
+    second = erasure_test(
+        scores[0][order], scores[[3, 1, 2]][:, order], FORGOTTEN[order], before=(scores[0] + FORGOTTEN)[order]
+    )
+    assert second.answer == first.answer
+    assert second.difference.low == pytest.approx(first.difference.low)
+    assert np.sort(second.p_remembered) == pytest.approx(np.sort(first.p_remembered))
+
+
+def test_constant_scores_say_nothing():
+    flat = np.zeros((5, 400))
+    found = erasure_test(flat[0], flat[1:], FORGOTTEN)
+    assert (found.answer, found.reason) == (
+        "too little data to say",
+        "the model after the erasure scores all records alike",
+    )
+
+
+def test_the_very_scores_of_a_model_that_never_saw_the_records_are_no_difference():
+    scores = np.random.default_rng(12).normal(size=(1, 4000))
+    found = erasure_test(scores[0], np.repeat(scores, 3, axis=0), np.arange(4000) < 2000)
+    assert found.answer == "no difference from a model that never saw them"
+    assert found.difference.value == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"after": np.full(400, np.nan)}, "after"),
+        ({"after": np.zeros(3)}, "forgotten"),
+        ({"controls": np.zeros((0, 400))}, "controls"),
+        ({"controls": np.zeros((2, 3))}, "controls: 400 columns"),
+        ({"controls": np.zeros(400)}, "controls"),
+        ({"forgotten": np.ones(400, bool)}, "forgotten: records of both kinds"),
+        ({"forgotten": ~np.ones(400, bool)}, "no forgotten ones"),
+        ({"before": np.zeros(3)}, "before"),
+        ({"margin": 0}, "margin"),
+        ({"margin": 1.5}, "margin"),
+        ({"confidence": 1}, "confidence"),
+        ({"at_random": "yes"}, "at_random"),
+    ],
+)
+def test_bad_input_is_named(changes, message):
+    given = {"after": np.arange(400.0), "controls": np.zeros((2, 400)), "forgotten": FORGOTTEN} | changes
+    after, controls, forgotten = (given.pop(name) for name in ("after", "controls", "forgotten"))
+    with pytest.raises(dv.InputError, match=message):
+        erasure_test(after, controls, forgotten, **given)
