@@ -18,7 +18,7 @@ def run(tmp_path_factory):
 
 def again(path, out):
     ready = plan.resolve(plan.read(path), path.parent)
-    return audit(ready.target, out=out, **ready.keywords() | {"recipes": RECIPES})
+    return audit(ready.target, out=out, **ready.arguments() | {"recipes": RECIPES})
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -34,7 +34,7 @@ def test_its_plans_give_the_same_numbers_again(run, tmp_path, which):
 
 def test_an_audit_of_objects_says_that_its_plan_is_a_record(tmp_path, run):
     ready = plan.resolve(plan.read(run[0] / "plan.toml"), run[0])
-    arguments = ready.keywords() | {"plan": None, "recipes": ["loss"]}
+    arguments = ready.arguments() | {"plan": None, "recipes": ["loss"]}
     audit(ready.target, out=tmp_path / "objects", **arguments)
     with pytest.raises(InputError, match="started from Python"):
         plan.read(tmp_path / "objects" / "plan.toml")
