@@ -109,7 +109,7 @@ class RunDirectory:
                 raise
 
     def read(self, kind: str, work: Callable[[], Found], *, only: str = "") -> Found:
-        """What ``work`` makes of the finished run of ``kind`` here, all of it from one and the same run.
+        """Return ``work()`` on the finished run of ``kind``; all that it reads is of one and the same run.
 
         Args:
             kind: of run.
@@ -134,36 +134,36 @@ class RunDirectory:
         raise ReplacedError(f"{self.path}: other runs are being published here while it is read; try again")
 
     def open(self, kind: str, *, only: str = "") -> RunDirectory:
-        """This dossier, after checking that it holds a finished, undamaged run of ``kind``; errors as for `read`."""
+        """Check that this is a finished, undamaged run of ``kind``; return the directory. Errors as for `read`."""
         return self.read(kind, lambda: self, only=only)
 
     def kind(self) -> str:
-        """Which kind of run lies here.
+        """Return the kind of the run in this directory.
 
         Raises:
-            divulge.InputError: none.
+            divulge.InputError: there is no run.
         """
         return self._settled().kind
 
     def holds(self, kind: str) -> bool:
-        """Whether a run of ``kind`` lies here, finished or not."""
+        """Return whether this directory holds a run of ``kind``, finished or not."""
         there = peek_manifest(self.path)
         return there is not None and there.kind == kind
 
     def finished(self, kind: str) -> bool:
-        """Whether a finished run of ``kind`` lies here."""
+        """Return whether this directory holds a finished run of ``kind``."""
         there = self._settled()
         return there.of(kind, there.key)
 
     def read_plan(self) -> dict[str, Any]:
-        """The plan as it was resolved."""
+        """Return the resolved plan of the run."""
         try:
             return tomllib.loads(store.read_text(self.path / "plan.toml", inside=self.path))
         except ValueError as error:
             raise InputError(f"{self.path / 'plan.toml'}: cannot be read ({error})") from None
 
     def read_table(self, name: str) -> pl.DataFrame:
-        """The table kept as ``name``.parquet.
+        """Return the table in ``name``.parquet.
 
         Raises:
             divulge.InputError: missing or damaged.
@@ -173,11 +173,11 @@ class RunDirectory:
             return tables.read_parquet(opened)
 
     def read_arrays(self, name: str) -> dict[str, Array]:
-        """The arrays kept as ``name``.npz."""
+        """Return the arrays in ``name``.npz."""
         return store.read_arrays(self.path / f"{name}.npz", inside=self.path)
 
     def read_json(self, name: str) -> Any:
-        """The value kept as ``name``.json."""
+        """Return the value in ``name``.json."""
         return store.read_json(self.path / f"{name}.json", inside=self.path)
 
     def _make(self) -> None:
@@ -190,7 +190,7 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def _locked(self, patience: float = 0) -> Generator[None]:
-        """Nobody else writes here meanwhile, and what was published before has been moved to its place.
+        """Lock this directory for writing, and finish moving files that were published before.
 
         The lock file stays: were it removed, two processes could each hold a lock of that name.
         """
@@ -208,13 +208,13 @@ class RunDirectory:
             yield
 
     def _owners(self) -> list[Path]:
-        """Run directories, outermost first, of which this one is a part."""
+        """Return the run directories of which this one is a part, outermost first."""
         home = self.path.absolute()
         above = [(folder, peek_manifest(folder)) for folder in reversed(home.parents[:2])]
         return [folder for folder, owner in above if owner and home.relative_to(folder).as_posix() in owner.parts]
 
     def _settled(self) -> Manifest:
-        """The mark, after what was published has been moved to its place."""
+        """Return the manifest, after moving files that were published but not yet in their place."""
         marks = {folder: read_manifest(folder) for folder in (*self._owners(), self.path)}
         if any(one.staged and (folder / one.staged).is_dir() for folder, one in marks.items()):
             with self._locked(_PATIENCE):
@@ -241,7 +241,7 @@ class RunDirectory:
             raise InputError(f"{path}: damaged, it is not what the run wrote (its checksum does not match)")
 
     def _begin(self, kind: str, key: str, overwrite: bool) -> Manifest | None:
-        """The finished run that will be replaced, if any; a directory without one is marked as running."""
+        """Return the finished run that will be replaced; without one, mark the directory as running and return None."""
         if not (self.path / MANIFEST_NAME).exists():
             if any(not _OURS.fullmatch(entry.name) for entry in self.path.iterdir()):
                 raise InputError(f"out: {self.path} is not empty and holds no run; give another directory")
@@ -259,7 +259,7 @@ class RunDirectory:
         return None
 
     def _draft(self, name: str, keep: Sequence[str] = (), old: Manifest | None = None) -> RunDraft:
-        """An empty draft, but for finished work of an interrupted run with the same key."""
+        """Return a draft that is empty but for finished work of an interrupted run with the same key."""
         folder = self.path / f".staged-{name[:32]}"
         if folder.is_symlink():
             folder.unlink()
@@ -269,7 +269,7 @@ class RunDirectory:
         return RunDraft(folder, self.path, old)
 
     def _withdraw(self, draft: RunDraft, keep: Sequence[str]) -> None:
-        """After an error: no trace of the run is left but what it can be resumed from."""
+        """Clean up after an error: remove the draft and the manifest, but keep what the run can be resumed from."""
         there = read_manifest(self.path)
         if there.staged or any((draft.path / name).exists() for name in keep):
             return  # published already, or worth keeping
@@ -280,7 +280,7 @@ class RunDirectory:
 
 
 def _refuse_odd_lock(path: Path) -> None:
-    """Raise where a lock would be taken on something else than a file in this directory.
+    """Raise if the lock file is a link or anything else that is not a regular file.
 
     A link would be followed, and what it leads to would be emptied; opening a FIFO may wait for ever.
     """
@@ -301,7 +301,7 @@ def _discard(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunDraft:
-    """Where a command writes its files; `divulge.run_directory.RunDirectory` publishes them together.
+    """Folder into which a command writes its files; `divulge.run_directory.RunDirectory` publishes them together.
 
     Names that begin with a dot are never published.
 
@@ -316,19 +316,19 @@ class RunDraft:
     old: Manifest | None = None
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
-        """Keep the complete, resolved plan as TOML, which has no word for None: such entries are left out."""
-        store.write_text(self.path / "plan.toml", tomli_w.dumps(_said(plan)))
+        """Write the complete, resolved plan as TOML; entries that are None are left out, as TOML has no null."""
+        store.write_text(self.path / "plan.toml", tomli_w.dumps(_drop_none(plan)))
 
     def write_table(self, name: str, frame: pl.DataFrame) -> None:
-        """Keep ``frame`` as ``name``.parquet."""
+        """Write ``frame`` to ``name``.parquet."""
         store.write_file(self.path / f"{name}.parquet", lambda out: tables.write_parquet(frame, out))
 
     def write_arrays(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Keep ``arrays`` as ``name``.npz."""
+        """Write ``arrays`` to ``name``.npz."""
         store.write_arrays(self.path / f"{name}.npz", arrays)
 
     def write_json(self, name: str, value: object) -> None:
-        """Keep ``value`` as ``name``.json."""
+        """Write ``value`` to ``name``.json."""
         store.write_json(self.path / f"{name}.json", value)
 
     def take(self, name: str) -> bool:
@@ -348,13 +348,13 @@ class RunDraft:
 
     @contextlib.contextmanager
     def workshop(self) -> Generator[Path]:
-        """A folder for intermediate files, gone when the block ends."""
+        """Yield a folder for intermediate files; it is removed when the block ends."""
         with tempfile.TemporaryDirectory(dir=self.path, prefix=".work.") as folder:
             yield Path(folder)
 
     @contextlib.contextmanager
     def part(self, name: str, kind: str, key: str) -> Generator[RunDraft]:
-        """The draft of a run inside this one, readable by itself and published with this one."""
+        """Yield the draft of a run inside this one, which can be read by itself and is published with this one."""
         old = peek_manifest(self.home / name)
         inner = RunDraft(
             store.make_private_directory(self.path / name), self.home / name, old if old and old.of(kind, key) else None
@@ -365,7 +365,7 @@ class RunDraft:
 
 
 def list_contents(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Digests of the files of a run, by their names, and the names of the runs inside it."""
+    """Return file name → digest of a run's files, and the names of the runs inside it."""
     names = list(walk_files(folder))
     parts = tuple(
         sorted(name.removesuffix(f"/{MANIFEST_NAME}") for name in names if name.endswith(f"/{MANIFEST_NAME}"))
@@ -375,7 +375,7 @@ def list_contents(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def walk_files(folder: Path) -> Iterator[str]:
-    """Names of the plain files below ``folder``, sorted, the mark of each run after its files.
+    """Yield the names of the plain files below ``folder``, sorted, the manifest of each run after its files.
 
     Links and names that begin with a dot are left out.
     """
@@ -389,11 +389,11 @@ def walk_files(folder: Path) -> Iterator[str]:
             yield entry.name
 
 
-def _said(value: Any) -> Any:
-    """``value`` without the entries of tables that are None."""
+def _drop_none(value: Any) -> Any:
+    """Return ``value`` without entries of (nested) tables that are None."""
     if not isinstance(value, dict):
         return value
-    return {name: _said(part) for name, part in value.items() if part is not None}
+    return {name: _drop_none(part) for name, part in value.items() if part is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,19 +419,19 @@ class Manifest:
     format: int = FORMAT
 
     def of(self, kind: str, key: str) -> bool:
-        """Whether this is a finished run of ``kind`` with ``key``."""
+        """Return whether this is a finished run of ``kind`` with ``key``."""
         return (self.kind, self.key, self.state) == (kind, key, "finished")
 
     def write(self, folder: Path) -> None:
-        """Put this mark into ``folder``, atomically."""
+        """Write this manifest into ``folder``, atomically."""
         store.write_json(folder / MANIFEST_NAME, asdict(self))
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The mark in ``folder``.
+    """Return the manifest in ``folder``.
 
     Raises:
-        divulge.InputError: none there, another format, or not what `Mark.write` writes.
+        divulge.InputError: none there, another format, or not what `Manifest.write` writes.
     """
     path = folder / MANIFEST_NAME
     if not path.is_file() and not path.is_symlink() and not path.exists():
@@ -454,7 +454,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def peek_manifest(folder: Path) -> Manifest | None:
-    """The mark in ``folder``; None where there is none that this version reads."""
+    """Return the manifest in ``folder``; None if there is none that this version reads."""
     try:
         return read_manifest(folder)
     except InputError:
@@ -462,7 +462,7 @@ def peek_manifest(folder: Path) -> Manifest | None:
 
 
 def is_earlier_format(folder: Path) -> bool:
-    """Whether ``folder`` is marked as a run of the format without digests."""
+    """Return whether the manifest in ``folder`` is of format 1, which has no digests."""
     try:
         content = store.read_json(folder / MANIFEST_NAME, inside=folder)
     except InputError:
@@ -471,7 +471,7 @@ def is_earlier_format(folder: Path) -> bool:
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether ``name`` is a plain relative path that stays below its folder.
+    """Return whether ``name`` is a plain relative path that stays below its folder.
 
     Examples:
         >>> is_safe_name("documents/a.parquet"), is_safe_name("../a"), is_safe_name("/a"), is_safe_name("a/./b")
@@ -507,7 +507,7 @@ def _commit(draft: RunDraft, new: Manifest, gone: Mapping[str, str]) -> None:
 
 
 def finish_publishing(home: Path) -> None:
-    """Move what is published but not yet in its place; nothing to do in most directories.
+    """Move files that are published but not yet in their place; most directories have none.
 
     Raises:
         divulge.InputError: a folder on the way is a link, so a file would leave the directory.
@@ -527,7 +527,7 @@ def finish_publishing(home: Path) -> None:
 
 
 def _refuse_blocked(home: Path, name: str) -> None:
-    """Raise where something else than a folder stands on the way to a file, or a folder in its place."""
+    """Raise if something that is no folder is in the way to a file, or a folder in the place of the file."""
     for above in (home / name).relative_to(home).parents:
         at = home / above
         if at != home and (at.is_symlink() or (at.exists() and not at.is_dir())):
@@ -537,7 +537,7 @@ def _refuse_blocked(home: Path, name: str) -> None:
 
 
 def _everything(home: Path, old: Manifest) -> list[tuple[str, str]]:
-    """Files of a run and of the runs inside it, with the digests they were published with."""
+    """Return the files of a run and of the runs inside it, with the digests they were published with."""
     files = list(old.files.items())
     for part in old.parts:
         with contextlib.suppress(InputError):
@@ -548,7 +548,7 @@ def _everything(home: Path, old: Manifest) -> list[tuple[str, str]]:
 
 
 def _remove(home: Path, listed: Path) -> None:
-    """Take away files of the run before that the new one lacks, where they are still what was written."""
+    """Remove files of the previous run that the new one lacks, unless they were changed since they were written."""
     if not listed.is_file():
         return
     superseded = store.parse_json(store.read_json(listed, inside=home), dict[str, str], listed)

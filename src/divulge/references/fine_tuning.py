@@ -190,7 +190,7 @@ class LoadedFineTune:
         try:
             with warnings.catch_warnings():  # of what peft asks a transformers model, some is deprecated there
                 warnings.simplefilter("ignore", FutureWarning)
-                warnings.filterwarnings("ignore", "Model has `tie_word_embeddings")  # see `adapters.merged`
+                warnings.filterwarnings("ignore", "Model has `tie_word_embeddings")  # see `merge_adapter`
                 return peft.get_peft_model(model, settings)
         except ValueError as error:
             raise InputError(f"LoRA.modules: {error}") from None

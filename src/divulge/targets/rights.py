@@ -241,8 +241,8 @@ def adapt(
 ) -> Any:
     """Return the adapter that fits ``model``.
 
-    A target stays itself (one of the user's own class inside `Own`, which takes care of the records); a torch module, a
-    scikit-learn classifier or a callable is wrapped.
+    A target stays itself (one of the user's own class inside `UserTarget`, which hands it copies of the records); a
+    torch module, a scikit-learn classifier or a callable is wrapped.
 
     Args:
         model: a target, torch module, fitted scikit-learn classifier or callable.
@@ -307,7 +307,7 @@ class Metered:
             check_integer(self.limit, "limit", least=0)
         grant_rights(self, self.target, self._ask)
 
-    if TYPE_CHECKING:  # given by `grant`, where the target has them
+    if TYPE_CHECKING:  # given by `grant_rights`, where the target has them
 
         def logits(self, records: Records) -> Floats:
             """The target's logits, counted."""
