@@ -1,4 +1,4 @@
-"""Several documents of one person as one record: what is asked, set aside, split and decided is then the person."""
+"""Several documents of one person as one record, so that persons are scored, split and decided on."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def by_person(texts: object, people: object) -> Records:
-    """One record per person, of all their documents, in order of first appearance; its id is the person's.
+    """Return one record per person with all their documents, in order of first appearance; its id is the person.
 
-    A language model is asked about each document by itself, and a person's score is that of all their tokens
-    together. Reference models are trained on all documents of a person or on none, and calibration sets whole persons
-    aside, so a false-positive rate or a false discovery rate is one of persons.
+    A language model scores each document separately, and the score of a person uses all their tokens. Reference models
+    are trained on all documents of a person or on none, and calibration sets whole persons aside, so false-positive
+    rates and false discovery rates are rates of persons.
 
     Args:
         texts: the documents, ``n`` strings.
-        people: whose each is, ``n`` names.
+        people: the person of each document, ``n`` names.
 
     Raises:
-        divulge.InputError: no strings, another number of names, a document without a name.
+        divulge.InputError: texts that are no strings, another number of names, a document without a name.
 
     Examples:
         >>> records = by_person(["hello", "bye", "hi"], ["ann", "ann", "bob"])
@@ -39,40 +39,41 @@ def by_person(texts: object, people: object) -> Records:
     data = check_records(texts, "texts")
     if data.dtype != object:
         raise InputError(f"texts: documents (strings) are needed, got {data.dtype}")
-    names = _names(people, len(data))
-    own: dict[str, list[str]] = {}
+    names = _check_names(people, len(data))
+    documents: dict[str, list[str]] = {}
     for name, text in zip(names, data, strict=True):
-        own.setdefault(name, []).append(text.replace(SEPARATOR, " "))
-    joined = np.array([SEPARATOR.join(parts) for parts in own.values()], dtype=object)
-    return Records(joined, ids=np.array(list(own)))
+        documents.setdefault(name, []).append(text.replace(SEPARATOR, " "))
+    joined = np.array([SEPARATOR.join(parts) for parts in documents.values()], dtype=object)
+    return Records(joined, ids=np.array(list(documents)))
 
 
-def _names(people: Any, count: int) -> list[str]:
-    """Whose each document is; documents without a name are not those of one nameless person."""
-    given = list(people) if isinstance(people, list | tuple) else to_numpy(people, "people").tolist()
-    if not isinstance(given, list) or len(given) != count:
+def _check_names(people: Any, count: int) -> list[str]:
+    """Return the person of each document; documents without a name are refused, as they are not of one person."""
+    names = list(people) if isinstance(people, list | tuple) else to_numpy(people, "people").tolist()
+    if not isinstance(names, list) or len(names) != count:
         raise InputError(
-            f"people: {count} names are needed (one per document), got {len(given) if isinstance(given, list) else 1}"
+            f"people: {count} names are needed (one per document), got {len(names) if isinstance(names, list) else 1}"
         )
-    for row, name in enumerate(given):
+    for row, name in enumerate(names):
         if not isinstance(name, str | int | np.integer) or isinstance(name, bool) or not str(name).strip():
             raise InputError(f"people: a text or a whole number is needed, got {format_value(name)} in row {row}")
-    return [str(name) for name in given]
+    return [str(name) for name in names]
 
 
 def split_record(record: str) -> list[str]:
-    """The documents of a record."""
+    """Return the documents of a record."""
     return record.split(SEPARATOR)
 
 
 def split_documents(records: Sequence[str]) -> tuple[list[str], Ints]:
-    """All documents of all records, and how many each record has."""
-    cut = [split_record(record) for record in records]
-    return [text for texts in cut for text in texts], np.array([len(texts) for texts in cut], dtype=np.int64)
+    """Return all documents of all records, and the number of documents of each record."""
+    documents = [split_record(record) for record in records]
+    counts = np.array([len(texts) for texts in documents], dtype=np.int64)
+    return [text for texts in documents for text in texts], counts
 
 
 def record_offsets(offsets: Ints, counts: Ints) -> Ints:
-    """Offsets of the tokens of records, from those of their documents.
+    """Return the offsets of the tokens of records from those of their documents.
 
     Examples:
         >>> record_offsets(np.array([0, 2, 5, 6]), np.array([2, 1]))

@@ -1,4 +1,4 @@
-"""How likely models find each token of documents that differ in length, as plain arrays."""
+"""Token log-probabilities of documents of different lengths, as plain arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.floating[Any]]
 
 SEPARATOR = "\x1e"
-"""Stands between the documents of a person in one record (ASCII's record separator), see `divulge.people`."""
+"""Separates the documents of a person in one record (ASCII's record separator), see `divulge.people`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,14 +44,16 @@ class TokenLogs:
     references: Floats | None = None
 
     def __init__(self, offsets: object, target: object, references: object = None) -> None:
-        cuts = check_labels(offsets, "offsets")
-        if cuts[0] != 0 or (np.diff(cuts) < 1).any():
+        checked_offsets = check_labels(offsets, "offsets")
+        if checked_offsets[0] != 0 or (np.diff(checked_offsets) < 1).any():
             raise InputError("offsets: numbers that start at 0 and rise are needed (no document is empty)")
-        tokens = int(cuts[-1])
-        object.__setattr__(self, "offsets", cuts)
-        object.__setattr__(self, "target", _logs(check_vector(target, "target", length=tokens), "target"))
-        others = None if references is None else check_matrix(references, "references", columns=tokens)
-        object.__setattr__(self, "references", None if others is None else _logs(others, "references"))
+        n_tokens = int(checked_offsets[-1])
+        object.__setattr__(self, "offsets", checked_offsets)
+        checked_target = check_vector(target, "target", length=n_tokens)
+        object.__setattr__(self, "target", _check_nonpositive(checked_target, "target"))
+        if references is not None:
+            references = _check_nonpositive(check_matrix(references, "references", columns=n_tokens), "references")
+        object.__setattr__(self, "references", references)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -63,29 +65,29 @@ class TokenLogs:
 
     @property
     def document(self) -> NDArray[np.int64]:
-        """Which document each token belongs to, ``[t]``."""
+        """Number of the document of each token, ``[t]``."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def documents(self, at: slice) -> TokenLogs:
-        """The documents at ``at``, a slice without a step."""
-        first, last, _ = at.indices(len(self))
-        begin, end = int(self.offsets[first]), int(self.offsets[last])
-        others = None if self.references is None else self.references[:, begin:end]
-        return TokenLogs(self.offsets[first : last + 1] - begin, self.target[begin:end].copy(), others)
+    def documents(self, rows: slice) -> TokenLogs:
+        """Return the documents in ``rows``, a slice without a step."""
+        start, stop, _ = rows.indices(len(self))
+        begin, end = int(self.offsets[start]), int(self.offsets[stop])
+        references = None if self.references is None else self.references[:, begin:end]
+        return TokenLogs(self.offsets[start : stop + 1] - begin, self.target[begin:end].copy(), references)
 
     def mean(self, values: Floats) -> Floats:
-        """The mean over each document's tokens of ``values`` ``[t]``, ``[n]``."""
+        """Return the mean of ``values`` ``[t]`` over the tokens of each document, ``[n]``."""
         return np.add.reduceat(values, self.offsets[:-1]) / self.lengths
 
 
-def _logs(values: Floats, name: str) -> Floats:
-    if values.size and (highest := float(values.max())) > 1e-3:  # a float32 softmax may come out a hair above 0
+def _check_nonpositive(values: Floats, name: str) -> Floats:
+    if values.size and (highest := float(values.max())) > 1e-3:  # A softmax in float32 may slightly exceed 0.
         raise InputError(f"{name}: log-probabilities, at most 0, are needed, got {highest:g}")
     return values
 
 
 def check_token_logs(value: object, name: str, documents: int | None) -> TokenLogs | None:
-    """``value``, the token log-probabilities of so many documents, or None.
+    """Return ``value`` if it holds the token log-probabilities of so many documents, or is None.
 
     Raises:
         divulge.InputError: something else, or another number of documents.

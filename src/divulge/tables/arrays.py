@@ -14,14 +14,21 @@ if TYPE_CHECKING:
 
     from divulge.types import Array
 
-_EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
+_POLARS_TYPES: dict[type, Any] = {
+    bool: pl.Boolean,
+    int: pl.Int64,
+    float: pl.Float64,
+    str: pl.String,
+    bytes: pl.Binary,
+}
+_MAX_EXACT_INTEGER = 2**53  # float64 cannot represent all whole numbers beyond this
 
 
 def to_array(column: pl.Series) -> Array:
     """Return a column as NumPy holds it, ``[n]``.
 
-    Numbers keep their width; where some are missing they become float64 and NaN, or objects if they are whole numbers
-    that float64 cannot tell apart. Decimals become float64, or int64 where they are whole by their type. Truth values
+    Numbers keep their width; with missing values they become float64 and NaN, or objects if they are whole numbers that
+    float64 cannot represent. Decimals become float64, or int64 where they are whole by their type. Truth values
     with gaps, texts, lists and all else are objects, None where a value is missing; categories and dates become texts.
 
     Examples:
@@ -37,7 +44,7 @@ def to_array(column: pl.Series) -> Array:
         if not column.null_count():
             return column.to_numpy()
         ends = (column.min(), column.max()) if column.dtype.is_integer() else ()
-        if any(isinstance(end, int) and abs(end) > _EXACT for end in ends):
+        if any(isinstance(end, int) and abs(end) > _MAX_EXACT_INTEGER for end in ends):
             return _objects(column.to_list())
         return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
     if column.dtype == pl.Boolean and not column.null_count():
@@ -49,12 +56,12 @@ def from_arrays(columns: Mapping[str, Array], dtypes: Mapping[str, Any] | None =
     """Return arrays of one length as a table.
 
     Args:
-        columns: name → ``[n]``; of objects those of one kind: texts, whole numbers, floats, truth values, or lists.
-        dtypes: polars types of columns in which nothing but None may stand; text for those not named.
+        columns: name → ``[n]``; objects of one type: texts, whole numbers, floats, truth values, or lists.
+        dtypes: polars types of columns that may hold nothing but None; text for columns not named.
 
     Raises:
-        divulge.InputError: columns of several lengths, objects of several kinds or of none that a file takes, whole
-            numbers of more than 64 bits, half of a surrogate pair, more than one dimension.
+        divulge.InputError: columns of different lengths, objects of several types or of one that a file cannot hold,
+            whole numbers of more than 64 bits, half of a surrogate pair, more than one dimension.
 
     Examples:
         >>> from_arrays({"id": np.array(["a", None], object), "n": np.arange(2)}).rows()
@@ -63,8 +70,8 @@ def from_arrays(columns: Mapping[str, Array], dtypes: Mapping[str, Any] | None =
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InputError(f"columns of one length are needed, got {lengths}")
-    known = dtypes or {}
-    return pl.DataFrame({name: _series(name, values, known.get(name)) for name, values in columns.items()})
+    column_dtypes = dtypes or {}
+    return pl.DataFrame({name: _series(name, values, column_dtypes.get(name)) for name, values in columns.items()})
 
 
 def _series(name: str, values: Array, dtype: Any) -> pl.Series:
@@ -76,43 +83,43 @@ def _series(name: str, values: Array, dtype: Any) -> pl.Series:
     if array.dtype.kind == "f":
         return pl.Series(name, array.astype("f4" if array.dtype.itemsize < 8 else "f8"))
     rows = array.astype(str).tolist() if array.dtype.kind in "UM" else array.tolist()
-    there = [value for value in rows if value is not None]
-    if there and all(isinstance(value, list | tuple | np.ndarray) for value in there):
-        return _lists(name, rows, dtype)
-    kinds = {_kind(one) for one in set(map(type, there))}
-    if kinds == {int, float}:
-        kinds = {float}
-    if len(kinds) > 1 or not kinds <= {bool, int, float, str, bytes}:
-        found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InputError(f"{name}: values of one kind are needed for a file, got {found}")
-    own: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String, bytes: pl.Binary}
-    wanted = own[kinds.pop()] if kinds else pl.String
-    if dtype is not None and (not there or (wanted == pl.Int64 and dtype.is_integer())):
-        wanted = dtype
+    present = [value for value in rows if value is not None]
+    if present and all(isinstance(value, list | tuple | np.ndarray) for value in present):
+        return _list_series(name, rows, dtype)
+    types = {_python_type(value_type) for value_type in set(map(type, present))}
+    if types == {int, float}:
+        types = {float}
+    if len(types) > 1 or not types <= set(_POLARS_TYPES):
+        type_names = ", ".join(sorted(value_type.__name__ for value_type in types))
+        raise InputError(f"{name}: values of one kind are needed for a file, got {type_names}")
+    polars_type = _POLARS_TYPES[types.pop()] if types else pl.String
+    if dtype is not None and (not present or (polars_type == pl.Int64 and dtype.is_integer())):
+        polars_type = dtype
     try:
-        return pl.Series(name, [None if one is None else _plain(one) for one in rows], wanted)
+        return pl.Series(name, [None if value is None else _python_value(value) for value in rows], polars_type)
     except (OverflowError, TypeError):
         raise InputError(f"{name}: a whole number of more than 64 bits, which no file takes") from None
     except UnicodeEncodeError:
         raise InputError(f"{name}: half of a surrogate pair, which is no character") from None
 
 
-def _lists(name: str, rows: Sequence[Any], dtype: Any) -> pl.Series:
-    inside = [None if row is None else np.asarray(row) for row in rows]
-    if any(part is not None and len(part) and part.ndim != 1 for part in inside):
+def _list_series(name: str, rows: Sequence[Any], dtype: Any) -> pl.Series:
+    arrays = [None if row is None else np.asarray(row) for row in rows]
+    if any(array is not None and len(array) and array.ndim != 1 for array in arrays):
         raise InputError(f"{name}: lists of numbers or texts are needed for a file, got lists of lists")
-    filled = [part for part in inside if part is not None and len(part)]
-    inner = _series(name, np.concatenate(filled) if filled else np.empty(0, np.float32), None).dtype
-    return pl.Series(name, [None if part is None else part.tolist() for part in inside], dtype or pl.List(inner))
+    nonempty = [array for array in arrays if array is not None and len(array)]
+    inner = _series(name, np.concatenate(nonempty) if nonempty else np.empty(0, np.float32), None).dtype
+    return pl.Series(name, [None if array is None else array.tolist() for array in arrays], dtype or pl.List(inner))
 
 
-def _kind(kind: type) -> type:
+def _python_type(value_type: type) -> type:
+    """Return the type of Python that a type of NumPy, or a subclass, stands for."""
     scalars = {np.bool_: bool, np.integer: int, np.floating: float}
-    plain = next((own for scalar, own in scalars.items() if issubclass(kind, scalar)), kind)
-    return next((known for known in (bool, int, float, str, bytes) if issubclass(plain, known)), plain)
+    converted = next((builtin for scalar, builtin in scalars.items() if issubclass(value_type, scalar)), value_type)
+    return next((builtin for builtin in _POLARS_TYPES if issubclass(converted, builtin)), converted)
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -1,7 +1,7 @@
 """Files of one JSON object per line, converted once to columns that polars scans.
 
-Every value is kept as the text that stands in the file, so that an identifier keeps every digit; what kinds of values a
-key has, and on which line each kind stood first, is kept beside it. A key that a line lacks is a missing value.
+Every value is kept as the text in the file, so that an identifier keeps every digit. The types of the values of each
+key are recorded, with the first line of each type. A key that a line lacks is a missing value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LINE = "\0line"
 """The column that holds the number of each row's line."""
 _BATCH = 1 << 15  # lines
-_SHORT = 12  # letters of a text that a message shows; what is longer may be a document
+_MAX_SHOWN_CHARACTERS = 12  # of a text in a message; longer texts may be documents
 NUMBER, TEXT, BOOLEAN, LIST, OBJECT = "a number", "a text", "true or false", "a list", "an object"
 
 
@@ -37,7 +37,7 @@ class _Number(str):
     __slots__ = ()
 
 
-_KINDS: dict[type, str] = {
+_TYPE_NAMES: dict[type, str] = {
     str: TEXT,
     _Number: NUMBER,
     int: NUMBER,
@@ -48,7 +48,7 @@ _KINDS: dict[type, str] = {
 }
 _DECODER = json.JSONDecoder()
 _EXACT = json.JSONDecoder(parse_float=_Number, parse_constant=_Number)
-_SEVERAL = re.compile(rb"\}[ \t]*,[ \t]*\{")
+_SEVERAL_OBJECTS = re.compile(rb"\}[ \t]*,[ \t]*\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class JsonLines:
     """A converted file.
 
     Args:
-        file: what was converted.
-        compression: of it.
+        file: the source.
+        compression: of the source.
         files: Arrow files, and the names of the columns of each; where a column holds whole numbers only it is one of
             them, else one of float64 where it holds numbers only, of truth values, or of texts.
-        kinds: key → kinds of its values → the line and the message form of the first value of that kind.
-        fractions: keys of which some number has a fraction or an exponent.
-        folder: of the files; removed when nothing refers to it any more.
+        kinds: key → type of its values → line and description of the first value of that type.
+        fractions: keys with a number that has a fraction or an exponent.
+        folder: of the files; removed with the last reference to it.
         exact: whether numbers with a fraction are texts, as the file spells them.
     """
 
@@ -109,46 +109,46 @@ def convert_json_lines(file: TableFile, compression: str, *, exact: bool = False
 
 def _objects(batch: Sequence[tuple[int, bytes]], *, exact: bool) -> tuple[list[int], list[dict[str, Any]]]:
     """Return the objects of some lines, and the numbers of their lines."""
-    filled = [(number, bare) for number, line in batch if (bare := _bare(number, line))]
-    together = b",\n".join(bare for _, bare in filled)
-    # One call for all lines is twice as fast. Where each is one object there are as many objects as lines; a line of
-    # several, which could make up for one that goes on in the next, holds a bracket, a comma and a bracket.
-    if not _SEVERAL.search(b"\n".join(bare for _, bare in filled)):
+    nonempty = [(number, text) for number, line in batch if (text := _strip_line(number, line))]
+    joined = b",\n".join(text for _, text in nonempty)
+    # One call for all lines is twice as fast. If every line is one object there are as many objects as lines. A line of
+    # several objects, which could offset an object that spans two lines, contains a brace, a comma and a brace.
+    if not _SEVERAL_OBJECTS.search(b"\n".join(text for _, text in nonempty)):
         try:
             decoder = _EXACT if exact else _DECODER
-            rows = decoder.decode(f"[{together.decode()}]")
+            rows = decoder.decode(f"[{joined.decode()}]")
         except (ValueError, RecursionError):
             rows = []
-        if len(rows) == len(filled) and all(type(row) is dict for row in rows):
-            return [number for number, _ in filled], rows
-    return [number for number, _ in filled], [_object(number, bare, exact=exact) for number, bare in filled]
+        if len(rows) == len(nonempty) and all(type(row) is dict for row in rows):
+            return [number for number, _ in nonempty], rows
+    return [number for number, _ in nonempty], [_object(number, text, exact=exact) for number, text in nonempty]
 
 
-def _bare(number: int, line: bytes) -> bytes:
+def _strip_line(number: int, line: bytes) -> bytes:
     return (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip()
 
 
-def _object(number: int, bare: bytes, *, exact: bool) -> dict[str, Any]:
+def _object(number: int, text: bytes, *, exact: bool) -> dict[str, Any]:
     try:
-        value = (_EXACT if exact else _DECODER).decode(bare.decode())
-    except (ValueError, RecursionError) as error:  # not JSON or not UTF-8, numbers or nesting without end
+        value = (_EXACT if exact else _DECODER).decode(text.decode())
+    except (ValueError, RecursionError) as error:  # Not JSON or not UTF-8, or nested too deeply.
         raise InputError(f"line {number} is no JSON ({_reason(error)})") from None
     if not isinstance(value, dict):
-        raise InputError(f"line {number}: an object is needed, got {_shown(value)}")
+        raise InputError(f"line {number}: an object is needed, got {_describe(value)}")
     return value
 
 
 def _reason(error: BaseException) -> str:
-    """What is wrong with a line; Python's own message of bytes that are no UTF-8 says it at length."""
+    """Return what is wrong with a line, in a few words."""
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
     return format_exception(error).split(";")[0]
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    first = rows[0].keys()
-    if all(row.keys() == first for row in rows):
-        return list(first)
+    first_keys = rows[0].keys()
+    if all(row.keys() == first_keys for row in rows):
+        return list(first_keys)
     return list(dict.fromkeys(itertools.chain.from_iterable(rows)))
 
 
@@ -159,14 +159,16 @@ def _column(
     kinds: dict[str, dict[str, tuple[int, str]]],
     fractions: set[str],
 ) -> pl.Series:
-    """The values of a key as texts; what kinds they are is added to ``kinds``."""
+    """Return the values of a key as texts, and add their types to ``kinds``."""
     values = [row.get(name) for row in rows]
     types = set(map(type, values)) - {type(None)}
-    seen = kinds.setdefault(name, {})
-    for kind in sorted(types, key=lambda kind: next(at for at, value in enumerate(values) if type(value) is kind)):
-        if _KINDS[kind] not in seen:
-            at = next(at for at, value in enumerate(values) if type(value) is kind)
-            seen[_KINDS[kind]] = (numbers[at], _shown(values[at]))
+    first_values = kinds.setdefault(name, {})
+    first_rows = {
+        value_type: next(i for i, value in enumerate(values) if type(value) is value_type) for value_type in types
+    }
+    for value_type, i in sorted(first_rows.items(), key=lambda item: item[1]):
+        if _TYPE_NAMES[value_type] not in first_values:
+            first_values[_TYPE_NAMES[value_type]] = (numbers[i], _describe(values[i]))
     if types & {_Number, float}:
         fractions.add(name)
     label = _valid_name(name, numbers)
@@ -176,14 +178,14 @@ def _column(
         try:
             return pl.Series(label, values, pl.Float64 if float in types else pl.Int64, strict=float not in types)
         except (OverflowError, TypeError):
-            pass  # of more than 64 bits
+            pass  # Numbers of more than 64 bits are kept as texts.
     if not types <= {str, _Number}:
         values = [value if value is None or isinstance(value, str) else _text(value) for value in values]
     try:
         return pl.Series(label, values, pl.String)
     except UnicodeEncodeError:
-        at = next(at for at, value in enumerate(values) if value is not None and not _is_unicode(value))
-        raise InputError(f"line {numbers[at]}: {name}: half of a surrogate pair, which is no character") from None
+        i = next(i for i, value in enumerate(values) if value is not None and not _is_unicode(value))
+        raise InputError(f"line {numbers[i]}: {name}: half of a surrogate pair, which is no character") from None
 
 
 def _valid_name(name: str, numbers: Sequence[int]) -> str:
@@ -206,10 +208,10 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _shown(value: Any) -> str:
-    """A value as messages show it: which kind it is, where it may hold a document."""
+def _describe(value: Any) -> str:
+    """Return a value for a message, or its type alone if it may hold a document."""
     if isinstance(value, _Number):
         return str(value)
-    if isinstance(value, str) and len(value) > _SHORT:
+    if isinstance(value, str) and len(value) > _MAX_SHOWN_CHARACTERS:
         return f"a text of {len(value):,} characters"
     return {list: LIST, dict: OBJECT}.get(type(value)) or format_value(value)
