@@ -77,6 +77,9 @@ RECEIVED = {
 
 # Steps of our own loops, which take what was checked before.
 CHECKED = {
+    "targets.declared_modality",
+    "targets.is_label_only",
+    "targets.is_language_model",
     "attacks.auto.game_merit",
     "attacks.auto.play_games",
     "attacks.regressors.crossfit",

@@ -206,6 +206,7 @@ TARGETS = {
         journal=None,
         use=lambda made: made.key(),
     ),
+    "targets.wrap_target": call(target=targets.SklearnTarget(MODEL), use=logits),
     "targets.adapt": call(model=MODEL, outputs="logits", device="cpu", use=logits, says=("target",), free=("device",)),
 }
 
@@ -413,6 +414,14 @@ AUDIT = {
 }
 
 EXTRACTION = {
+    "signals.OutputSignal": call(
+        name="largest",
+        output="logits",
+        compute=lambda answers, y: answers.max(axis=1),
+        needs_labels=False,
+        use=lambda made: made.compute(LOGITS, None),
+        free=("compute",),
+    ),
     "extraction.Cut": call(prefix=2, suffix=1, place="start", use=lambda made: made.prompt(9)),
     "extraction.draws_needed": call(log_p=np.array([-1.0, -5.0]), chance=0.5),
     "extraction.measure": call(
@@ -436,7 +445,7 @@ EXTRACTION = {
         says=("x",),
         free=("progress", "out"),
     ),
-    "extraction.seen": call(log_p=np.array([-1.0, -5.0]), draws=10),
+    "extraction.probability_seen": call(log_p=np.array([-1.0, -5.0]), draws=10),
 }
 
 CALLS = EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT
