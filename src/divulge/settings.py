@@ -90,9 +90,12 @@ class Settings(BaseModel):
 
     @classmethod
     def check_attributes(cls, instance: object, *others: str) -> None:
-        """Check those attributes of ``instance`` that are settings, apart from ``others``; see `check`."""
+        """Check the attributes of ``instance`` that are settings, apart from ``others``; numbers become plain ones."""
         names = [name for name in cls.model_fields if hasattr(instance, name) and name not in others]
-        cls.check(**{name: getattr(instance, name) for name in names})
+        checked = cls.check(**{name: getattr(instance, name) for name in names})
+        for name in names:  # of NumPy's or Python's other kinds of numbers, the plain one
+            if isinstance(value := getattr(checked, name), bool | int | float):
+                object.__setattr__(instance, name, value)
 
 
 def format_errors(model: type[BaseModel], error: ValidationError) -> list[str]:

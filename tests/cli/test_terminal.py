@@ -221,7 +221,7 @@ def test_wrong_usage_is_one_line_that_names_the_help(capsys):
 
 
 def test_the_documented_codes_are_the_codes():
-    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", page.read_text(), re.MULTILINE)] == list(Exit)
 
 

@@ -422,7 +422,7 @@ EXTRACTION = {
         use=lambda made: made.compute(LOGITS, None),
         free=("compute",),
     ),
-    "extraction.Cut": call(prefix=2, suffix=1, place="start", use=lambda made: made.prompt(9)),
+    "extraction.Cut": call(prefix=2, suffix=1, place="start", use=lambda made: made.prompt_length(9)),
     "extraction.draws_needed": call(log_p=np.array([-1.0, -5.0]), chance=0.5),
     "extraction.measure": call(
         target=Even(),

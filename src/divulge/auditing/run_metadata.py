@@ -13,7 +13,7 @@ from divulge.auditing.signals import signal_names
 from divulge.errors import InputError
 from divulge.results import AuditSettings, Digests, RecipeRun, RecordCounts
 from divulge.signals import internals
-from divulge.targets.rights import UserTarget, weights_key
+from divulge.targets.rights import GivesTokens, UserTarget, weights_key
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def describe_target(target: Any) -> str:
     target_type = type(target.target if isinstance(target, UserTarget) else target).__name__
     if not (key := weights_key(target)):
         return target_type
-    return f"{target_type}, {key}" if callable(getattr(target, "key", None)) else f"{target_type}, weights {key}"
+    return f"{target_type}, {key}" if isinstance(target, GivesTokens) else f"{target_type}, weights {key}"
 
 
 def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:

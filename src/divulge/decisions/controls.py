@@ -291,6 +291,7 @@ def blind_score(calibration_baseline: object, baseline: object, *, level: float 
         >>> blind_score([0.0, 1.0, 2.0], [0.5, 1.5]).passed
         True
     """
+    check_integer(seed, "seed", least=0)
     calibration_scores = check_vector(calibration_baseline, "calibration_baseline")
     candidate_scores = check_vector(baseline, "baseline")
     p = two_samples.two_sample_p_value(calibration_scores, candidate_scores, seed=seed)

@@ -380,7 +380,8 @@ class Strata:
 
     def __post_init__(self) -> None:
         for name in ("candidates", "calibration", "holdout"):
-            if (value := getattr(self, name)) is not None:
+            value = getattr(self, name)
+            if value is not None or name != "holdout":
                 object.__setattr__(self, name, check_names(value, f"strata.{name}").astype(str))
         if self.uncovered == len(self.candidates):
             raise InputError("strata: no calibration record is of the stratum of any candidate")
