@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn import metrics as sklearn_metrics
 
-from divulge import errors, seeds
+from divulge import errors, lazy, seeds
 from divulge.errors import InputError
 from divulge.labels import metrics
 from divulge.labels.metrics import Evaluated, evaluate_metric
@@ -29,7 +28,11 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sklearn import metrics as sklearn_metrics
+
     from divulge.types import Array, Bools, Ints
+else:
+    sklearn_metrics = lazy.module("sklearn.metrics")
 
 _NOISE_PATTERNS = ("edge", "uniform", "plus", "minus")
 
