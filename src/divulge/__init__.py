@@ -43,11 +43,14 @@ if TYPE_CHECKING:
         targets,
     )
     from divulge.auditing import audit
+    from divulge.auditing.compare import compare_runs as compare
+    from divulge.auditing.compare import gate_run as gate
     from divulge.canaries import Claim
     from divulge.errors import InputError, MissingExtraError
     from divulge.identification import identify
     from divulge.pairs import from_pairs
     from divulge.people import by_person
+    from divulge.runs import load
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
 
 __all__ = [
@@ -66,13 +69,16 @@ __all__ = [
     "audit",
     "by_person",
     "canaries",
+    "compare",
     "completion",
     "decisions",
     "evaluation",
     "extraction",
     "from_pairs",
+    "gate",
     "identify",
     "labels",
+    "load",
     "margin",
     "reconstruction",
     "references",
@@ -81,8 +87,8 @@ __all__ = [
     "targets",
 ]
 
-# Where each public name lives. A name absent here is a sub-package of the same name. The modules
-# behind `audit` and `identify` have other names on purpose: importing a sub-module sets an attribute
+# Where each public name lives, and after a colon under which name. A name absent here is a sub-package of the same
+# name. The modules behind `audit` and `identify` have other names on purpose: importing a sub-module sets an attribute
 # of its name on this package and would hide the function.
 _HOMES = {
     "Claim": "divulge.canaries",
@@ -96,8 +102,11 @@ _HOMES = {
     "Selection": "divulge.types",
     "audit": "divulge.auditing",
     "by_person": "divulge.people",
+    "compare": "divulge.auditing.compare:compare_runs",
     "from_pairs": "divulge.pairs",
+    "gate": "divulge.auditing.compare:gate_run",
     "identify": "divulge.identification",
+    "load": "divulge.runs",
 }
 
 
@@ -108,8 +117,9 @@ _FURTHER_PACKAGES = frozenset({"recipes"})
 def __getattr__(name: str) -> Any:
     if name not in __all__ and name not in _FURTHER_PACKAGES:
         raise AttributeError(f"module 'divulge' has no attribute {name!r}")
-    home = _HOMES.get(name)
-    value = importlib.import_module(f"divulge.{name}") if home is None else getattr(importlib.import_module(home), name)
+    home, _, attribute = _HOMES.get(name, "").partition(":")
+    module = importlib.import_module(home or f"divulge.{name}")
+    value = getattr(module, attribute or name) if home else module
     globals()[name] = value
     return value
 

@@ -250,10 +250,13 @@ class RunDirectory:
             if there.state == "finished" and overwrite:
                 return there
             if there.state == "finished":
-                raise InputError(f"out: {self.path} holds a finished run; give another directory or overwrite")
+                raise InputError(
+                    f"out: {self.path} holds a finished run; give another directory, or overwrite=True (--overwrite)"
+                )
             if (there.kind, there.key) != (kind, key) and not overwrite:
                 raise InputError(
-                    f"out: {self.path} holds an unfinished run of another plan; give another directory or overwrite"
+                    f"out: {self.path} holds an unfinished run of another plan; give another directory, or "
+                    "overwrite=True (--overwrite)"
                 )
         Manifest(kind, key).write(self.path)
         return None

@@ -497,6 +497,9 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:z.4f} [{self.low:z.4f}, {self.high:z.4f}]"
 
+    def __repr__(self) -> str:
+        return f"Estimate({self}, {100 * self.confidence:.6g} %, {self.method})"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:

@@ -139,14 +139,20 @@ def test_the_pictures_of_a_comparison_are_those_of_the_attack_it_speaks_of(direc
     noise = rng.normal(size=600)
     weak, strong = scored({"loss": noise + 0.2 * MEMBERS}, MEMBERS), scored({"loss": noise + 1.5 * MEMBERS}, MEMBERS)
     before, after = (weak, strong) if direction > 0 else (strong, weak)
-    changes = compare.compare_simultaneously(before, after)
-    page = compare.comparison_page(before, after, changes)
-    area = next(one for one in changes if one.statistic == "auc")
-    assert page.heading == ("More is given away" if direction > 0 else "Less is given away")
+    compared = compare.Comparison.of({"before": before, "after": after})
+    page = compare.comparison_page(compared)
+    area = next(one for one in compared.changes["after"] if one.statistic == "auc")
+    assert page.heading == (
+        "More is given away, and a leak is found"
+        if direction > 0
+        else "Less is given away, and a leak is found all the same"
+    )
+    assert page.tone == "leak"
     assert [dots.value for dots in page.pictures] == [round(100 * area.before.value), round(100 * area.after.value)]
     assert page.pictures[0].caption.startswith("Before: about")
     assert page.pictures[1].caption.startswith("After: about")
-    same = compare.comparison_page(before, before, compare.compare_simultaneously(before, before))
+    same = compare.comparison_page(compare.Comparison.of({"before": before, "after": before}))
     assert same.pictures == ()
-    assert same.heading == "No difference could be shown"
+    ending = "" if direction > 0 else ", and a leak is found"
+    assert same.heading == f"No difference could be shown{ending}"
     assert compare.compare(before, after)[0].before.value == area.before.value

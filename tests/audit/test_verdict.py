@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.auditing import page
+from divulge import evaluation
+from divulge.auditing import page, verdict
 from divulge.auditing.findings import realised_fpr
 from divulge.auditing.summary import summarise_decision
 from divulge.evaluation.covariates import Adjustment, Covariates
@@ -278,3 +279,34 @@ def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, said):
     flagged = [warning for warning in warnings if "the realised FPR at nominal 0.05" in warning]
     assert len(flagged) == bool(said)
     assert not said or said in flagged[0]
+
+
+@pytest.mark.parametrize("side", [True, False])
+@pytest.mark.parametrize("errors", [0, 1])
+def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
+    """Many records of one side beyond all but ``errors`` of the other: AUC and TPR are at chance, ε is not."""
+    members = sizes(600, 600)
+    scores = np.zeros(1200)
+    sure = np.flatnonzero(members == side)[:60]
+    mistaken = np.flatnonzero(members != side)[:errors]
+    scores[sure], scores[mistaken] = (10 if side else -10), (10 if side else -10)
+    found = evaluation.surest_records(scores, members)
+    assert found == evaluation.SurestRecords(side, 60, 600, errors, 600)
+    audit = scored({"loss": scores}, members, fpr=(0.3,))
+    headline = verdict.make_headline(
+        verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", found
+    ).words
+    kind, others = ("training", "other") if side else ("other", "training")
+    used = "were used" if side else "were not used"
+    assert headline == (
+        f"Of 60 of 600 {kind} records it can be told that they {used} for training: {errors} of 600 {others} records "
+        f"score as {'high' if side else 'low'}."
+    )
+    if not side:
+        assert audit.verdict.answer == "leak found"
+        assert evaluation.epsilon_lower_bound(scores, members).low > 0
+
+
+def test_of_scores_that_say_nothing_no_record_is_sure():
+    assert evaluation.surest_records(np.random.default_rng(0).normal(size=400), sizes(200, 200)) is None
+    assert evaluation.surest_records(np.zeros(400), sizes(200, 200)) is None

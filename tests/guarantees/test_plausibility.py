@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import divulge as dv
 from divulge.auditing import plausibility
-from divulge.auditing.compare import compare_simultaneously, comparison_page, gate, summarise_changes
+from divulge.auditing.compare import Comparison, comparison_page, gate, summarise_changes
 from divulge.report import html
 from divulge.results import Accuracy, TokenFit
 from divulge.statistics import intervals
@@ -174,12 +174,11 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
     assert leaking.verdict.answer == "leak found"
     assert gate(leaking, "auc:0.6")[0].state == "broken"
     before = replace(run, about=replace(run.about, accuracy=None), scores=leaking.scores)
-    words, tone = summarise_changes(compare_simultaneously(before, run), plausibility.describe_doubt(run))
+    compared = Comparison.of({"before": before, "after": run})
+    words, tone = summarise_changes(compared.changes["after"], plausibility.describe_doubt(run))
     assert tone == "undecided"
     assert "may be another model" in words
-    assert "Nothing can be said of the second model" in html.render(
-        comparison_page(before, run, compare_simultaneously(before, run))
-    )
+    assert "Nothing can be said of the second model" in html.render(comparison_page(compared))
 
 
 def test_runs_in_which_nothing_was_measured_are_judged_as_before():

@@ -1,25 +1,35 @@
-"""Comparison of two audits of the same candidates (before and after a defence), and policy gates."""
+"""Comparison of audits of the same candidates (before and after defences), and policy gates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 
 from divulge import evaluation
 from divulge.auditing import comparability, plausibility
-from divulge.auditing.verdict import CONFIDENCE, decide_verdict, find_hidden_leaks, scopes, unadjusted_scopes
+from divulge.auditing import result as results_of_audits
+from divulge.auditing.findings import CONFIDENCE
+from divulge.auditing.verdict import (
+    count_intervals,
+    decide_verdict,
+    find_hidden_leaks,
+    scopes,
+    unadjusted_scopes,
+)
 from divulge.errors import InputError
 from divulge.evaluation.comparison import STATISTICS, parse_fpr
-from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting
+from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
 from divulge.results.summaries import EQUAL_LENGTH_LEVEL
-from divulge.validation import check_choice, check_number
+from divulge.validation import check_choice, check_instance, check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
@@ -123,8 +133,8 @@ def _measure_difference(name: str, before: Outcome, after: Outcome, statistic: s
     return Difference(
         name,
         statistic,
-        evaluation.measure(before.scores, before.members, statistic),
-        evaluation.measure(after.scores, after.members, statistic),
+        evaluation.measure(before.scores, before.members, statistic, before.confidence),
+        evaluation.measure(after.scores, after.members, statistic, after.confidence),
         evaluation.paired_difference(after.scores, before.scores, before.members, statistic, confidence),
     )
 
@@ -228,8 +238,9 @@ class Ruling:
 def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
     """Hold every recipe of ``audit`` against one or more policies such as ``"tpr@fpr=0.001:0.02"``.
 
-    All intervals hold at once (Bonferroni over recipes, scopes and statistics), so with probability ``confidence``
-    no ruling is wrong, however many there are: none is "broken" that keeps its limit, none "kept" that does not.
+    The intervals are those of verdict and report, which hold at once (Bonferroni over recipes, scopes and statistics);
+    only where there are more rulings than intervals there are they wider. So with probability ``confidence`` no ruling
+    is wrong, however many there are: none is "broken" that keeps its limit, none "kept" that does not.
 
     Args:
         audit: the audit; where it has unseen classes they are judged alone, and all candidates besides.
@@ -263,7 +274,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
         for outcome, unadjusted_outcome in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True)
         for metric in metrics
     }
-    single_confidence = 1 - error / max(1, sum(not missing for *_, missing in questions.values()))
+    n_questions = sum(not missing for *_, missing in questions.values())
+    single_confidence = 1 - error / max(1, count_intervals(audit), n_questions)
     rulings = {
         key: None if missing else evaluation.measure(outcome.scores, outcome.members, key[-1], single_confidence)
         for key, (outcome, *_, missing) in questions.items()
@@ -382,10 +394,101 @@ _HEADINGS_BY_TONE: dict[Tone, str] = {
 }
 
 
-def compare_simultaneously(before: Audit, after: Audit) -> list[Difference]:
-    """Return paired differences whose intervals hold simultaneously with 95 % confidence (Bonferroni)."""
-    differences = compare(before, after)
-    return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(differences))
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """Audits of the same candidates, each compared with the first.
+
+    Args:
+        runs: name → audit; the first is the one that the others are compared with.
+        changes: name of every further run → its paired differences; the intervals of all hold together with 95 %
+            confidence.
+    """
+
+    runs: Mapping[str, Audit]
+    changes: Mapping[str, tuple[Difference, ...]]
+
+    @classmethod
+    def of(cls, runs: Mapping[str, Audit], recipes: Sequence[str] | None = None) -> Comparison:
+        """Compare every run with the first one.
+
+        Raises:
+            divulge.InputError: fewer than two runs, or as `compare`.
+        """
+        first, *others = runs
+        if not others:
+            raise InputError(f"runs: at least 2 are needed, got {len(runs)}")
+        counted = sum(len(compare(runs[first], runs[name], recipes)) for name in others)
+        confidence = 1 - (1 - CONFIDENCE) / counted
+        return cls(
+            dict(runs),
+            {name: tuple(compare(runs[first], runs[name], recipes, confidence=confidence)) for name in others},
+        )
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row for every run, recipe and statistic: before, after, and the change with its interval."""
+        rows = [
+            (name, d.recipe, d.statistic, d.before.value, d.after.value, d.change.value, d.change.low, d.change.high)
+            for name, changes in self.changes.items()
+            for d in changes
+        ]
+        columns = ["run", "recipe", "statistic", "before", "after", "change", "low", "high"]
+        return pl.DataFrame(rows, schema=columns, orient="row")
+
+    def report(self, path: str | Path) -> Path:
+        """Write the comparison as an HTML page to ``path`` and return it."""
+        html.write(comparison_page(self), Path(path))
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        page = comparison_page(self)
+        columns, rows = overview_table(self)
+        return notebook.render(page.heading, page.verdict, page.tone, more=page.more, columns=columns, rows=rows)
+
+    def __repr__(self) -> str:
+        first, *others = self.runs
+        return f"Comparison({', '.join(others)} with {first}; {len(next(iter(self.changes.values())))} changes each)"
+
+
+def compare_runs(*runs: Audit | str | Path, recipes: Sequence[str] | None = None) -> Comparison:
+    """Compare audits of the same candidates: what a defence changed, and what it cost.
+
+    Args:
+        *runs: results or run directories, at least two; all are compared with the first.
+        recipes: which to compare; None for all that the audits have in common.
+
+    Returns:
+        A `Comparison`; ``report(path)`` writes it as a page, ``to_frame()`` gives the differences as a table.
+
+    Raises:
+        divulge.InputError: fewer than two runs, other candidates, no recipe in common, reference models trained in
+            another way, no finished audit in a directory.
+
+    Examples:
+        >>> compare_runs("runs/plain", "runs/private")  # doctest: +SKIP
+        Comparison(private with plain; 4 changes each)
+    """
+    names = [run.name if isinstance(run, Path) else Path(run).name if isinstance(run, str) else "" for run in runs]
+    named = {
+        name if name and names.count(name) == 1 else f"run {number}": open_audit(run)
+        for number, (name, run) in enumerate(zip(names, runs, strict=True), start=1)
+    }
+    return Comparison.of(named, recipes)
+
+
+def gate_run(run: Audit | str | Path, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
+    """Hold a result or a run directory against policies; see `gate`.
+
+    Examples:
+        >>> gate_run("runs/demo", ["auc:0.55", "tpr@fpr=0.01:0.02"])  # doctest: +SKIP
+    """
+    return gate(open_audit(run), policy, confidence=confidence)
+
+
+def open_audit(run: Audit | str | Path) -> Audit:
+    """Return the audit, read from its directory where that is what is given."""
+    if isinstance(run, str | Path):
+        return results_of_audits.load(run)
+    return check_instance(run, "run", results_of_audits.Audit, "an audit's result or its run directory")
 
 
 def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
@@ -450,34 +553,94 @@ def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[st
     ]
 
 
-def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
-    """Build the page of a comparison: the finding, charts of the changes, and all changes in figures."""
+def overview_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Return a row for each run: its verdict, the AUC of its strongest attack, and how good the target is."""
+    columns = ["run", "verdict", "strongest attack", "AUC", "accuracy on others", "accuracy on members"]
+    rows = []
+    for name, audit in comparison.runs.items():
+        shared = [d.recipe for changes in comparison.changes.values() for d in changes]
+        areas = {recipe: audit[recipe].auc for recipe in dict.fromkeys(shared)}
+        strongest = max(areas, key=lambda recipe: areas[recipe].value)
+        accuracy = audit.about.accuracy
+        rates = ["–", "–"] if accuracy is None else [
+            formatting.format_percent_estimate(rate) for rate in (accuracy.nonmembers, accuracy.members)
+        ]  # fmt: skip
+        rows.append([name, audit.verdict.answer, strongest, format_estimate(areas[strongest]), *rates])
+    return columns, rows
+
+
+def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str, Tone]:
+    """Return heading, sentence and tone of what became of one run; a leak that is left is never good news.
+
+    Args:
+        changes: its differences from the run that it is compared with.
+        after: the run itself.
+    """
     sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after))
-    confidence = formatting.format_percent(CONFIDENCE)
-    is_implausible = tone == "undecided" and any(difference.change.high < 0 for difference in changes)
-    note = (
-        "The same records in both runs; changes are paired record by record. The intervals of all changes hold "
-        f"together with {confidence} confidence. Before and after have {confidence} intervals of their own."
+    has_fallen = any(difference.change.high < 0 for difference in changes)
+    heading = _NOTHING_SAID if tone == "undecided" and has_fallen else _HEADINGS_BY_TONE[tone]
+    answer = after.verdict.answer
+    if answer == "leak found":
+        ending = "a leak is found all the same" if tone == "clear" else "a leak is found"
+        return f"{heading}, and {ending}", f"{sentence} {after.verdict.plain}", "leak"
+    if answer == "split is confounded":
+        return _NOTHING_SAID, f"{sentence} {after.verdict.plain}", "void"
+    return heading, sentence, tone
+
+
+_NOTHING_SAID = "Nothing can be said of the second model"
+_NOTE = (
+    "The same records in all runs; changes are paired record by record. The intervals of all changes hold together "
+    f"with {formatting.format_percent(CONFIDENCE)} confidence. Before and after are the numbers of the runs' own "
+    "reports."
+)
+
+
+def comparison_page(comparison: Comparison) -> Page:
+    """Build the page of a comparison: the finding on every run, charts of the changes, and all changes in figures.
+
+    Where there are several further runs the page speaks first of the one that gives away least, by its strongest
+    attack.
+    """
+    before = next(iter(comparison.runs.values()))
+    endings = {name: judge_ending(changes, comparison.runs[name]) for name, changes in comparison.changes.items()}
+    best = min(
+        comparison.changes,
+        key=lambda name: (endings[name][0].startswith(_NOTHING_SAID), _strongest_area(comparison.changes[name])),
     )
+    heading, sentence, tone = endings[best]
+    several = len(endings) > 1
+    further = [f"{name}: {text}" for name, (_, text, _) in endings.items() if name != best]
     return Page(
         title="What a defence changed",
-        verdict=sentence,
+        verdict=f"{best}: {sentence}" if several else sentence,
         tone=tone,
-        heading="Nothing can be said of the second model" if is_implausible else _HEADINGS_BY_TONE[tone],
-        pictures=_change_pictures(changes, tone),
-        more=(f"Before: {before.verdict.plain}", f"After: {after.verdict.plain}"),
+        heading=heading,
+        pictures=_change_pictures(comparison.changes[best], tone),
+        more=(*further, f"Before: {before.verdict.plain}", f"After: {comparison.runs[best].verdict.plain}"),
         sections=[
-            Section("Changes", [*_change_charts(changes), Table(*change_table(changes), note=note)]),
+            Section("Runs", [Table(*overview_table(comparison), sortable=False)]),
+            *(
+                Section(
+                    f"Changes: {name}" if several else "Changes",
+                    [*_change_charts(changes), Table(*change_table(changes), note=_NOTE)],
+                )
+                for name, changes in comparison.changes.items()
+            ),
             Section("What this does not say", [Paragraph(_LIMITS)]),
-            regulator_section(_regulator_answers(sentence, changes)),
+            regulator_section(_regulator_answers(sentence, comparison.changes[best])),
         ],
     )
+
+
+def _strongest_area(changes: Sequence[Difference]) -> float:
+    return max(difference.after.value for difference in changes if difference.statistic == "auc")
 
 
 def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[DotGrid, ...]:
     """Draw the AUC named in the verdict, before and after, as correctly ordered pairs."""
     moved = [difference for difference in changes if difference.change.high < 0 or difference.change.low > 0]
-    if tone not in ("clear", "leak") or _foremost_change(moved).statistic != "auc":
+    if not moved or tone not in ("clear", "leak") or _foremost_change(moved).statistic != "auc":
         return ()
     difference = _foremost_change(moved)
     counts = {"Before": round(100 * difference.before.value), "After": round(100 * difference.after.value)}
@@ -498,7 +661,7 @@ def _regulator_answers(sentence: str, changes: Sequence[Difference]) -> Regulato
 
 _LIMITS = (
     "A smaller number under these attacks is no proof against others; an attack that is made for the defence may find "
-    "more. What the defence costs the model is in its accuracy, which both reports show where it is known."
+    "more. What the defence costs the model is in its accuracy, shown above where it is known."
 )
 
 

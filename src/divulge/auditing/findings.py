@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from divulge.results import HeatStrip, RunMetadata
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
+CONFIDENCE = 0.95
+"""Probability that all intervals of a verdict hold."""
 # How often the control of a sound decision voids its guarantee.
 CONTROL_FALSE_ALARM = 0.001
 
@@ -49,6 +51,7 @@ class Outcome:
         class_names: of the classes, by their numbers; None where they have no names.
         unexplained: scores less what the records alone explain, ``[n]``, or None.
         counted: True for the first of equal records on each side, ``[n]``; None where each record counts.
+        confidence: of each interval. That of an audit is such that the intervals of all its recipes hold together.
     """
 
     recipe: str
@@ -61,6 +64,7 @@ class Outcome:
     class_names: tuple[str, ...] | None = None
     unexplained: Floats | None = None
     counted: Bools | None = None
+    confidence: float = CONFIDENCE
 
     @property
     def distinct(self) -> Outcome:
@@ -71,13 +75,13 @@ class Outcome:
     def auc(self) -> Estimate:
         """Area under the ROC curve, with DeLong's interval."""
         outcome = self.distinct
-        return evaluation.auc(outcome.scores, outcome.members)
+        return evaluation.auc(outcome.scores, outcome.members, self.confidence)
 
     @property
     def advantage(self) -> Estimate:
         """Largest TPR - FPR over all thresholds."""
         outcome = self.distinct
-        return evaluation.advantage(outcome.scores, outcome.members)
+        return evaluation.advantage(outcome.scores, outcome.members, self.confidence)
 
     @property
     def roc(self) -> ROC:
@@ -92,12 +96,12 @@ class Outcome:
             divulge.InputError: fewer non-members than the level needs.
         """
         outcome = self.distinct
-        return evaluation.tpr_at_fpr(outcome.scores, outcome.members, fpr)
+        return evaluation.tpr_at_fpr(outcome.scores, outcome.members, fpr, self.confidence)
 
     def epsilon(self, delta: float = 0.0) -> Estimate:
         """Empirical lower bound on ε at ``delta``."""
         outcome = self.distinct
-        return evaluation.epsilon_lower_bound(outcome.scores, outcome.members, delta=delta)
+        return evaluation.epsilon_lower_bound(outcome.scores, outcome.members, delta=delta, confidence=self.confidence)
 
     def selection(
         self, *, fpr: float | None = None, fdr: float | None = None, method: Method | str = "auto"
@@ -252,6 +256,10 @@ class Findings:
 
     def __getitem__(self, recipe: str) -> Outcome:
         """The outcome of the recipe of that name."""
+        return self.outcome(recipe)
+
+    def outcome(self, recipe: str) -> Outcome:
+        """Return the outcome of a recipe with intervals that hold one by one."""
         name = check_choice(recipe, "recipe", self.scores)
         return Outcome(
             name,
@@ -271,7 +279,7 @@ class Findings:
 
         The same as ``self[recipe]`` where there is nothing to adjust for.
         """
-        outcome = self[recipe]
+        outcome = self.outcome(recipe)
         if self.adjustment is None:
             return outcome
         # Equal records of one side take part once, so that each of those that are left counts.

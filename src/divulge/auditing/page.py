@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from divulge.auditing.findings import Findings, Outcome
-    from divulge.auditing.verdict import Verdict
+    from divulge.auditing.verdict import Scope, Verdict
     from divulge.report.page import Block
     from divulge.results import (
         AdjustmentSummary,
@@ -279,6 +279,15 @@ def _exceeded_fpr_notes(summary: AuditSummary) -> list[str]:
     return [f"{note}, {reason}: {', '.join(recipes)}" for note, recipes in recipes_by_note.items()]
 
 
+def iterate_scopes(summary: AuditSummary) -> Iterator[tuple[str, str, RecipeStatistics]]:
+    """Yield every recipe's numbers on all candidates, on the unseen classes, and adjusted for covariates."""
+    for name, suffix, numbers in _iterate_numbers(summary):
+        yield name, "unseen classes" if suffix else "all", numbers
+    if summary.adjusted is not None:
+        for name, numbers in summary.adjusted.recipes.items():
+            yield name, "adjusted", numbers
+
+
 def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, RecipeStatistics]]:
     """Yield every recipe's numbers on all candidates, then on the unseen classes."""
     for name, recipe in summary.recipes.items():
@@ -353,16 +362,20 @@ def trade_off_section(audit: Findings, strongest: str) -> Section:
     blocks: list[Block] = []
     for scope in scopes(audit):
         title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
-        curves = {outcome.recipe: outcome for outcome in scope.outcomes}
-        blocks.append(_roc_chart(curves, f"{title}, adjusted for covariates" if scope.adjusted else title, strongest))
+        blocks.append(_roc_chart(scope, f"{title}, adjusted for covariates" if scope.adjusted else title, strongest))
     blocks += _fpr_slider(audit, strongest)
     return Section("Trade-off", blocks)
 
 
-def _roc_chart(outcomes: Mapping[str, Outcome], title: str, strongest: str) -> Chart:
-    curves = {name: outcome.roc for name, outcome in outcomes.items()}
+def roc_specification(scope: Scope, focus: str | None = None) -> charts.Spec:
+    """Return the ROC curves of every recipe in a scope, as a Vega-Lite specification."""
+    curves = {outcome.recipe: outcome.roc for outcome in scope.outcomes}
+    return charts.roc({name: charts.Curve(c.fpr, c.tpr, c.low, c.high) for name, c in curves.items()}, focus=focus)
+
+
+def _roc_chart(scope: Scope, title: str, strongest: str) -> Chart:
     return Chart(
-        charts.roc({name: charts.Curve(c.fpr, c.tpr, c.low, c.high) for name, c in curves.items()}, focus=strongest),
+        roc_specification(scope, strongest),
         title=title,
         note="Both axes are logarithmic. The band is a pointwise 95 % interval of one recipe, the dashed line is "
         "guessing.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
-from divulge.references.progress import ignore_progress
+from divulge.references.progress import ignore_progress, show_progress
 from divulge.results import Accuracy, BlindBaseline, RunMetadata, collect_environment, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
@@ -63,7 +63,7 @@ def audit(
     seed: int = _DEFAULTS.seed,
     out: str | Path | RunDraft | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | Literal["auto"] | None = "auto",
     pool: str | Path | None = None,
     plan: Mapping[str, Any] | None = None,
     expect: Callable[[Forecast], object] | None = None,
@@ -103,7 +103,8 @@ def audit(
         seed: of every random draw.
         out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
         overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
-        progress: called with (done, total, note) while reference models are trained.
+        progress: called with (done, total, note) while reference models are trained; "auto": a bar on a terminal and
+            in a notebook; None for nothing.
         pool: where finished reference models are kept and found; ``out/pool`` when None.
         plan: the plan the arguments came from, to be kept in the run directory.
         expect: called with what the audit will take (`divulge.auditing.Forecast`) before it starts, such as ``print``.
@@ -132,7 +133,7 @@ def audit(
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
-    if progress is not None:
+    if progress is not None and progress != "auto":
         require_callable(progress, "progress")
     options = AuditOptions.check(
         recipes=recipes,
@@ -158,23 +159,24 @@ def audit(
     )
     if expect is not None:
         require_callable(expect, "expect")
-    prepared, settings = _prepare_audit(target, subject, options, progress or ignore_progress, pool_folder)
-    forecasts.check_memory_fits(prepared, on_disk=out is not None)
-    if expect is not None:
-        with errors.user_code_errors("expect"):
-            expect(forecasts.make_forecast(prepared, on_disk=out is not None))
-    if isinstance(out, RunDraft):
-        return _run_into(prepared, options.fpr, settings, plan, out)
-    if out_folder is None:
-        return _run_audit(prepared, options.fpr, settings, None)
-    covariate_columns = (
-        []
-        if prepared.inputs.covariates is None
-        else [part for pair in prepared.inputs.covariates.items() for part in pair]
-    )
-    digest, kept_files = store.hash_values(settings, *covariate_columns), (ANSWERS_FILE,)
-    with RunDirectory(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
-        return _run_into(prepared, options.fpr, settings, plan, draft)
+    with show_progress(progress, "reference models") as report:
+        prepared, settings = _prepare_audit(target, subject, options, report, pool_folder)
+        forecasts.check_memory_fits(prepared, on_disk=out is not None)
+        if expect is not None:
+            with errors.user_code_errors("expect"):
+                expect(forecasts.make_forecast(prepared, on_disk=out is not None))
+        if isinstance(out, RunDraft):
+            return _run_into(prepared, options.fpr, settings, plan, out)
+        if out_folder is None:
+            return _run_audit(prepared, options.fpr, settings, None)
+        covariate_columns = (
+            []
+            if prepared.inputs.covariates is None
+            else [part for pair in prepared.inputs.covariates.items() for part in pair]
+        )
+        digest, kept_files = store.hash_values(settings, *covariate_columns), (ANSWERS_FILE,)
+        with RunDirectory(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
+            return _run_into(prepared, options.fpr, settings, plan, draft)
 
 
 def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import altair as alt
 import numpy as np
 import polars as pl
 
 from divulge import results, tables
 from divulge.auditing import comparability
 from divulge.auditing import page as audit_page
-from divulge.auditing.findings import Findings
+from divulge.auditing.findings import CONFIDENCE, Findings
 from divulge.auditing.page import AuditRun
 from divulge.auditing.summary import summarise_audit
-from divulge.auditing.verdict import Verdict, decide_verdict
+from divulge.auditing.verdict import Verdict, decide_verdict, format_counts, scopes, simultaneous_confidence
 from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
-from divulge.report import html
+from divulge.report import formatting, html, notebook
 from divulge.report.run_kinds import RunKind, build_page, write_run
 from divulge.results import AuditSummary, provenance
 from divulge.run_directory import RunDirectory
@@ -37,15 +38,26 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from divulge.auditing.findings import Outcome
     from divulge.report import Page
-    from divulge.results import HeatStrip
+    from divulge.results import HeatStrip, LowerBound, RecipeStatistics
     from divulge.results.provenance import Provenance
     from divulge.run_directory import RunDraft
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Estimate, Floats, Ints
 
     FindingsT = TypeVar("FindingsT", bound=Findings)
 
 KIND = "audit"
+_ESTIMATE_SCHEMA = {
+    "recipe": pl.String,
+    "candidates": pl.String,
+    "statistic": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "confidence": pl.Float64,
+    "method": pl.String,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -54,6 +66,15 @@ class Audit(Findings):
 
     Its fields are those of `divulge.auditing.findings.Findings`.
     """
+
+    @property
+    def confidence(self) -> float:
+        """Confidence of each interval: that for which all intervals of the verdict hold with 95 %."""
+        return simultaneous_confidence(self)
+
+    def __getitem__(self, recipe: str) -> Outcome:
+        """The outcome of the recipe of that name, with the intervals of verdict and report."""
+        return replace(self.outcome(recipe), confidence=self.confidence)
 
     def summary(self) -> AuditSummary:
         """All numbers of the report and the run metadata; the content of ``summary.json``."""
@@ -122,8 +143,60 @@ class Audit(Findings):
         draft.write_arrays("exhibits", arrays)
         write_run(draft, AUDIT, AuditRun(self), files)
 
+    def to_frame(self) -> pl.DataFrame:
+        """Return every estimate of the report as a row.
+
+        Returns:
+            Columns recipe, candidates ("all", "unseen classes", or "adjusted": what the verdict judges where there are
+            covariates), statistic, value, low, high, confidence, method. ε has no upper end.
+
+        Examples:
+            >>> result.to_frame().filter(pl.col("statistic") == "auc")  # doctest: +SKIP
+        """
+        rows = [
+            (name, candidates, statistic, estimate.value, estimate.low, getattr(estimate, "high", None),
+             estimate.confidence, estimate.method)
+            for name, candidates, numbers in audit_page.iterate_scopes(self.summary())
+            for statistic, estimate in _list_estimates(numbers)
+        ]  # fmt: skip
+        return pl.DataFrame(rows, schema=_ESTIMATE_SCHEMA, orient="row")
+
+    def plot(self) -> alt.LayerChart:
+        """Return the ROC curves of all recipes, those that the verdict judges, as an Altair chart."""
+        return alt.LayerChart.from_dict(audit_page.roc_specification(scopes(self)[0]))
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the verdict, its intervals as a picture, and the table of recipes."""
+        run = AuditRun(self)
+        top, summary = audit_page.headline(run), run.summary
+        adjusted = summary.adjusted is not None
+        judged: Mapping[str, RecipeStatistics] = (
+            summary.recipes if summary.adjusted is None else summary.adjusted.recipes
+        )
+        columns, rows = audit_page.recipe_table(summary, adjusted=adjusted)
+        aucs = {name: numbers.auc for name, numbers in judged.items() if numbers.auc is not None}
+        return notebook.render(
+            top.heading,
+            top.text,
+            top.tone,
+            more=top.more,
+            columns=columns,
+            rows=rows,
+            picture=notebook.draw_intervals(aucs, "AUC", 0.5) if aucs else "",
+            note=f"{format_counts(int(self.members.sum()), int((~self.members).sum()))}"
+            f"{', adjusted for covariates' if adjusted else ''}. The intervals of AUC, TPR and ε hold together with "
+            f"{formatting.format_percent(CONFIDENCE)} confidence.",
+        )
+
     def __repr__(self) -> str:
         return f"Audit({', '.join(self.scores)}; {int(self.members.sum())} members of {len(self.members)} candidates)"
+
+
+def _list_estimates(numbers: RecipeStatistics) -> list[tuple[str, Estimate | LowerBound]]:
+    """List the statistics that there are enough records for, by the names that a policy has for them."""
+    rates = {f"tpr@fpr={level}": rate for level, rate in numbers.tpr_at_fpr.items()}
+    every = {"auc": numbers.auc, **rates, "advantage": numbers.advantage, "epsilon": numbers.epsilon}
+    return [(statistic, estimate) for statistic, estimate in every.items() if estimate is not None]
 
 
 def load(directory: str | Path) -> Audit:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from divulge import evaluation
 from divulge.auditing import comparability, plausibility
+from divulge.auditing.findings import CONFIDENCE
 from divulge.report import DotGrid, formatting
 from divulge.report.formatting import format_estimate
 from divulge.report.page import MAX_DOTS
@@ -15,12 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from divulge.auditing.findings import Findings, Outcome
-    from divulge.evaluation import Detectable
+    from divulge.evaluation import Detectable, SurestRecords
     from divulge.report.formatting import NaturalFrequency
     from divulge.results import Answer, BlindBaseline, RecipeRun
     from divulge.types import Estimate, Tone
 
-CONFIDENCE = 0.95
 # The largest AUC that may go unseen and "no leak found" still be said: halfway between guessing and certainty.
 LARGEST_UNSEEN_AUC = 0.75
 NEXT_STEPS = (
@@ -66,6 +66,9 @@ class Verdict:
     more: tuple[str, ...] = ()
     pictures: tuple[DotGrid, ...] = ()
     recipe: str = ""
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.answer!r}: {self.plain})"
 
     @property
     def text(self) -> str:
@@ -120,7 +123,7 @@ def scopes(audit: Findings) -> tuple[Scope, ...]:
 
 def unadjusted_scopes(audit: Findings) -> tuple[Scope, ...]:
     """Return the same scopes with unadjusted scores."""
-    return _make_scopes(audit, tuple(audit[name].distinct for name in audit), adjusted=False)
+    return _make_scopes(audit, tuple(audit.outcome(name).distinct for name in audit), adjusted=False)
 
 
 def _make_scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bool) -> tuple[Scope, ...]:
@@ -151,8 +154,12 @@ def simultaneous_confidence(audit: Findings) -> float:
     Otherwise, among five recipes with three statistics each, one would exclude chance by luck in every other
     audit of a model that leaks nothing.
     """
-    tests = sum(len(scope.outcomes) * (2 + len(_supported_levels(scope, audit.fpr))) for scope in scopes(audit))
-    return 1 - (1 - CONFIDENCE) / tests
+    return 1 - (1 - CONFIDENCE) / count_intervals(audit)
+
+
+def count_intervals(audit: Findings) -> int:
+    """Return how many intervals the verdict rests on: AUC, ε and each TPR, of every recipe and scope."""
+    return sum(len(scope.outcomes) * (2 + len(_supported_levels(scope, audit.fpr))) for scope in scopes(audit))
 
 
 def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
@@ -306,7 +313,11 @@ def _describe_smallest_shift(blind: BlindBaseline) -> str:
 
 def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic) -> Verdict:
     """Return the verdict on a leak: what can be done, by whom, and the evidence."""
-    headline = make_headline(strongest, scope.suffix)
+    surest = None
+    if strongest.statistic == "ε":
+        outcome = next(outcome for outcome in scope.outcomes if outcome.recipe == strongest.recipe)
+        surest = evaluation.surest_records(outcome.scores, outcome.members, simultaneous_confidence(audit))
+    headline = make_headline(strongest, scope.suffix, surest)
     evidence = (
         f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
         f"{formatting.format_percent(CONFIDENCE)} confidence."
@@ -463,12 +474,13 @@ class Headline:
     pictures: tuple[DotGrid, ...] = ()
 
 
-def make_headline(statistic: TestedStatistic, suffix: str = "") -> Headline:
+def make_headline(statistic: TestedStatistic, suffix: str = "", surest: SurestRecords | None = None) -> Headline:
     """State a claim in a sentence that needs no statistics.
 
     Args:
         statistic: evidence of a leak.
         suffix: among which candidates, as the end of a phrase.
+        surest: the records from which a bound on ε comes, where that is the evidence.
 
     Examples:
         >>> from divulge.types import Estimate
@@ -480,9 +492,28 @@ def make_headline(statistic: TestedStatistic, suffix: str = "") -> Headline:
         return _tpr_headline(statistic, suffix)
     if statistic.statistic == "AUC":
         return _auc_headline(statistic, suffix)
+    if surest is not None:
+        return Headline(_describe_surest(surest, suffix))
     return Headline(
         f"Of some records it can be told{suffix} whether they were used for training, with more certainty than "
         "guessing allows."
+    )
+
+
+def _describe_surest(surest: SurestRecords, suffix: str) -> str:
+    """Say how many records are told apart almost surely, and how many of the others they are mistaken for.
+
+    Examples:
+        >>> from divulge.evaluation import SurestRecords
+        >>> _describe_surest(SurestRecords(False, 12, 500, 0, 480), " on all classes")
+        'Of 12 of 500 other records it can be told on all classes that they were not used for training: 0 of 480
+        training records score as low.'
+    """
+    others, records = ("other records", "training records") if surest.members else ("training records", "other records")
+    claim = "were used for training" if surest.members else "were not used for training"
+    return (
+        f"Of {surest.right:,} of {surest.total:,} {records} it can be told{suffix} that they {claim}: "
+        f"{surest.wrong:,} of {surest.others:,} {others} score as {'high' if surest.members else 'low'}."
     )
 
 

@@ -22,7 +22,6 @@ from divulge.cli.modules import (
     html,
     identification,
     markdown,
-    plausibility,
     provenance,
     results,
     run_directory,
@@ -187,24 +186,31 @@ def _describe_top(run: Path, top: int, fpr: float | None, fdr: float | None, jso
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(help="Run before the defence.", show_default=False)],
-    after: Annotated[Path, typer.Argument(help="Run after it, on the same candidates.", show_default=False)],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The run before the defence, then one or several after it, on the same candidates.", show_default=False
+        ),
+    ],
     report: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
     json: options.Json = False,
 ) -> None:
-    """What a defence changed: paired differences, whose intervals hold together with 95 % confidence."""
-    run_before, run_after = auditing.load(before), auditing.load(after)
-    changes = comparison.compare_simultaneously(run_before, run_after)
+    """What defences changed: paired differences, whose intervals hold together with 95 % confidence, and their cost."""
+    names = [folder.name if [other.name for other in runs].count(folder.name) == 1 else str(folder) for folder in runs]
+    compared = comparison.Comparison.of({name: auditing.load(folder) for name, folder in zip(names, runs, strict=True)})
     if report is not None:
-        page = comparison.comparison_page(run_before, run_after, changes)
-        origin = provenance.collect_provenance({"before": [before], "after": [after]})
-        html.write(sections.add_provenance(page, origin), report)
+        origin = provenance.collect_provenance({"before": runs[:1], "after": runs[1:]})
+        html.write(sections.add_provenance(comparison.comparison_page(compared), origin), report)
     if json:
-        printing.as_json(results.to_json_values(changes))
+        printing.as_json(
+            [results.to_json_values(d) | {"run": name} for name, changes in compared.changes.items() for d in changes]
+        )
         return
-    text, tone = comparison.summarise_changes(changes, plausibility.describe_doubt(run_after))
-    printing.verdict(tone, text)
-    printing.table("After minus before", *comparison.change_table(changes))
+    for name, changes in compared.changes.items():
+        heading, text, tone = comparison.judge_ending(changes, compared.runs[name])
+        printing.verdict(tone, f"{name}: {heading}. {text}" if len(compared.changes) > 1 else f"{heading}. {text}")
+        printing.table(f"{name} minus {names[0]}", *comparison.change_table(changes))
+    printing.table("Runs", *comparison.overview_table(compared))
     if report is not None:
         printing.line(f"Report: {report}")
 

@@ -29,7 +29,14 @@ from divulge.evaluation.comparison import (
     paired_difference,
 )
 from divulge.evaluation.curve import ROC, advantage, roc, tnr_at_fnr, tpr_at_fpr
-from divulge.evaluation.epsilon import epsilon_fixed_count, epsilon_lower_bound, epsilon_one_run, one_run_bound
+from divulge.evaluation.epsilon import (
+    SurestRecords,
+    epsilon_fixed_count,
+    epsilon_lower_bound,
+    epsilon_one_run,
+    one_run_bound,
+    surest_records,
+)
 from divulge.evaluation.erasure import ErasureTest, erasure_test
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
@@ -93,6 +100,8 @@ __all__ = [
     "tnr_at_fnr",
     "tpr_at_fpr",
     "transfer",
+    "SurestRecords",
+    "surest_records",
 ]
 
 

@@ -120,6 +120,60 @@ def epsilon_lower_bound(
     return Estimate(bound, bound, np.inf, confidence, ", ".join(parts))
 
 
+@dataclass(frozen=True, slots=True)
+class SurestRecords:
+    """Records beyond the threshold from which a lower bound on ε comes.
+
+    Args:
+        members: whether they are taken for members; else for non-members.
+        right: how many of that side lie beyond the threshold.
+        total: how many there are on that side.
+        wrong: how many of the other side lie beyond it.
+        others: how many there are on the other side.
+    """
+
+    members: bool
+    right: int
+    total: int
+    wrong: int
+    others: int
+
+
+def surest_records(scores: object, members: object, confidence: float = 0.95) -> SurestRecords | None:
+    """Return the records of which membership can be told most surely: those behind `epsilon_lower_bound`.
+
+    Args:
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``.
+        confidence: of the bound.
+
+    Returns:
+        How many lie beyond the threshold that gives the bound, and how many of the other side do; None where the bound
+        is 0.
+
+    Raises:
+        divulge.InputError: as `epsilon_lower_bound`.
+
+    Examples:
+        >>> members = np.arange(2000) < 1000
+        >>> surest_records(np.where(members, 1.0, np.arange(2000) % 2), members)
+        SurestRecords(members=False, right=500, total=1000, wrong=0, others=1000)
+    """
+    values, truth = check_scores(scores, members)
+    tried = _bound_rates_at_ranks(values, truth, 1 - check_number(confidence, "confidence", above=0, below=1))
+    from_members, from_nonmembers = tried.ratios(0.0)
+    if max(from_members.max(), from_nonmembers.max()) <= 0:
+        return None
+    inside, outside = np.sort(values[truth]), np.sort(values[~truth])
+    thresholds = np.r_[outside[-_ranks(len(outside))], np.nextafter(inside[_ranks(len(inside)) - 1], -np.inf)]
+    is_member = bool(from_members.max() >= from_nonmembers.max())
+    cut = thresholds[int(np.argmax(from_members if is_member else from_nonmembers))]
+    above, wrongly_above = int(count_above(inside, cut)), int(count_above(outside, cut))
+    if is_member:
+        return SurestRecords(True, above, len(inside), wrongly_above, len(outside))
+    return SurestRecords(False, len(outside) - wrongly_above, len(outside), len(inside) - above, len(inside))
+
+
 def _check_delta(delta: float) -> float:
     checked = check_number(delta, "delta", above=0, below=1, closed=True)
     return check_number(checked, "delta", above=0, below=1) if checked else 0.0

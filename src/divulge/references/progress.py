@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
 from rich import console as rich_console
 from rich import progress as rich_progress
@@ -41,6 +41,33 @@ ProgressContext: TypeAlias = Callable[[str], AbstractContextManager[Progress | N
 def no_progress(title: str) -> AbstractContextManager[None]:
     """Return a context without progress."""
     return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def show_progress(progress: Progress | Literal["auto"] | None, title: str) -> Generator[Progress]:
+    """Yield what is to be told of progress.
+
+    Args:
+        progress: the caller's function; "auto" for a bar, which begins with the first report, on a terminal and in a
+            notebook; None for nothing.
+        title: of the bar.
+    """
+    if progress != "auto":
+        yield progress or ignore_progress
+        return
+    console = rich_console.Console(file=sys.stderr)
+    if not (console.is_terminal or console.is_jupyter):
+        yield ignore_progress
+        return
+    with contextlib.ExitStack() as stack:
+        bars: list[Bar] = []
+
+        def report(done: float, total: int, note: str) -> None:
+            if not bars:
+                bars.append(stack.enter_context(Bar(title)))
+            bars[0](done, total, note)
+
+        yield report
 
 
 def describe_progress(done: float, total: int, seconds: float, before: float = 0.0) -> str:
