@@ -36,7 +36,7 @@ from divulge.settings import (
     TrainPlan,
 )
 from divulge.store import read_untrusted
-from divulge.targets import SklearnTarget, is_language_model
+from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
 from divulge.targets.estimators import fitted_frame_library
 from divulge.types import AuditData, Records
@@ -155,8 +155,9 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         endpoint=plan.target.endpoint,
         labels_only=True,
         names=plan.data.classes,
+        task=plan.task,
     )
-    if isinstance(target, SklearnTarget):
+    if isinstance(target, SklearnTarget | SklearnRegressor):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
         _check_labels(plan, recipes, sets, target)
@@ -215,7 +216,7 @@ def _layout(plan: DataPlan) -> FileLayout:
         if settings[key] is not None:
             _check_distinct(settings[key], f"data.{key}")
             settings[key] = tuple(settings[key])
-    return FileLayout(**settings, user_set=frozenset(plan.model_fields_set))
+    return FileLayout(**settings, user_set=frozenset(plan.model_fields_set), real_values=True)
 
 
 def _check_distinct(names: Sequence[str], key: str) -> None:
@@ -305,7 +306,7 @@ def _make_references(plan: TrainPlan | FineTunePlan, device: str, folder: Path) 
 
 
 def _choose_frames(
-    requested: Literal["auto", "pandas", "polars"], target: SklearnTarget, records: Records
+    requested: Literal["auto", "pandas", "polars"], target: SklearnTarget | SklearnRegressor, records: Records
 ) -> Literal["auto", "pandas", "polars"]:
     """Return the library of the frames that a model is given; a model fitted on an array of numbers is given none."""
     is_plain = records.encoder is None or records.encoder.is_plain
@@ -444,17 +445,18 @@ def format_starting_plan(answers: InitSettings) -> str:
         >>> print(format_starting_plan(complete_answers({"records": "text"}, None)).splitlines()[0])
         # An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
     """
-    tables = [_audit_keys(), _target_keys(answers), _data_keys(answers), _reference_keys(answers)]
+    tables = [_audit_keys(answers), _target_keys(answers), _data_keys(answers), _reference_keys(answers)]
     return "\n\n".join(tables) + "\n"
 
 
-def _audit_keys() -> str:
+def _audit_keys(answers: InitSettings) -> str:
+    task = "\n# " + _line(AuditSettings, "task", "regression") if answers.records == "table" else ""
     return f"""# An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
 # Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
 
 {_line(AuditSettings, "recipes", list(_DEFAULTS.recipes))}
 {_line(AuditSettings, "fpr", list(_DEFAULTS.fpr))}
-{_line(AuditSettings, "seed", _DEFAULTS.seed)}"""
+{_line(AuditSettings, "seed", _DEFAULTS.seed)}{task}"""
 
 
 def _target_keys(answers: InitSettings) -> str:

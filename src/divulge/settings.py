@@ -37,6 +37,7 @@ else:
 
 Duplicates: TypeAlias = Literal["error", "drop", "keep"]
 Outputs: TypeAlias = Literal["logits", "probabilities"]
+TaskName: TypeAlias = Literal["auto", "classification", "regression"]
 UnknownClasses: TypeAlias = Literal["error", "drop"]
 EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
 
@@ -299,6 +300,11 @@ class AuditSettings(SeedSetting):
     )
     calibration: Rate = Field(0.25, description="Share of the population that is set aside to calibrate decisions.")
     duplicates: Duplicates = Field("error", description="What to do about records that occur in several sets.")
+    task: TaskName = Field(
+        "auto",
+        description="What the target does: an estimator says so itself; a network or function of one output is taken "
+        "for a regression model where some label is not a whole number.",
+    )
     unknown_classes: UnknownClasses = Field(
         "error", description="What to do about records of a class that the target was not fitted on."
     )

@@ -167,6 +167,10 @@ class Records:
         """Return the same records with other labels, whole numbers ``[n]``."""
         return self._with(y=check_labels(y, "y", length=len(self)), class_names=class_names)
 
+    def with_y_of(self, other: Records) -> Records:
+        """Return the same records with ``y`` of others, one for one: classes with their names, real values, or none."""
+        return self._with(y=other.y, class_names=other.class_names)
+
     def with_real_values(self) -> Records:
         """Return the same records with ``y`` as float64; names of classes are read as the numbers that they spell.
 

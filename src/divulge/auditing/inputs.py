@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from divulge.auditing.partial_knowledge import PartialKnowledge
     from divulge.recipes import Recipe
     from divulge.references import Progress
-    from divulge.results import TokenFit
+    from divulge.results import RegressionFit, TokenFit
     from divulge.settings import AuditOptions, UnknownClasses
     from divulge.types import Array, Bools, Ints
 
@@ -146,6 +146,7 @@ class AuditLog:
         engines: engines that trained reference models.
         predicted_labels: class that the target predicts for each record, ``[n]``; None for a language model.
         token_fit: fit of a language model to its training documents; None for other targets.
+        regression_fit: how well a regression model predicts; None for other targets.
     """
 
     timings: dict[str, float] = field(default_factory=dict)
@@ -154,6 +155,7 @@ class AuditLog:
     engines: list[str] = field(default_factory=list)
     predicted_labels: Ints | None = None
     token_fit: TokenFit | None = None
+    regression_fit: RegressionFit | None = None
 
     def run_timed(self, name: str, work: Callable[[], T]) -> T:
         """Return the result of ``work`` and add its seconds to those of ``name``."""
@@ -191,6 +193,10 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         )
     covariates = comparability.check_covariates(subject.covariates, len(members) + len(nonmembers))
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
+    if subject.known is not None and modality.labels == "real values":
+        raise InputError(
+            f"known: the target is {modality.name}: partly known records are completed for classifiers alone"
+        )
     modality.check_records(sets)
     check_record_sets(sets, recipes, modality)
     if options.references is not None:
@@ -552,7 +558,11 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
     all_records = concatenate_records([members, nonmembers, population])
     digests = all_records.digests()
-    values, copies = number_digests(digests), number_digests(digests, all_records.y)
+    copies = number_digests(digests, all_records.y)
+    # Two records of different classes and equal values are one that was labelled twice. A real value is measured: two
+    # records that differ in it are two.
+    has_real_values = all_records.y is not None and all_records.labels is None and all_records.x.dtype != object
+    values = copies if has_real_values else number_digests(digests)
     origin = np.repeat([0, 1, 2], [len(members), len(nonmembers), len(population)])
     among_members, among_nonmembers, among_population = (
         np.isin(values, values[origin == number]) for number in range(3)

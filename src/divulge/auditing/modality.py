@@ -305,8 +305,17 @@ class Classifier(Modality):
             return 1 + max(int(labels.max()) for labels in shown if labels is not None)
         width = target.logits(inputs.candidates[:_N_PROBED]).shape[1]
         for name, labels in labelled.items():
-            if labels is not None:
+            if labels is None:
+                continue
+            try:
                 check_labels(labels, f"{name}: y", classes=width)
+            except InputError as error:
+                if width > 2:
+                    raise
+                raise InputError(
+                    f"{error}; if the target predicts a real value, say task='regression', in a plan "
+                    'task = "regression"'
+                ) from None
         return width
 
     def query(self, target: Any, records: Records) -> None:

@@ -453,6 +453,31 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True)
+class RegressionFit:
+    """How well a regression model predicts, and whether it surely does better than a constant on its training records.
+
+    Args:
+        r_squared_members: share of the variance of the members' values that it explains; None where they are all equal.
+        r_squared_nonmembers: the same of the non-members.
+        error_members: mean absolute error on the members, in the unit of the values.
+        error_nonmembers: mean absolute error on the non-members.
+        squared_gain: share of the squared error of the members' mean, as a constant answer, that the model saves on
+            them; None where their values are all equal.
+        absolute_gain: the same of the absolute error of their median; None where all values are equal.
+        rank_correlation: Spearman's, of the members' values and predictions; its interval is that of the plausibility
+            check.
+    """
+
+    r_squared_members: Estimate | None
+    r_squared_nonmembers: Estimate | None
+    error_members: Estimate
+    error_nonmembers: Estimate
+    squared_gain: Estimate | None
+    absolute_gain: Estimate | None
+    rank_correlation: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class TokenFit:
     """How well a language model knows its own training documents, beside one that reads no context.
 
@@ -487,6 +512,7 @@ class RunMetadata:
         engine: what trained the reference models.
         accuracy: of the target; None where it or the records have no classes.
         token_fit: how well a language model knows its training documents; None for others.
+        regression_fit: how well a regression model predicts; None for others.
         single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
     """
 
@@ -503,6 +529,7 @@ class RunMetadata:
     engine: str
     accuracy: Accuracy | None = None
     token_fit: TokenFit | None = None
+    regression_fit: RegressionFit | None = None
     single_answer: bool = False
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from divulge.targets import arrays as out
 from divulge.validation import check_choice, check_integer, check_labels, check_memory, check_number, format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import narwhals as nw
     import pandas as pd
@@ -24,9 +24,87 @@ if TYPE_CHECKING:
 else:
     pd = lazy.module("pandas")
 
+T = TypeVar("T")
+
+
+class EstimatorInputs:
+    """What an estimator is given of the records: a frame with the columns that it was fitted on, or an array.
+
+    A sub-class has the fields ``estimator`` and ``frames``.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def estimator(self) -> Any:
+            """The fitted estimator."""
+
+        @property
+        def frames(self) -> Literal["auto", "own", "pandas", "polars"]:
+            """The library of the data frames that it is given."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns that the estimator was fitted on; empty where it was fitted on an array."""
+        names, are_certain = _column_names(self.estimator)
+        return names if are_certain else ()
+
+    @property
+    def likely_names(self) -> tuple[tuple[str, ...], ...]:
+        """Names that may be those of the columns: which a part of the estimator met, or which LightGBM makes up too."""
+        candidates = (_column_names(part)[0] for part in _sub_estimators(self.estimator))
+        return tuple(dict.fromkeys(names for names in candidates if names))
+
+    def run_estimator(self, records: Records, run: Callable[[Any], T]) -> T:
+        """Return ``run(inputs)``, with errors that say what the estimator was given.
+
+        Raises:
+            divulge.errors.UserCodeError: the estimator raised an error.
+        """
+        # An estimator of the user's own may write into what it is given.
+        inputs = self._input(records.copy())
+        hint = "" if records.table is None else self._hint(inputs)
+        with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
+            return run(inputs)
+
+    def _hint(self, inputs: Any) -> str:
+        """What an estimator that fails was given, and how it is given something else."""
+        input_type = (
+            "an array" if isinstance(inputs, np.ndarray) else f"a data frame of {type(inputs).__module__.split('.')[0]}"
+        )
+        return (
+            f'it was given {input_type}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
+            "in a plan target.frames"
+        )
+
+    def _input(self, records: Records) -> Any:
+        """The records as the estimator was fitted on them: a frame with its columns, or an array."""
+        names = self.feature_names
+        if records.table is not None and records.encoder is not None:
+            if names := names or find_names(self.likely_names, records.table.columns):
+                table = match_columns(records.table, names, "records", of_model=True)
+                return restore_categories(self.estimator, to_library(table, self._library(table)))
+            as_array = self.frames == "auto" and records.encoder.is_plain
+            return records.x if as_array else to_library(records.table, self._library(records.table))
+        if records.x.dtype == object:
+            return records.x
+        x = records.x.reshape(len(records.x), -1)
+        if names and x.shape[1] == len(names) and hasattr(self.estimator, "feature_names_in_"):
+            return frame_of_array(x, names)  # it would warn of an array
+        return x
+
+    def _library(self, table: nw.DataFrame[Any]) -> Literal["own", "pandas", "polars"]:
+        if self.frames != "auto":
+            return self.frames
+        if (fitted := fitted_frame_library(self.estimator)) is not None:
+            return fitted
+        return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
+
 
 @dataclass(frozen=True, slots=True)
-class SklearnTarget:
+class SklearnTarget(EstimatorInputs):
     """A fitted classifier with ``predict_proba`` or ``decision_function``.
 
     Decision values are used as logits where their softmax is the estimator's own probability (logistic
@@ -102,51 +180,9 @@ class SklearnTarget:
         """The classes that the estimator was fitted on, by their numbers."""
         return self._columns()
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns that the estimator was fitted on; empty where it was fitted on an array."""
-        names, are_certain = _column_names(self.estimator)
-        return names if are_certain else ()
-
-    @property
-    def likely_names(self) -> tuple[tuple[str, ...], ...]:
-        """Names that may be those of the columns: which a part of the estimator met, or which LightGBM makes up too."""
-        candidates = (_column_names(part)[0] for part in _sub_estimators(self.estimator))
-        return tuple(dict.fromkeys(names for names in candidates if names))
-
     def logits(self, records: Records) -> Floats:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
-        # An estimator of the user's own may write into what it is given.
-        inputs = self._input(records.copy())
-        hint = "" if records.table is None else self._hint(inputs)
-        with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
-            return self._own_logits(inputs)
-
-    def _hint(self, inputs: Any) -> str:
-        """What an estimator that fails was given, and how it is given something else."""
-        input_type = (
-            "an array" if isinstance(inputs, np.ndarray) else f"a data frame of {type(inputs).__module__.split('.')[0]}"
-        )
-        return (
-            f'it was given {input_type}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
-            "in a plan target.frames"
-        )
-
-    def _input(self, records: Records) -> Any:
-        """The records as the estimator was fitted on them: a frame with its columns, or an array."""
-        names = self.feature_names
-        if records.table is not None and records.encoder is not None:
-            if names := names or find_names(self.likely_names, records.table.columns):
-                table = match_columns(records.table, names, "records", of_model=True)
-                return restore_categories(self.estimator, to_library(table, self._library(table)))
-            as_array = self.frames == "auto" and records.encoder.is_plain
-            return records.x if as_array else to_library(records.table, self._library(records.table))
-        if records.x.dtype == object:
-            return records.x
-        x = records.x.reshape(len(records.x), -1)
-        if names and x.shape[1] == len(names) and hasattr(self.estimator, "feature_names_in_"):
-            return frame_of_array(x, names)  # it would warn of an array
-        return x
+        return self.run_estimator(records, self._own_logits)
 
     def _full(self, logits: Floats) -> Floats:
         """Logits over the full label set; a class the estimator never saw gets the floor."""
@@ -165,13 +201,6 @@ class SklearnTarget:
         full = np.zeros((len(probabilities), int(self.classes or 0)))
         full[:, self._columns()] = probabilities
         return full
-
-    def _library(self, table: nw.DataFrame[Any]) -> Literal["own", "pandas", "polars"]:
-        if self.frames != "auto":
-            return self.frames
-        if (fitted := fitted_frame_library(self.estimator)) is not None:
-            return fitted
-        return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
 
     def _classes(self) -> Any:
         classes = getattr(self.estimator, "classes_", None)
