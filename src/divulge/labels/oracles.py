@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy import stats
-from sklearn import metrics as sklearn_metrics
 
-from divulge import errors, seeds
+from divulge import errors, lazy, seeds
 from divulge.errors import InputError
 from divulge.labels import metrics
 from divulge.labels.metrics import Evaluated, KnownRange, Linear, Loss, Metric, evaluate_metric
@@ -33,7 +32,11 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sklearn import metrics as sklearn_metrics
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    sklearn_metrics = lazy.module("sklearn.metrics")
 
 COUNT_METRICS = ("accuracy", "f1", "auc")
 RATIO_METRICS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k")
