@@ -18,7 +18,7 @@ from divulge.types import Records
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.auditing.inputs import AuditLog, PreparedAudit
+    from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.signals.named import OutputSignal
     from divulge.targets import Task

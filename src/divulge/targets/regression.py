@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sklearn import base
-
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.targets import arrays as out
 from divulge.targets.estimators import EstimatorInputs
 from divulge.validation import check_choice, format_value, require_callable
 
 if TYPE_CHECKING:
+    from sklearn import base
+
     from divulge.types import Floats, Records
+else:
+    base = lazy.module("sklearn.base")
 
 
 @dataclass(frozen=True, slots=True)
