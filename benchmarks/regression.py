@@ -63,7 +63,7 @@ class Table:
         n_null = members if len(self.y) > 2000 else 0
         rows = np.random.default_rng(seed).permutation(len(self.y))[: 2 * members + population + n_null]
         parts = np.split(rows, np.cumsum([members, members, population]))
-        sets = [dv.Records(self.x[part], self.y[part]) for part in parts[: 3 + (n_null > 0)]]
+        sets = [dv.Records(self.x[part], self.y[part]).with_real_values() for part in parts[: 3 + (n_null > 0)]]
         return dict(zip(("members", "nonmembers", "population"), sets, strict=False)), sets[-1]
 
 

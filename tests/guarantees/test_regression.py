@@ -57,7 +57,7 @@ CONDITIONS = [
 
 def records(values, n, rng):
     x = rng.normal(size=(n, 3))
-    return dv.Records(x, values(x, rng))
+    return dv.Records(x, values(x, rng)).with_real_values()
 
 
 def null_audit(values, model, sizes, seed):
