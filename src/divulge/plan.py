@@ -605,7 +605,6 @@ def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
     if answers.records == "text" and columns.label:
         known["label"] = columns.label
     known = {name: value for name, value in known.items() if value}
-    optional_keys = optional[answers.records]
     return "\n".join(
         [
             "[data]",

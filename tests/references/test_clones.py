@@ -215,6 +215,6 @@ def test_a_plan_names_the_users_own_training(tmp_path, divulge):
     code, out, err = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
     assert code == 0, err
     assert "own_training.train" in out
+    (tmp_path / "two.toml").write_text((tmp_path / "plan.toml").read_text() + 'make_model = "own_training:train"\n')
     with pytest.raises(InputError, match="one of make_model, train and base"):
-        (tmp_path / "two.toml").write_text((tmp_path / "plan.toml").read_text() + 'make_model = "own_training:train"\n')
         plans.read(tmp_path / "two.toml")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.attacks import Scored
-    from divulge.auditing.inputs import AuditInputs, AuditLog, PreparedAudit
+    from divulge.auditing.prepared import AuditInputs, AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.results import PartialKnowledgeSettings
     from divulge.settings import AuditOptions

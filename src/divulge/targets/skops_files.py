@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+<<<<<<< HEAD
 from sklearn.ensemble._bagging import BaseBagging
 from sklearn.ensemble._forest import BaseForest
 from sklearn.ensemble._gb import BaseGradientBoosting
@@ -15,15 +16,31 @@ from sklearn.neighbors._base import NeighborsBase
 from sklearn.svm._base import BaseLibSVM
 from sklearn.tree import BaseDecisionTree
 from skops import io as skops_io
+=======
+>>>>>>> main
 
-from divulge import errors, store
+from divulge import errors, lazy, store
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from sklearn import tree as sklearn_tree
+    from sklearn.ensemble import _bagging as bagging
+    from sklearn.ensemble import _forest as forests
+    from sklearn.ensemble import _gb as gradient_boosting
+    from sklearn.ensemble._hist_gradient_boosting import gradient_boosting as histogram_boosting
+    from skops import io as skops_io
+
     from divulge.types import Array
+else:
+    sklearn_tree = lazy.module("sklearn.tree")
+    bagging = lazy.module("sklearn.ensemble._bagging")
+    forests = lazy.module("sklearn.ensemble._forest")
+    gradient_boosting = lazy.module("sklearn.ensemble._gb")
+    histogram_boosting = lazy.module("sklearn.ensemble._hist_gradient_boosting.gradient_boosting")
+    skops_io = lazy.module("skops.io")
 
 
 # What scikit-learn's classifiers are made of beside the estimators and arrays that skops trusts itself: plain Python
@@ -165,6 +182,7 @@ def _children(part: Any) -> list[Any]:
 
 
 def _check_estimator(part: Any) -> None:
+<<<<<<< HEAD
     """Check the trees, neighbours, support vectors or booster of a fitted estimator."""
     if isinstance(part, NeighborsBase) and hasattr(part, "_fit_X"):
         _check_neighbours(part)
@@ -180,17 +198,21 @@ def _check_estimator(part: Any) -> None:
 
 def _check_trees_of(part: Any) -> None:
     if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
+=======
+    """Check the trees of a fitted estimator."""
+    if isinstance(part, sklearn_tree.BaseDecisionTree) and hasattr(part, "tree_"):
+>>>>>>> main
         _check_tree(part, part.n_features_in_)
-    elif isinstance(part, BaseForest) and hasattr(part, "estimators_"):
+    elif isinstance(part, forests.BaseForest) and hasattr(part, "estimators_"):
         for tree in part.estimators_:
             _check_tree(tree, part.n_features_in_)
-    elif isinstance(part, BaseBagging) and hasattr(part, "estimators_"):
+    elif isinstance(part, bagging.BaseBagging) and hasattr(part, "estimators_"):
         for tree, columns in zip(part.estimators_, part.estimators_features_, strict=True):
-            if isinstance(tree, BaseDecisionTree):
+            if isinstance(tree, sklearn_tree.BaseDecisionTree):
                 _check_tree(tree, len(columns))
-    elif isinstance(part, BaseGradientBoosting) and hasattr(part, "estimators_"):
+    elif isinstance(part, gradient_boosting.BaseGradientBoosting) and hasattr(part, "estimators_"):
         _check_boosting(part)
-    elif isinstance(part, BaseHistGradientBoosting) and hasattr(part, "_predictors"):
+    elif isinstance(part, histogram_boosting.BaseHistGradientBoosting) and hasattr(part, "_predictors"):
         _check_histogram(part)
 
 
