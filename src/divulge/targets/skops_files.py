@@ -6,18 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-<<<<<<< HEAD
-from sklearn.ensemble._bagging import BaseBagging
-from sklearn.ensemble._forest import BaseForest
-from sklearn.ensemble._gb import BaseGradientBoosting
-from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
-from sklearn.neighbors import BallTree, KDTree
-from sklearn.neighbors._base import NeighborsBase
-from sklearn.svm._base import BaseLibSVM
-from sklearn.tree import BaseDecisionTree
-from skops import io as skops_io
-=======
->>>>>>> main
 
 from divulge import errors, lazy, store
 from divulge.errors import InputError
@@ -26,15 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from sklearn import neighbors as neighbours
     from sklearn import tree as sklearn_tree
     from sklearn.ensemble import _bagging as bagging
     from sklearn.ensemble import _forest as forests
     from sklearn.ensemble import _gb as gradient_boosting
     from sklearn.ensemble._hist_gradient_boosting import gradient_boosting as histogram_boosting
+    from sklearn.neighbors import _base as neighbours_base
+    from sklearn.svm import _base as support_vectors
     from skops import io as skops_io
 
     from divulge.types import Array
 else:
+    neighbours = lazy.module("sklearn.neighbors")
+    neighbours_base = lazy.module("sklearn.neighbors._base")
+    support_vectors = lazy.module("sklearn.svm._base")
     sklearn_tree = lazy.module("sklearn.tree")
     bagging = lazy.module("sklearn.ensemble._bagging")
     forests = lazy.module("sklearn.ensemble._forest")
@@ -182,11 +176,10 @@ def _children(part: Any) -> list[Any]:
 
 
 def _check_estimator(part: Any) -> None:
-<<<<<<< HEAD
     """Check the trees, neighbours, support vectors or booster of a fitted estimator."""
-    if isinstance(part, NeighborsBase) and hasattr(part, "_fit_X"):
+    if isinstance(part, neighbours_base.NeighborsBase) and hasattr(part, "_fit_X"):
         _check_neighbours(part)
-    elif isinstance(part, BaseLibSVM) and hasattr(part, "support_vectors_"):
+    elif isinstance(part, support_vectors.BaseLibSVM) and hasattr(part, "support_vectors_"):
         _check_support(part)
     elif type(part).__module__ == "lightgbm.basic" and hasattr(part, "model_to_string"):
         _check_lightgbm(part.model_to_string(num_iteration=-1))
@@ -197,11 +190,7 @@ def _check_estimator(part: Any) -> None:
 
 
 def _check_trees_of(part: Any) -> None:
-    if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
-=======
-    """Check the trees of a fitted estimator."""
     if isinstance(part, sklearn_tree.BaseDecisionTree) and hasattr(part, "tree_"):
->>>>>>> main
         _check_tree(part, part.n_features_in_)
     elif isinstance(part, forests.BaseForest) and hasattr(part, "estimators_"):
         for tree in part.estimators_:
@@ -224,7 +213,7 @@ def _check_neighbours(model: Any) -> None:
     _require(records.shape[1] == model.n_features_in_, "records of other features")
     tree = getattr(model, "_tree", None)
     if tree is not None:
-        _require(type(tree) in (KDTree, BallTree), "a search tree of another type")
+        _require(type(tree) in (neighbours.KDTree, neighbours.BallTree), "a search tree of another type")
         parameters = dict(model.effective_metric_params_ or {})
         model._tree = type(tree)(records, model.leaf_size, metric=model.effective_metric_, **parameters)
 
