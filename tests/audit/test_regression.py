@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import divulge as dv
 from divulge import auditing, plan, recipes, targets
@@ -216,7 +217,7 @@ def test_named_columns_are_given_in_the_order_of_the_fit(sets):
         (LinearRegression(), {"known": "share:0.5"}, "known: the target is a regression model"),
         (LinearRegression(), {"recipes": ["gap"]}, "gap is no attack on a regression model.*lira"),
         (LinearRegression(), {"recipes": ["lira-augmented"], "references": Custom(forest, count=2)}, "is no attack on"),
-        (LinearRegression(), {"recipes": ["lira"]}, "references=divulge.references.Custom"),
+        (LinearRegression(), {"recipes": ["lira"]}, "references=divulge.references.Train"),
         (LinearRegression(), {"unseen_classes": [1]}, "needs labelled records"),
     ],
 )
@@ -226,6 +227,49 @@ def test_what_does_not_fit_is_refused(target, options, message, sets):
         target.fit(sets["members"].x, y.round().astype(int) if isinstance(target, RandomForestClassifier) else y)
     with pytest.raises(dv.InputError, match=message):
         audited(target, sets, **options)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("kind", ["estimator", "pipeline", "lightgbm", "xgboost", "catboost"])
+def test_references_are_clones_of_an_estimator(kind, sets, tmp_path):
+    target, _ = make_target(kind, sets["members"], tmp_path)
+    options = {"recipes": ["lira", "loss"], "references": Train(count=3, engine="serial"), "pool": tmp_path / "pool"}
+    one, again = (audited(target, sets, **options) for _ in range(2))
+    assert np.array_equal(one.scores["lira"], again.scores["lira"])
+    assert "from the pool" not in one.about.engine
+    assert type(target).__name__ in one.about.settings.target
+    if kind == "estimator":  # it draws nothing, so a clone is what anyone fits on the same records
+
+        def fit(records, seed):
+            return LinearRegression().fit(records.x, records.y)
+
+        by_hand = audited(target, sets, **(options | {"references": Custom(fit, count=3, engine="serial")}))
+        np.testing.assert_allclose(one.scores["lira"], by_hand.scores["lira"], rtol=1e-9)
+
+
+def test_clones_are_given_frames_as_the_target_is(sets):
+    named = {
+        name: dv.Records(
+            pl.DataFrame(dict(zip("ab", records.x.T, strict=False)) | {"sex": np.where(records.x[:, 2] > 0, "f", "m")}),
+            records.y,
+        )
+        for name, records in sets.items()
+    }
+    encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
+    members = named["members"]
+    model = make_pipeline(encoder, Ridge()).fit(members.table.to_native().to_pandas(), members.y)
+    result = audited(model, named, recipes=["lira", "loss"], references=Train(count=2, engine="serial"))
+    assert result.about.regression_fit.r_squared_members.value > 0.5
+
+
+def test_a_function_has_clones_of_what_make_model_returns(sets):
+    linear = LinearRegression().fit(sets["members"].x, sets["members"].y)
+    options = {"recipes": ["lira"], "task": "regression"}
+    by_function, by_target = (
+        audited(target, sets, references=Train(make, count=2, engine="serial"), **options)
+        for target, make in ((lambda x: linear.predict(x), LinearRegression), (linear, None))
+    )
+    np.testing.assert_allclose(by_function.scores["lira"], by_target.scores["lira"], rtol=1e-9)
 
 
 def test_references_that_are_classifiers_are_refused(sets):
@@ -397,6 +441,22 @@ def test_a_plan_audits_a_skops_file(sets, tmp_path):
     skops_io.dump(model, tmp_path / "model.skops")
     result = audit_plan(write_plan(tmp_path, sets, "model.skops"))
     np.testing.assert_allclose(result.scores["loss"], audited(model, sets).scores["loss"], rtol=1e-9)
+
+
+def test_init_writes_a_plan_that_runs_with_clones(sets, tmp_path):
+    skops_io = pytest.importorskip("skops.io")
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(sets["members"].x, columns=list("abc"))
+    skops_io.dump(Ridge().fit(frame, sets["members"].y), tmp_path / "model.skops")
+    write_plan(tmp_path, sets, "model.skops").unlink()
+    files = {name: str(tmp_path / f"{name}.csv") for name in sets}
+    given = {"records": "table", "model": str(tmp_path / "model.skops"), "references": 2, **files}
+    plan.write_starting_plan(tmp_path, plan.complete_answers(given, None))
+    text = (tmp_path / "plan.toml").read_text()
+    assert 'label = "charges"' in text
+    result = audit_plan(tmp_path / "plan.toml")
+    assert result.about.regression_fit is not None
+    assert "Ridge" in result.about.settings.references
 
 
 def test_a_plan_names_the_task_of_an_onnx_file_where_data_do_not_show_it(sets, tmp_path):

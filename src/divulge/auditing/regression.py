@@ -34,6 +34,11 @@ class RegressionModel(Modality):
     name: str = "a regression model"
     outputs: tuple[str, ...] = ("predictions",)
 
+    @property
+    def references(self) -> str:
+        """How reference models are trained, for messages."""
+        return "Train(count=16) where the target is an estimator, or Custom(train, count=16)"
+
     def known_recipes(self) -> tuple[Recipe, ...]:
         """Return the recipes for regression models."""
         return book.regression_recipes()

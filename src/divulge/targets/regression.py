@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from divulge import lazy
+from divulge import errors, lazy
 from divulge.errors import InputError
 from divulge.targets import arrays as out
-from divulge.targets.estimators import EstimatorInputs
+from divulge.targets.estimators import describe_inputs, estimator_inputs, fitted_columns, likely_columns
 from divulge.validation import check_choice, format_value, require_callable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class SklearnRegressor(EstimatorInputs):
+class SklearnRegressor:
     """A fitted estimator whose ``predict`` gives a real value: of scikit-learn, LightGBM, XGBoost or CatBoost.
 
     A model that was fitted on a data frame is given one with the same columns, as `divulge.targets.SklearnTarget` does.
@@ -61,8 +61,26 @@ class SklearnRegressor(EstimatorInputs):
             divulge.InputError: NaN or infinity, several values for a record.
             divulge.errors.UserCodeError: the estimator raised an error.
         """
-        name = f"target: {type(self.estimator).__name__}.predict"
-        return out.as_predictions(self.run_estimator(records, self.estimator.predict), len(records), name)
+        name = f"target: {type(self.estimator).__name__}"
+        # An estimator of the user's own may write into what it is given.
+        inputs = self.model_inputs(records.copy())
+        with errors.user_code_errors(name, hint="" if records.table is None else describe_inputs(inputs)):
+            predicted = self.estimator.predict(inputs)
+        return out.as_predictions(predicted, len(records), f"{name}.predict")
+
+    def model_inputs(self, records: Records) -> Any:
+        """Return the records as the estimator was fitted on them: a frame with its columns, or an array."""
+        return estimator_inputs(self.estimator, records, self.frames)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns that the estimator was fitted on; empty where it was fitted on an array."""
+        return fitted_columns(self.estimator)
+
+    @property
+    def likely_names(self) -> tuple[tuple[str, ...], ...]:
+        """Names that may be those of the columns."""
+        return likely_columns(self.estimator)
 
 
 @dataclass(frozen=True)
