@@ -40,7 +40,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
 HEAD = """# What regression models give away
 
 `benchmarks/regression.py`: 300 members, 300 non-members, 800 population records, 8 reference models (diabetes, with
-its 442 records: 120, 120, 202). AUC is the mean over {seeds} draws of records, targets and references; in brackets
+its 442 records: 120, 120, 202). Draws of records, targets and references: {seeds}. AUC is their mean; in brackets
 stands the interval of the first draw alone (DeLong, 95 %). R² is that of the first target, on its members / on the
 non-members. A forest has 100 trees, boosting 100 rounds of depth 3."""
 
