@@ -828,4 +828,7 @@ class WeightsSettings(Settings):
     band: Number = Field(0.01, gt=0, description="Half-width of the margin band; 0.1 if training stopped early.")
     signal: Literal["kkt-nnls", "margin-abs", "margin-band"] = Field("kkt-nnls", description="Score to decide on.")
     fpr: Rate = Field(0.01, description="Bound on the false-positive rate.")
-    fdr: Rate = Field(0.05, description="Bound on the expected share of non-members among those called members.")
+    fdr: Rate = Field(
+        DecisionSettings.model_fields["fdr"].default,
+        description="Bound on the expected share of non-members among those called members.",
+    )
