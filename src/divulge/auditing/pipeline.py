@@ -21,6 +21,7 @@ from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
+from divulge.references import Train
 from divulge.references.progress import ignore_progress
 from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, collect_environment, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
@@ -197,6 +198,8 @@ def _prepare_audit(
     modality = find_modality(adapted_target)
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
+    if isinstance(options.references, Train):
+        options = options.model_copy(update={"references": options.references.for_target(adapted_target)})
     checked = check_inputs(subject, options, modality, aligned_target)
     checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
     modality.check_target(aligned_target, checked.recipes)
