@@ -78,7 +78,7 @@ class ResolvedPlan:
 
     @property
     def first_subject(self) -> AuditData:
-        """What is audited first: with the first mask of several."""
+        """Audit data with the first of several masks."""
         known = self.subject.known
         return replace(self.subject, known=known[0]) if isinstance(known, tuple) else self.subject
 

@@ -298,7 +298,7 @@ class PartialRecords:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What an attack may read: signals of the target and of reference models, as plain arrays.
+    """Input of an attack: signals of the target and of reference models, as plain arrays.
 
     Args:
         target: signal of each candidate under the target, ``[n]``.
@@ -418,7 +418,7 @@ def _features(value: object, name: str, length: int | None) -> Array | None:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What is claimed, at which level, and under which assumptions.
+    """Claim of a decision: its kind, level and assumptions.
 
     Args:
         kind: "marginal FPR", "training-conditional FPR", "FDR", …

@@ -1,4 +1,4 @@
-"""What an audit asks of a kind of model: its outputs, the records and recipes that fit, and how signals are computed.
+"""Modalities: outputs of a type of model, the records and recipes that fit it, and the computation of its signals.
 
 `Modality` serves any model whose outputs are arrays with a row for each record. Classifiers and language models are
 two further implementations; a target of the user's own class declares one as its attribute ``modality``.
@@ -67,7 +67,7 @@ class Modality:
 
     @property
     def references(self) -> str:
-        """How reference models are trained, for messages."""
+        """Code that trains suitable reference models, for messages."""
         return "Custom(train, count=16)"
 
     def known_recipes(self) -> tuple[Recipe, ...]:
@@ -234,7 +234,7 @@ class Classifier(Modality):
 
     @property
     def references(self) -> str:
-        """How reference models are trained, for messages."""
+        """Code that trains suitable reference models, for messages."""
         return "Train(make_model, count=16, epochs=…)"
 
     def resolve_recipe(self, requested: object) -> Recipe:

@@ -308,7 +308,7 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     _require_column(text, "data.text", table.columns)
     _require_named(layout, table.columns)
     names_lines = any(part.lines is not None for part in table.parts)  # Their errors name the line, below.
-    if (column_type := table.kind(text)) not in (tables.TEXT, "any", "empty") and not names_lines:
+    if (column_type := table.column_type(text)) not in (tables.TEXT, "any", "empty") and not names_lines:
         raise InputError(f"data.text: {text!r} holds no texts ({column_type}); name the column that does")
     words = [name for name in (text, layout.id, layout.group, layout.person) if name is not None and name in table]
     # No language model needs labels, so a label column may hold anything and is read as texts first.
