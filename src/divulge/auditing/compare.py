@@ -555,18 +555,26 @@ def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[st
 
 def overview_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Return a row for each run: its verdict, the AUC of its strongest attack, and how good the target is."""
-    columns = ["run", "verdict", "strongest attack", "AUC", "accuracy on others", "accuracy on members"]
+    utilities = {name: _utility(audit) for name, audit in comparison.runs.items()}
+    measures = list(dict.fromkeys(measure for utility in utilities.values() for measure in utility))
     rows = []
     for name, audit in comparison.runs.items():
         shared = [d.recipe for changes in comparison.changes.values() for d in changes]
         areas = {recipe: audit[recipe].auc for recipe in dict.fromkeys(shared)}
         strongest = max(areas, key=lambda recipe: areas[recipe].value)
-        accuracy = audit.about.accuracy
-        rates = ["–", "–"] if accuracy is None else [
-            formatting.format_percent_estimate(rate) for rate in (accuracy.nonmembers, accuracy.members)
-        ]  # fmt: skip
-        rows.append([name, audit.verdict.answer, strongest, format_estimate(areas[strongest]), *rates])
-    return columns, rows
+        worth = [utilities[name].get(measure, "–") for measure in measures]
+        rows.append([name, audit.verdict.answer, strongest, format_estimate(areas[strongest]), *worth])
+    return ["run", "verdict", "strongest attack", "AUC", *measures], rows
+
+
+def _utility(audit: Audit) -> dict[str, str]:
+    """Return accuracy, or R² and mean absolute error, of a run's target; empty where they are not known."""
+    if (accuracy := audit.about.accuracy) is not None:
+        return {
+            f"accuracy on {name}": formatting.format_percent_estimate(share)
+            for name, share in (("members", accuracy.members), ("non-members", accuracy.nonmembers))
+        }
+    return formatting.format_regression_fit(audit.about.regression_fit)
 
 
 def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str, Tone]:
@@ -588,6 +596,7 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
     return heading, sentence, tone
 
 
+_WORTH = "What a model is worth on records that it never saw is told by the non-members."
 _NOTHING_SAID = "Nothing can be said of the second model"
 _NOTE = (
     "The same records in all runs; changes are paired record by record. The intervals of all changes hold together "
@@ -619,7 +628,7 @@ def comparison_page(comparison: Comparison) -> Page:
         pictures=_change_pictures(comparison.changes[best], tone),
         more=(*further, f"Before: {before.verdict.plain}", f"After: {comparison.runs[best].verdict.plain}"),
         sections=[
-            Section("Runs", [Table(*overview_table(comparison), sortable=False)]),
+            Section("Runs", [Table(*overview_table(comparison), sortable=False, note=_WORTH)]),
             *(
                 Section(
                     f"Changes: {name}" if several else "Changes",
@@ -661,7 +670,7 @@ def _regulator_answers(sentence: str, changes: Sequence[Difference]) -> Regulato
 
 _LIMITS = (
     "A smaller number under these attacks is no proof against others; an attack that is made for the defence may find "
-    "more. What the defence costs the model is in its accuracy, shown above where it is known."
+    "more. What the defence costs the model is in how well it predicts records that it never saw."
 )
 
 
