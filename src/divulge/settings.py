@@ -846,3 +846,17 @@ class WeightsSettings(Settings):
     signal: Literal["kkt-nnls", "margin-abs", "margin-band"] = Field("kkt-nnls", description="Score to decide on.")
     fpr: Rate = Field(0.01, description="Bound on the false-positive rate.")
     fdr: Rate = Field(0.05, description="Bound on the expected share of non-members among those called members.")
+
+
+# A model's file.
+
+
+class InspectionSettings(Settings):
+    """Thresholds of `divulge inspect`; what lies below one is a hint, and no proof."""
+
+    leaf_records: Count = Field(
+        10, description="Least records of a leaf: an output that fewer share may single them out."
+    )
+    degrees_of_freedom: Count = Field(
+        10, description="Least records that a linear model has beyond its parameters: with fewer it can be solved."
+    )

@@ -194,6 +194,8 @@ class Ruling:
             there are too few records for it.
         doubt: why nothing can be ruled whatever the interval; empty where that is not so.
         adjusted: whether the statistic is one of scores adjusted for covariates.
+        stored: what is said of training records that stand in the model itself; no limit is kept then. Empty where none
+            were found.
     """
 
     recipe: str
@@ -203,10 +205,16 @@ class Ruling:
     estimate: Estimate | None
     doubt: str = ""
     adjusted: bool = False
+    stored: str = ""
 
     @property
     def state(self) -> State:
-        """Kept if the upper end of the interval is at most the limit, broken if the lower end is above it."""
+        """Kept if the upper end of the interval is at most the limit, broken if the lower end is above it.
+
+        Broken, too, where training records stand in the model: whoever reads them there is right about every one.
+        """
+        if self.stored:
+            return "broken"
         if self.doubt or self.estimate is None:
             return "undecided"
         if self.estimate.low > self.limit:
@@ -215,7 +223,9 @@ class Ruling:
 
     @property
     def reason(self) -> str:
-        """Reason for an undecided ruling; empty otherwise."""
+        """Reason for an undecided ruling, or for one that was not measured; empty otherwise."""
+        if self.stored:
+            return self.stored
         if self.state != "undecided":
             return ""
         if self.doubt:
@@ -300,14 +310,29 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
                 measured, unexplained.get((name, scope, metric)), limit, hidden=(name, scope) in hidden
             )
             or _reversed_reason(measured, limit)
-            or _implausible_reason(measured, limit.limit, implausible),
+            or _implausible_reason(measured, limit.limit, implausible)
+            or _suspicion(audit, measured, limit.limit),
             adjusted=adjusted,
+            stored=stored_sentence(audit),
         )
         for limit in limits
         for (name, scope, metric), (*_, adjusted, missing) in questions.items()
         if metric == limit.metric
         for measured in [rulings[name, scope, metric]]
     ]
+
+
+def stored_sentence(audit: Audit) -> str:
+    """Say that training records stand in the model; empty where none were found."""
+    stored = audit.about.stored
+    return stored.sentence.rstrip(".") if stored is not None and stored.proven else ""
+
+
+def _suspicion(audit: Audit, measured: Estimate | None, limit: float) -> str:
+    """Say that records seem to stand in the model, where the limit would be kept; empty otherwise."""
+    stored = audit.about.stored
+    is_kept = measured is not None and measured.high <= limit
+    return stored.sentence.rstrip(".") if is_kept and stored is not None and stored.suspected else ""
 
 
 def _contrary_reason(
@@ -388,18 +413,21 @@ def compare_simultaneously(before: Audit, after: Audit) -> list[Difference]:
     return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(differences))
 
 
-def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
+def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: str = "") -> tuple[str, Tone]:
     """Summarise the changes in a sentence, with its tone.
 
     Args:
         changes: differences whose intervals hold together.
         doubt: why the second target may be another model (`divulge.auditing.plausibility.describe_doubt`); then a
             fall is no evidence for a defence.
+        stored: what is said of training records that stand in the second model; then it gives away no less.
     """
     fallen = [difference for difference in changes if difference.change.high < 0]
     risen = [difference for difference in changes if difference.change.low > 0]
     counts = f"Of {len(changes)} comparisons {len(fallen)} fell, {len(risen)} rose, {{}} cannot be told."
     counts = counts.format(len(changes) - len(fallen) - len(risen))
+    if stored:
+        return f"The second run gives its records away whatever the attacks measure: {stored}. {counts}", "leak"
     if not fallen and not risen:
         return f"No difference could be shown between the runs. {counts}", "undecided"
     if fallen and risen:
@@ -452,7 +480,7 @@ def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[st
 
 def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
     """Build the page of a comparison: the finding, charts of the changes, and all changes in figures."""
-    sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after))
+    sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after), stored_sentence(after))
     confidence = formatting.format_percent(CONFIDENCE)
     is_implausible = tone == "undecided" and any(difference.change.high < 0 for difference in changes)
     note = (

@@ -202,7 +202,9 @@ def compare(
     if json:
         printing.as_json(results.to_json_values(changes))
         return
-    text, tone = comparison.summarise_changes(changes, plausibility.describe_doubt(run_after))
+    text, tone = comparison.summarise_changes(
+        changes, plausibility.describe_doubt(run_after), comparison.stored_sentence(run_after)
+    )
     printing.verdict(tone, text)
     printing.table("After minus before", *comparison.change_table(changes))
     if report is not None:
