@@ -75,6 +75,7 @@ _EXTRAS = {
     "PIL": "images",
     "httpx": "http",
     "huggingface_hub": "text",
+    "onnx": "onnx",
     "onnxruntime": "onnx",
     "opacus": "dp",
     "peft": "text",

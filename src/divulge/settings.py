@@ -855,3 +855,17 @@ class WeightsSettings(Settings):
         DecisionSettings.model_fields["fdr"].default,
         description="Bound on the expected share of non-members among those called members.",
     )
+
+
+# A model's file.
+
+
+class InspectionSettings(Settings):
+    """Thresholds of `divulge inspect`; what lies below one is a hint, and no proof."""
+
+    leaf_records: Count = Field(
+        10, description="Least records of a leaf: an output that fewer share may single them out."
+    )
+    degrees_of_freedom: Count = Field(
+        10, description="Least records that a linear model has beyond its parameters: with fewer it can be solved."
+    )

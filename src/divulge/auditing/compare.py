@@ -204,6 +204,8 @@ class Ruling:
             there are too few records for it.
         doubt: why nothing can be ruled whatever the interval; empty where that is not so.
         adjusted: whether the statistic is one of scores adjusted for covariates.
+        stored: what is said of training records that stand in the model itself; no limit is kept then. Empty where none
+            were found.
     """
 
     recipe: str
@@ -213,10 +215,16 @@ class Ruling:
     estimate: Estimate | None
     doubt: str = ""
     adjusted: bool = False
+    stored: str = ""
 
     @property
     def state(self) -> State:
-        """Kept if the upper end of the interval is at most the limit, broken if the lower end is above it."""
+        """Kept if the upper end of the interval is at most the limit, broken if the lower end is above it.
+
+        Broken, too, where training records stand in the model: whoever reads them there is right about every one.
+        """
+        if self.stored:
+            return "broken"
         if self.doubt or self.estimate is None:
             return "undecided"
         if self.estimate.low > self.limit:
@@ -225,7 +233,9 @@ class Ruling:
 
     @property
     def reason(self) -> str:
-        """Reason for an undecided ruling; empty otherwise."""
+        """Reason for an undecided ruling, or for one that was not measured; empty otherwise."""
+        if self.stored:
+            return self.stored
         if self.state != "undecided":
             return ""
         if self.doubt:
@@ -312,14 +322,29 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
                 measured, unexplained.get((name, scope, metric)), limit, hidden=(name, scope) in hidden
             )
             or _reversed_reason(measured, limit)
-            or _implausible_reason(measured, limit.limit, implausible),
+            or _implausible_reason(measured, limit.limit, implausible)
+            or _suspicion(audit, measured, limit.limit),
             adjusted=adjusted,
+            stored=stored_sentence(audit),
         )
         for limit in limits
         for (name, scope, metric), (*_, adjusted, missing) in questions.items()
         if metric == limit.metric
         for measured in [rulings[name, scope, metric]]
     ]
+
+
+def stored_sentence(audit: Audit) -> str:
+    """Say that training records stand in the model; empty where none were found."""
+    stored = audit.about.stored
+    return stored.sentence.rstrip(".") if stored is not None and stored.proven else ""
+
+
+def _suspicion(audit: Audit, measured: Estimate | None, limit: float) -> str:
+    """Say that records seem to stand in the model, where the limit would be kept; empty otherwise."""
+    stored = audit.about.stored
+    is_kept = measured is not None and measured.high <= limit
+    return stored.sentence.rstrip(".") if is_kept and stored is not None and stored.suspected else ""
 
 
 def _contrary_reason(
@@ -491,18 +516,21 @@ def open_audit(run: Audit | str | Path) -> Audit:
     return check_instance(run, "run", results_of_audits.Audit, "an audit's result or its run directory")
 
 
-def summarise_changes(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
+def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: str = "") -> tuple[str, Tone]:
     """Summarise the changes in a sentence, with its tone.
 
     Args:
         changes: differences whose intervals hold together.
         doubt: why the second target may be another model (`divulge.auditing.plausibility.describe_doubt`); then a
             fall is no evidence for a defence.
+        stored: what is said of training records that stand in the second model; then it gives away no less.
     """
     fallen = [difference for difference in changes if difference.change.high < 0]
     risen = [difference for difference in changes if difference.change.low > 0]
     counts = f"Of {len(changes)} comparisons {len(fallen)} fell, {len(risen)} rose, {{}} cannot be told."
     counts = counts.format(len(changes) - len(fallen) - len(risen))
+    if stored:
+        return f"The second run gives its records away whatever the attacks measure: {stored}. {counts}", "leak"
     if not fallen and not risen:
         return f"No difference could be shown between the runs. {counts}", "undecided"
     if fallen and risen:
@@ -584,10 +612,12 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
         changes: its differences from the run that it is compared with.
         after: the run itself.
     """
-    sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after))
+    sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after), stored_sentence(after))
     has_fallen = any(difference.change.high < 0 for difference in changes)
     heading = _NOTHING_SAID if tone == "undecided" and has_fallen else _HEADINGS_BY_TONE[tone]
     answer = after.verdict.answer
+    if stored_sentence(after):
+        return "Training records stand in the second model", sentence, tone
     if answer == "leak found":
         ending = "a leak is found all the same" if tone == "clear" else "a leak is found"
         return f"{heading}, and {ending}", f"{sentence} {after.verdict.plain}", "leak"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from divulge import columns, errors, evaluation, store
+from divulge import columns, errors, evaluation, inspection, store
 from divulge.attacks import Need
 from divulge.auditing import comparability, forecasts, plausibility, run_metadata, signals
 from divulge.auditing.inputs import ALL_KNOWN, align_data, check_inputs, complete_inputs
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Measurements
     from divulge.references import Progress
     from divulge.results import AuditSettings, TransferSummary
+    from divulge.results.stored_records import StoredRecords
     from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = AuditOptions()
@@ -306,6 +307,9 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         unexplained = explain()
     transfer = log.run_timed("transfer", lambda: _transfer(prepared, calibration, views[0], max(fpr)))
     shown_values = choose_exhibits(inputs.candidates, inputs.truth, scores, texts=prepared.keep_texts)
+    stored = None
+    if not has_texts and prepared.partial_knowledge is None:
+        stored = log.run_timed("search of the model's arrays", lambda: _find_stored_records(prepared))
     about = RunMetadata(
         settings=settings,
         recipes=run_metadata.recipe_metadata(prepared, log, results, fpr),
@@ -323,6 +327,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         regression_fit=log.regression_fit,
         single_answer=log.predicted_labels is not None
         and plausibility.gives_single_answer(prepared, log.predicted_labels),
+        stored=stored,
     )
     return Audit(
         scores=scores,
@@ -345,6 +350,13 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         unexplained_scores=unexplained,
         duplicate_groups=inputs.duplicate_groups,
     )
+
+
+def _find_stored_records(prepared: PreparedAudit) -> StoredRecords | None:
+    """Search the target's arrays for the candidates; None where it shows none."""
+    inputs = prepared.inputs
+    found = inspection.find_stored_records(prepared.target, inputs.candidates, inputs.truth, seed=prepared.seed)
+    return found if found.arrays else None
 
 
 def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:

@@ -11,6 +11,7 @@ import numpy as np
 from divulge import store
 from divulge.auditing.signals import signal_names
 from divulge.errors import InputError
+from divulge.inspection import collect_arrays
 from divulge.results import AuditSettings, Digests, RecipeRun, RecordCounts
 from divulge.signals import internals
 from divulge.targets.estimators import SklearnTarget, describe_estimator
@@ -66,7 +67,9 @@ def describe_attack(recipe: Recipe) -> str:
 def describe_target(target: Any) -> str:
     """Describe the target by its type and a digest of its weights, if they can be read."""
     if isinstance(target, SklearnTarget | SklearnRegressor):
-        return f"{type(target).__name__}, {describe_estimator(target.estimator)}"
+        parts = [part for array in collect_arrays(target) for part in (array.name, array.values)]
+        described = describe_estimator(target.estimator)
+        return f"{type(target).__name__}, {described}, arrays {store.hash_values(*parts)[:16]}"
     target_type = type(target.target if isinstance(target, UserTarget) else target).__name__
     if not (key := weights_key(target)):
         return target_type

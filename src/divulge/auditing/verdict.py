@@ -174,7 +174,32 @@ def smallest_detectable_leak(audit: Findings, scope: Scope) -> Detectable:
 
 
 def decide_verdict(audit: Findings) -> Verdict:
-    """Decide what leaks, with what confidence and under which threat model."""
+    """Decide what leaks, with what confidence and under which threat model.
+
+    Training records that stand in the model itself come before everything that is measured: they are there, whether or
+    not the sets are comparable otherwise.
+    """
+    stored = audit.about.stored
+    if stored is not None and stored.proven:
+        measured = _decide_by_scores(audit)
+        return Verdict(
+            "leak found",
+            stored.sentence,
+            (
+                "Whoever holds the file holds these records, and needs no attack.",
+                stored.evidence,
+                f"What attacks measure beside that: {measured.plain}",
+            ),
+            recipe=measured.recipe,
+        )
+    decided = _decide_by_scores(audit)
+    if stored is not None and stored.suspected and decided.answer == "no leak found":
+        return Verdict("too little data to say", f"Too little data to say: {stored.sentence}", (decided.plain,))
+    return decided
+
+
+def _decide_by_scores(audit: Findings) -> Verdict:
+    """Decide by the scores of the attacks alone."""
     blind = audit.about.blind_baseline
     if blind is not None and blind.confounded:
         auc = blind.auc

@@ -12,7 +12,7 @@ import typer
 
 from divulge import machine
 from divulge._version import __version__
-from divulge.cli import canaries, documents, labels, options, plans, printing, runs, weights
+from divulge.cli import canaries, documents, inspection, labels, options, plans, printing, runs, weights
 from divulge.cli.modules import provenance
 from divulge.cli.printing import Exit
 from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
@@ -50,6 +50,7 @@ app.command("decide")(runs.decide)
 app.command("compare")(runs.compare)
 app.command("gate")(runs.gate)
 app.command("view")(runs.view)
+app.command("inspect")(inspection.inspect)
 app.command("list")(plans.list_all)
 app.command("identify")(documents.identify)
 app.command("score")(documents.score)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         evaluation,
         extraction,
         identification,
+        inspection,
         labels,
         margin,
         plan,
@@ -78,6 +79,7 @@ else:
     decision = lazy.module("divulge.identification.decision")
     demo = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
+    inspection = lazy.module("divulge.inspection")
     evaluation = lazy.module("divulge.evaluation")
     extraction = lazy.module("divulge.extraction")
     extraction_page = lazy.module("divulge.extraction.extraction_page")

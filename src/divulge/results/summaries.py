@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from divulge._version import __version__
 from divulge.results.provenance import Environment
+from divulge.results.stored_records import StoredRecords
 from divulge.results.summary_files import VERSION
 from divulge.types import Estimate, Guarantee, Tone
 
@@ -514,6 +515,7 @@ class RunMetadata:
         token_fit: how well a language model knows its training documents; None for others.
         regression_fit: how well a regression model predicts; None for others.
         single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
+        stored: candidates that stand in the model's own arrays; None where that was not looked for.
     """
 
     settings: AuditSettings
@@ -531,6 +533,7 @@ class RunMetadata:
     token_fit: TokenFit | None = None
     regression_fit: RegressionFit | None = None
     single_answer: bool = False
+    stored: StoredRecords | None = None
 
     @property
     def told_apart(self) -> bool:

@@ -1,0 +1,52 @@
+"""`divulge inspect`: what a model's file holds beside its function, without any data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from divulge.cli import options, printing
+from divulge.cli.modules import inspection, results
+from divulge.settings import InspectionSettings
+
+if TYPE_CHECKING:
+    from divulge.inspection import Inspection
+
+_N_SHOWN = 10  # arrays
+
+
+@options.from_settings
+def inspect(
+    *,
+    model: Annotated[
+        Path, typer.Argument(help=".skops, .onnx, .safetensors, .npz, .txt of LightGBM, .json of XGBoost or CatBoost.")
+    ],
+    settings: InspectionSettings,
+    json: options.Json = False,
+) -> None:
+    """Does this model's file hold training records? Look at its arrays, leaves and settings, without data."""
+    found = inspection.inspect_file(model, settings)
+    if json:
+        printing.as_json(results.to_json_values(found))
+        return
+    _show(model, found)
+
+
+def _show(path: Path, found: Inspection) -> None:
+    printing.line(f"{path}: {found.model}")
+    size = "it does not say" if found.training_records is None else f"{found.training_records:,}"
+    printing.line(f"Arrays: {found.arrays:,}. Training records: {size}.")
+    for name, shape in found.long_arrays[:_N_SHOWN]:
+        printing.line(f"  as long as the training set: {name} {shape}")
+    if found.leaves:
+        printing.line(
+            f"Leaves: {found.leaves:,}; of one record: {found.single_leaves:,}; of few: {found.small_leaves:,}."
+        )
+    for hint in found.hints:
+        printing.line(f"Hint, {hint.name}: {hint.found} (wanted: {hint.threshold}). {hint.meaning}")
+    printing.line(
+        "These are hints from the file alone. An audit with members and non-members searches the arrays for the "
+        "records themselves, and measures what the model's answers give away."
+    )

@@ -1,0 +1,24 @@
+"""What a model's file holds beside its function: arrays out, records found in them, hints about its structure.
+
+`collect_arrays` lists every array of an artefact, `find_stored_records` searches them for candidate rows, and
+`inspect_file` says without any data which arrays are as long as the training set, which leaves hold one record and
+which settings are known to leak.
+"""
+
+from divulge.inspection.arrays import ModelArray, collect_arrays, read_model
+from divulge.inspection.stored_records import find_stored_records
+from divulge.inspection.structure import Hint, Inspection, inspect_file, inspect_model
+from divulge.results.stored_records import ArrayMatch, StoredRecords
+
+__all__ = [
+    "ArrayMatch",
+    "Hint",
+    "Inspection",
+    "ModelArray",
+    "StoredRecords",
+    "collect_arrays",
+    "find_stored_records",
+    "inspect_file",
+    "inspect_model",
+    "read_model",
+]

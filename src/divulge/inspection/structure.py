@@ -1,0 +1,238 @@
+"""What a model's structure says without any data: arrays as long as its training set, small leaves, leaking settings.
+
+These are hints. What an attack measures decides; a model without a hint may leak, and one with hints may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge.inspection.arrays import collect_arrays, read_model
+from divulge.settings import InspectionSettings
+from divulge.targets.estimators import SklearnTarget, describe_estimator, sub_estimators
+from divulge.targets.regression import SklearnRegressor
+
+if TYPE_CHECKING:
+    from divulge.types import Array, Ints
+
+_DEFAULTS = InspectionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One thing about a model's structure that may give training records away.
+
+    Args:
+        name: what was looked at.
+        found: what was found, with its number.
+        threshold: what it was held against.
+        meaning: what it may give away.
+    """
+
+    name: str
+    found: str
+    threshold: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a model's file shows without any data.
+
+    Args:
+        model: class and parameters, as far as they are known.
+        arrays: number of arrays of numbers.
+        training_records: number of records that it was trained on, as the model says; None where it does not.
+        long_arrays: name and shape of each array with a row for so many records.
+        leaves: number of leaves whose records are counted.
+        small_leaves: number of those with fewer records than the threshold.
+        single_leaves: number of those with one record.
+        hints: what may give records away.
+    """
+
+    model: str
+    arrays: int
+    training_records: int | None
+    long_arrays: tuple[tuple[str, tuple[int, ...]], ...]
+    leaves: int
+    small_leaves: int
+    single_leaves: int
+    hints: tuple[Hint, ...]
+
+
+def inspect_file(path: str | Path, settings: InspectionSettings = _DEFAULTS) -> Inspection:
+    """Inspect the model in a file, without data; see `inspect_model`.
+
+    Raises:
+        divulge.InputError: as `divulge.inspection.read_model`.
+    """
+    return inspect_model(read_model(Path(path)), settings)
+
+
+def inspect_model(model: Any, settings: InspectionSettings = _DEFAULTS) -> Inspection:
+    """Say which arrays are as long as the training set, which leaves hold few records, which settings leak.
+
+    Args:
+        model: an estimator, a target, or what `divulge.inspection.read_model` returned.
+        settings: the thresholds.
+
+    Examples:
+        >>> from sklearn.neighbors import KNeighborsClassifier
+        >>> found = inspect_model(KNeighborsClassifier(1).fit([[0.0, 1.0], [2.0, 3.0]], [0, 1]))
+        >>> found.training_records, [name for name, _ in found.long_arrays]
+        (2, ['_fit_X', '_y'])
+    """
+    model = model.estimator if isinstance(model, SklearnTarget | SklearnRegressor) else model
+    is_estimator = callable(getattr(model, "get_params", None))
+    parts = list(sub_estimators(model)) if is_estimator else []
+    arrays = collect_arrays(model)
+    counts = [values for part in parts if (values := _leaf_counts(part)) is not None]
+    counts += [a.values for a in arrays if a.name.endswith(".leaf_count") and a.name.count("tree ")]
+    leaves = np.concatenate(counts).astype(np.int64) if counts else np.zeros(0, dtype=np.int64)
+    n_records = _training_size(parts, arrays)
+    long_arrays = tuple(
+        (array.name, tuple(array.values.shape))
+        for array in sorted(arrays, key=lambda a: a.name)
+        if n_records is not None and n_records > 1 and array.values.ndim and n_records in array.values.shape
+    )
+    hints = [
+        *_storing_hints(parts),
+        *_long_hints(long_arrays, n_records),
+        *_leaf_hints(leaves, settings),
+        *_purity_hints(parts, settings),
+        *_freedom_hints(parts, n_records, settings),
+        *_setting_hints(parts, settings),
+    ]
+    return Inspection(
+        model=describe_estimator(model) if is_estimator else type(model).__name__,
+        arrays=len(arrays),
+        training_records=n_records,
+        long_arrays=long_arrays,
+        leaves=len(leaves),
+        small_leaves=int((leaves < settings.leaf_records).sum()),
+        single_leaves=int((leaves == 1).sum()),
+        hints=tuple(dict.fromkeys(hints)),
+    )
+
+
+def _leaf_counts(part: Any) -> Ints | None:
+    """Return how many training records each leaf of a tree holds; None where ``part`` is no tree that counts them."""
+    if (tree := getattr(part, "tree_", None)) is not None and hasattr(tree, "n_node_samples"):
+        return np.asarray(tree.n_node_samples)[np.asarray(tree.children_left) < 0]
+    if (steps := getattr(part, "_predictors", None)) is not None:
+        nodes = [predictor.nodes for step in steps for predictor in step]
+        return np.concatenate([node["count"][node["is_leaf"] != 0] for node in nodes]) if nodes else None
+    return None
+
+
+def _training_size(parts: list[Any], arrays: list[Any]) -> int | None:
+    """Return the number of training records that a model shows: of its neighbours, support vectors or trees."""
+    for part in parts:
+        if isinstance(size := getattr(part, "n_samples_fit_", None), int | np.integer):
+            return int(size)
+        shape = getattr(part, "shape_fit_", None)
+        if isinstance(shape, tuple) and shape:
+            return int(shape[0])
+    forest_sizes = [int(part._n_samples) for part in parts if isinstance(getattr(part, "_n_samples", None), int)]
+    roots = [
+        int(np.asarray(part.tree_.weighted_n_node_samples)[0])
+        for part in parts
+        if hasattr(part, "tree_") and hasattr(part.tree_, "weighted_n_node_samples")
+    ]
+    sums = [int(a.values.sum()) for a in arrays if a.name.endswith(".leaf_count")]
+    return max([*forest_sizes, *roots, *sums], default=None)
+
+
+def _storing_hints(parts: list[Any]) -> list[Hint]:
+    hints = []
+    for part in parts:
+        name = type(part).__name__
+        if hasattr(part, "_fit_X") and part._fit_X is not None:
+            found = f"{name} holds {part._fit_X.shape[0]:,} records"
+        elif hasattr(part, "support_vectors_"):
+            found = f"{name} holds {part.support_vectors_.shape[0]:,} support vectors"
+        elif hasattr(part, "X_train_"):
+            found = f"{name} holds {len(part.X_train_):,} records"
+        else:
+            continue
+        hints.append(
+            Hint("stored records", found, "none", "Each of these is a training record: do not release the file.")
+        )
+    return hints
+
+
+def _long_hints(long_arrays: tuple[tuple[str, tuple[int, ...]], ...], n_records: int | None) -> list[Hint]:
+    if not long_arrays:
+        return []
+    names = ", ".join(name for name, _ in long_arrays[:3])
+    found = f"{len(long_arrays)} as long as the training set ({n_records:,}): {names}"
+    return [Hint("arrays", found, "none", "A row for each training record may hold its values, class or position.")]
+
+
+def _leaf_hints(leaves: Ints, settings: InspectionSettings) -> list[Hint]:
+    small = int((leaves < settings.leaf_records).sum())
+    if not small:
+        return []
+    found = f"{small:,} of {len(leaves):,} leaves hold fewer, {int((leaves == 1).sum()):,} hold one"
+    meaning = "An output that few records share is not k-anonymous: it may tell that a record was trained on."
+    return [Hint("records of a leaf", found, f"at least {settings.leaf_records}", meaning)]
+
+
+def _purity_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]:
+    """Hint at leaves whose few records are all of one class."""
+    pure = total = 0
+    for part in parts:
+        tree = getattr(part, "tree_", None)
+        if tree is None or not hasattr(part, "classes_") or not hasattr(tree, "n_node_samples"):
+            continue
+        is_leaf = np.asarray(tree.children_left) < 0
+        share = np.asarray(tree.value)[is_leaf, 0, :]
+        share = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+        few = np.asarray(tree.n_node_samples)[is_leaf] < settings.leaf_records
+        pure += int((few & (share.max(axis=1) >= 1 - 1e-12)).sum())
+        total += int(is_leaf.sum())
+    if not pure:
+        return []
+    found = f"{pure:,} of {total:,} leaves hold few records, all of one class"
+    meaning = "Whoever is known to fall into such a leaf has this class: an attribute is disclosed."
+    return [Hint("class disclosure", found, f"none of fewer than {settings.leaf_records} records", meaning)]
+
+
+def _freedom_hints(parts: list[Any], n_records: int | None, settings: InspectionSettings) -> list[Hint]:
+    """Hint at linear models with hardly fewer parameters than records, where the number of records is known."""
+    hints = []
+    for part in parts:
+        coefficients: Array | None = getattr(part, "coef_", None)
+        if n_records is None or not isinstance(coefficients, np.ndarray) or hasattr(part, "support_vectors_"):
+            continue
+        free = n_records - coefficients.size - np.size(getattr(part, "intercept_", 0.0))
+        if free < settings.degrees_of_freedom:
+            meaning = "A model with as many parameters as records can be solved for the records."
+            bound = f"at least {settings.degrees_of_freedom}"
+            hints.append(Hint("residual degrees of freedom", f"{type(part).__name__}: {free:,}", bound, meaning))
+    return hints
+
+
+def _setting_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]:
+    """Hint at parameters that are known to leak."""
+    hints = []
+    for part in parts[:1] if not hasattr(parts[0] if parts else None, "steps") else parts:
+        parameters = part.get_params(deep=False) if callable(getattr(part, "get_params", None)) else {}
+        name = type(part).__name__
+        least = parameters.get("min_samples_leaf", parameters.get("min_child_samples"))
+        if isinstance(least, int) and least < settings.leaf_records:
+            meaning = "Leaves may hold single records, whose output then shows that they were trained on."
+            hints.append(
+                Hint("least records of a leaf", f"{name}: {least}", f"at least {settings.leaf_records}", meaning)
+            )
+        if parameters.get("bootstrap") is False and hasattr(part, "estimators_"):
+            meaning = "Every tree saw every record: the output on a training record is that of a fit to it."
+            hints.append(Hint("bootstrap", f"{name}: off", "on", meaning))
+        if "max_depth" in parameters and parameters["max_depth"] is None and "min_samples_leaf" in parameters:
+            meaning = "Trees grow until leaves are pure, unless the records of a leaf are bounded."
+            hints.append(Hint("depth", f"{name}: unlimited", "a limit", meaning))
+    return hints

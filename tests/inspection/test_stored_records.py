@@ -1,0 +1,239 @@
+"""Training records in a model's arrays: found in every form, and never where nothing is stored."""
+
+import json
+
+import lightgbm
+import numpy as np
+import pytest
+import skops.io
+import xgboost
+from safetensors.numpy import save_file
+from scipy import stats
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
+from sklearn.svm import SVC
+
+import divulge as dv
+from divulge import auditing
+from divulge.auditing.compare import Comparison, gate, judge_ending, stored_sentence
+from divulge.errors import InputError
+from divulge.inspection import collect_arrays, find_stored_records, inspect_file, inspect_model
+from divulge.settings import InspectionSettings
+from divulge.targets import SklearnTarget
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 4))
+Y = (X[:, 0] + RNG.normal(size=240) > 0).astype(int)
+IS_MEMBER = np.arange(240) < 120
+RECORDS = dv.Records(X, Y)
+SCALED = StandardScaler().fit(X[:120]).transform(X)
+
+
+def search(model, records=RECORDS, **options):
+    model = SklearnTarget(model) if hasattr(model, "predict") else model
+    return find_stored_records(model, records, IS_MEMBER[: len(records)], **options)
+
+
+def rows_in(table, rows):
+    """Count rows that stand in a table, by a loop over all pairs."""
+    return sum(any(np.allclose(row, stored, rtol=1e-9, atol=1e-12) for stored in table) for row in rows)
+
+
+def test_support_vectors_are_counted_as_a_loop_counts_them():
+    model = SVC().fit(X[:120], Y[:120])
+    found = search(model)
+    assert found.found == rows_in(model.support_vectors_, X[:120]) == len(model.support_vectors_)
+    assert found.nonmembers_found == rows_in(model.support_vectors_, X[120:]) == 0
+    assert found.sentence == f"{found.found} of 120 training records stand in this file."
+    assert "support_vectors_" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "form"),
+    [
+        (KNeighborsClassifier(), X, "as they are"),
+        (KNeighborsClassifier(), X.astype(np.float32), "as they are"),
+        (GaussianProcessClassifier(), X, "as they are"),
+        (make_pipeline(StandardScaler(), KNeighborsClassifier()), X, "as the model's own steps transform them"),
+        (
+            make_pipeline(QuantileTransformer(n_quantiles=20), KNeighborsClassifier()),
+            X,
+            "as the model's own steps transform them",
+        ),
+        (KNeighborsClassifier(), SCALED, "up to a scale and shift of each column"),
+        (KNeighborsClassifier(), SCALED.astype(np.float32), "up to a scale and shift of each column"),
+        (SVC(), MinMaxScaler().fit_transform(X), "up to a scale and shift of each column"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_they_are_found_in_every_form(model, x, form):
+    model.fit(x[:120], Y[:120])
+    # The adversary holds the records as they were before anything outside the model scaled them.
+    found = search(model)
+    assert found.proven
+    assert found.matches[0].form == form
+    assert found.found >= (60 if isinstance(model, SVC) else 120)
+    assert found.nonmembers_found == 0
+
+
+def test_files_of_other_libraries_are_searched(tmp_path):
+    save_file({"memory": X[:120].astype(np.float32), "weight": RNG.normal(size=(8, 4))}, tmp_path / "m.safetensors")
+    np.savez(tmp_path / "m.npz", flat=X[:120].ravel())
+    skops.io.dump(KNeighborsClassifier().fit(X[:120], Y[:120]), tmp_path / "m.skops")
+    (tmp_path / "m.json").write_text(json.dumps({"learner": [{"rows": X[:120].tolist()}]}))
+    for name in ("m.safetensors", "m.npz", "m.skops", "m.json"):
+        assert search(tmp_path / name).found == 120, name
+    booster = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(X[:120], Y[:120]).booster_
+    booster.save_model(tmp_path / "m.txt")
+    other = xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(X[:120], Y[:120])
+    other.save_model(tmp_path / "x.json")
+    for name in ("m.txt", "x.json"):
+        assert collect_arrays(tmp_path / name)
+        assert not search(tmp_path / name).proven
+
+
+def test_onnx_initialisers_and_attributes_are_searched(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    node = onnx.helper.make_node("SVMClassifier", ["x"], ["label", "p"], domain="ai.onnx.ml")
+    node.attribute.append(onnx.helper.make_attribute("support_vectors", X[:60].ravel().tolist()))
+    stored = onnx.numpy_helper.from_array(X[60:120].astype(np.float32), "memory")
+    info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, 4])
+    out = onnx.helper.make_tensor_value_info("p", onnx.TensorProto.FLOAT, [None, 2])
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [info], [out], [stored])), tmp_path / "m.onnx")
+    assert search(tmp_path / "m.onnx").found == 120
+
+
+def discrete(n, rng):
+    return np.column_stack([rng.integers(0, 2, n), rng.integers(0, 3, n), rng.integers(0, 5, n)]).astype(float)
+
+
+@pytest.mark.parametrize("table", ["numbers", "few values", "constants", "duplicates"])
+@pytest.mark.parametrize("kind", ["forest", "linear", "boosting", "bayes", "quantiles"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_models_that_store_nothing_are_not_accused(table, kind):
+    # Each of the 20 cases may fail with a probability of at most 0.001; the seeds are fixed.
+    rng = np.random.default_rng(5)
+    x = {
+        "numbers": rng.normal(size=(240, 4)),
+        "few values": discrete(240, rng),
+        "constants": np.column_stack([rng.normal(size=240), np.full(240, 7.0), np.zeros(240), rng.integers(0, 9, 240)]),
+        "duplicates": np.repeat(rng.normal(size=(80, 3)), 3, axis=0)[rng.permutation(240)],
+    }[table]
+    model = {
+        "forest": RandomForestClassifier(10, random_state=0),
+        "linear": LogisticRegression(),
+        "boosting": HistGradientBoostingClassifier(max_iter=5, early_stopping=False),
+        "bayes": GaussianNB(),
+        "quantiles": make_pipeline(QuantileTransformer(n_quantiles=50), GaussianNB()),
+    }[kind].fit(x[:120], Y[:120])
+    found = search(model, dv.Records(x, Y))
+    assert not found.proven
+    assert found.sentence.startswith("No training record was found")
+
+
+def test_the_chance_of_a_false_match_keeps_its_bound():
+    """Arrays of candidates that have nothing to do with membership: most hold some, few may be called a match.
+
+    Of 300 runs at a bound of 0.2, more than 0.2 * 300 + 3 standard deviations happen with less than 1 in 700.
+    """
+    rng, proven = np.random.default_rng(1), 0
+    for _ in range(300):
+        x = rng.normal(size=(40, 2)) if rng.random() < 0.5 else discrete(40, rng)
+        is_member = rng.permutation(40) < 20
+        stored = x[rng.permutation(40)[: rng.integers(1, 20)]]
+        found = find_stored_records({"a": stored}, dv.Records(x), is_member, bound=0.2)
+        proven += found.proven
+    assert 0 < proven <= 60 + 3 * np.sqrt(300 * 0.2 * 0.8)
+
+
+def test_a_row_of_both_sides_decides_nothing():
+    x = np.vstack([X[:20], X[:20], X[40:60]])
+    found = find_stored_records({"a": X[:20]}, dv.Records(x), np.arange(60) < 20)
+    assert not found.proven
+    assert not found.suspected
+
+
+def test_the_p_value_is_fishers():
+    x = X[:40]
+    found = find_stored_records({"a": np.vstack([x[:12], x[20:23]])}, dv.Records(x), np.arange(40) < 20, bound=0.5)
+    expected = stats.fisher_exact([[12, 3], [8, 17]], alternative="greater").pvalue
+    match = next(match for match in found.matches if match.form == "as they are")
+    assert match.p_value == pytest.approx(expected)
+    assert (match.members, match.nonmembers) == (12, 3)
+
+
+def test_few_records_are_suspected_and_neither_proven_nor_cleared():
+    found = find_stored_records({"a": X[:6]}, dv.Records(X[:12]), np.arange(12) < 6)
+    assert not found.proven
+    assert found.suspected == 6
+    assert "too few to rule out chance" in found.sentence
+
+
+def audited(model, **options):
+    sets = [dv.Records(X[i : i + 60], Y[i : i + 60]) for i in (0, 120, 180)]
+    model.fit(X[:60], Y[:60])
+    return dv.audit(
+        model, members=sets[0], nonmembers=sets[1], population=sets[2], recipes=["loss"], fpr=[0.05], **options
+    )
+
+
+def test_the_verdict_the_gate_and_the_comparison_follow(tmp_path):
+    stores = audited(SVC(), out=tmp_path / "run")
+    assert stores.verdict.answer == "leak found"
+    assert stores.verdict.plain == f"{stores.about.stored.found} of 60 training records stand in this file."
+    rulings = gate(stores, ["auc:0.99", "epsilon:10"])
+    assert {ruling.state for ruling in rulings} == {"broken"}
+    assert "stand in this file" in rulings[0].reason
+    again = auditing.load(tmp_path / "run")
+    assert again.about.stored == stores.about.stored
+    assert again.verdict.plain == stores.verdict.plain
+    assert "stand in this file" in (tmp_path / "run" / "report.html").read_text()
+    forest = audited(RandomForestClassifier(20, random_state=0))
+    assert not forest.about.stored.proven
+    compared = Comparison.of({"forest": forest, "stores": stores})
+    heading, words, tone = judge_ending(compared.changes["stores"], stores)
+    assert heading == "Training records stand in the second model"
+    assert tone == "leak"
+    assert "whatever the attacks measure" in words
+    assert stored_sentence(forest) == ""
+
+
+def test_inspect_says_without_data_what_may_be_stored(tmp_path, divulge):
+    skops.io.dump(KNeighborsClassifier().fit(X[:120], Y[:120]), tmp_path / "m.skops")
+    found = inspect_file(tmp_path / "m.skops")
+    assert found.training_records == 120
+    assert ("_fit_X", (120, 4)) in found.long_arrays
+    code, out, err = divulge("inspect", tmp_path / "m.skops")
+    assert code == 0, err
+    assert "KNeighborsClassifier holds 120 records" in out
+    code, out, _ = divulge("inspect", tmp_path / "m.skops", "--json")
+    assert json.loads(out)["training_records"] == 120
+    (tmp_path / "m.pkl").write_bytes(b"\x80\x04N.")
+    code, _, err = divulge("inspect", tmp_path / "m.pkl")
+    assert code == 2
+    assert "a pickle is a program" in err
+    with pytest.raises(InputError, match="no such file"):
+        inspect_file(tmp_path / "none.skops")
+
+
+def test_leaves_are_counted_as_a_loop_counts_them():
+    forest = RandomForestClassifier(5, random_state=0).fit(X[:120], Y[:120])
+    found = inspect_model(forest, InspectionSettings(leaf_records=4))
+    counts = [
+        int(tree.tree_.n_node_samples[node])
+        for tree in forest.estimators_
+        for node in range(tree.tree_.node_count)
+        if tree.tree_.children_left[node] == -1
+    ]
+    assert (found.leaves, found.single_leaves) == (len(counts), counts.count(1))
+    assert found.small_leaves == sum(count < 4 for count in counts)
+    names = {hint.name for hint in found.hints}
+    assert {"records of a leaf", "class disclosure", "least records of a leaf", "depth"} <= names
+    coarse = RandomForestClassifier(5, min_samples_leaf=30, max_depth=2, bootstrap=False).fit(X[:120], Y[:120])
+    assert {hint.name for hint in inspect_model(coarse).hints} == {"bootstrap"}
+    assert not inspect_model(LogisticRegression().fit(X[:120], Y[:120])).hints
