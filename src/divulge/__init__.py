@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         regressors,
         signals,
         targets,
+        unlearning,
     )
     from divulge.auditing import audit
     from divulge.canaries import Claim
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from divulge.pairs import from_pairs
     from divulge.people import by_person
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
+    from divulge.unlearning import forget
 
 __all__ = [
     "Claim",
@@ -70,6 +72,7 @@ __all__ = [
     "decisions",
     "evaluation",
     "extraction",
+    "forget",
     "from_pairs",
     "identify",
     "labels",
@@ -79,6 +82,7 @@ __all__ = [
     "regressors",
     "signals",
     "targets",
+    "unlearning",
 ]
 
 # Where each public name lives. A name absent here is a sub-package of the same name. The modules
@@ -96,6 +100,7 @@ _HOMES = {
     "Selection": "divulge.types",
     "audit": "divulge.auditing",
     "by_person": "divulge.people",
+    "forget": "divulge.unlearning",
     "from_pairs": "divulge.pairs",
     "identify": "divulge.identification",
 }

@@ -11,12 +11,15 @@ from divulge.errors import InputError
 from divulge.extraction.result import EXTRACTION
 from divulge.identification.from_tables import IDENTIFICATION
 from divulge.run_directory import RunDirectory
+from divulge.unlearning.result import ERASURE
 
 if TYPE_CHECKING:
     from divulge.report import Page
     from divulge.report.run_kinds import Run, RunKind
 
-RUN_KINDS: dict[str, RunKind[Any]] = {kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT)}
+RUN_KINDS: dict[str, RunKind[Any]] = {
+    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE)
+}
 
 
 def register(kind: RunKind[Any]) -> None:
