@@ -32,7 +32,7 @@ torch.set_num_threads(1)
 
 FORGOTTEN, KEPT, NEVER, OTHER = 300, 700, 400, 500
 REFERENCES = 8
-EPOCHS = {"location": 40, "fashion": 60, "adult": 120}
+EPOCHS = {"location": 40, "fashion": 60, "adult": 40}
 WIDTH = 128
 
 

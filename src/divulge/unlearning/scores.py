@@ -192,7 +192,7 @@ def train_controls(
     if isinstance(references, FineTune):
         offsets = target.tokens(list(records.x), vocabulary=False).offsets
         outputs_of_all = references.fit(known, halves, **options).outputs[0]
-        blank = np.zeros(int(offsets[-1]), dtype=np.int64)
+        blank = np.zeros(len(records), dtype=np.int64)
         rows = [
             tokens.log_likelihood(TokenStatistics(offsets, blank, logp=np.asarray(row, np.float64)))
             for row in outputs_of_all
