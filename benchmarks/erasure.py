@@ -53,8 +53,8 @@ def real_trainings(folder: Path) -> None:
     print("## Real trainings\n")
     print(
         "300 records of 1,000 were to be forgotten and 400 were never used (messages: 150 of 500, and 200). Every "
-        "model that was trained again without them is checked against others of them, drawn at random, or against 8 models "
-        'trained on other records ("references").\n'
+        "model that was trained again without them is checked against others of them, drawn at random, or against 8 "
+        'models trained on other records ("references").\n'
     )
     for name, title in TITLES.items():
         files = sorted(folder.glob(f"{name}-*.npz"))
@@ -113,8 +113,8 @@ def print_twins(partitions) -> None:
     excluded = sum(estimate.low > 0.5 or estimate.high < 0.5 for estimate in naive)
     print(
         f"Their AUCs lie between {min(e.value for e in naive):.3f} and {max(e.value for e in naive):.3f}; compared "
-        f"with one half, {excluded} of {len(naive)} would be called different. Upper end of the share still remembered (8 "
-        f"models): median {np.median(shares):.3f}.\n"
+        f"with one half, {excluded} of {len(naive)} would be called different. Upper end of the share still remembered "
+        f"(8 models): median {np.median(shares):.3f}.\n"
     )
 
 

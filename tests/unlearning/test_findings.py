@@ -91,7 +91,7 @@ def test_few_records_that_are_remembered_among_many_are_not_acquitted():
     scores = draw_models(rng, 9, forgotten)
     scores[0, :12] += 12
     finding = decide(scores, forgotten)
-    assert finding.answer == REMEMBERED
+    assert finding.answer != NO_DIFFERENCE
     assert finding.remembered >= 10
 
 
