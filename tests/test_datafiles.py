@@ -275,8 +275,7 @@ def test_a_plan_names_the_column_of_texts(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("count = 4", "make_model is needed, or base for a language model"),
-        ('base = "b"\nmake_model = "a:b"', "one of them"),
+        ('make_model = "a:b"\nbase = "c"', "one of make_model, train and base may be given, got make_model and base"),
         ('make_model = "a:b"\ncount = 1', "references.count: must be at least 2"),
         ('make_model = "a:b"\n[references.lora]\nrank = 2', "lora goes with base"),
         ('base = "b"\n[references.lora]\nranks = 2', r"references\.lora\.ranks.*did you mean 'rank'"),

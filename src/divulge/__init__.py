@@ -1,7 +1,7 @@
 """Divulge finds out what a trained model gives away about its training data, and proves it.
 
 Everything public hangs here and is imported on first use, so `import divulge` stays fast and
-needs neither torch nor scikit-learn.
+loads neither torch nor scikit-learn.
 """
 
 from __future__ import annotations

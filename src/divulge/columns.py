@@ -16,8 +16,6 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn import decomposition, pipeline
-from sklearn.feature_extraction import text as text_features
 
 from divulge import lazy
 from divulge.errors import InputError
@@ -27,10 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pandas as pd
+    from sklearn import decomposition, pipeline
+    from sklearn.feature_extraction import text as text_features
 
     Floats: TypeAlias = NDArray[np.float64]
 else:
     pd = lazy.module("pandas")
+    decomposition = lazy.module("sklearn.decomposition")
+    pipeline = lazy.module("sklearn.pipeline")
+    text_features = lazy.module("sklearn.feature_extraction.text")
 
 Measure = Literal["number", "boolean", "category", "text", "date"]
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn import decomposition
-from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
 from divulge.errors import InputError
@@ -23,7 +21,13 @@ from divulge.validation import check_choice, check_vector
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sklearn import decomposition
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    decomposition = lazy.module("sklearn.decomposition")
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 # More columns than this are reduced to their principal components before a regressor sees them.
 MAX_FEATURES = 48

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import narwhals as nw
 import numpy as np
+import polars as pl
 
-from divulge import access, completion, datafiles, user_code
+from divulge import access, completion, datafiles, tables, user_code
 from divulge import recipes as book
 from divulge.columns import has_pandas
 from divulge.datafiles import DataFile, FileLayout
 from divulge.errors import InputError
-from divulge.references import FineTune, LoRA, Train
+from divulge.references import Custom, FineTune, LoRA, Train
 from divulge.settings import (
     AccessPlan,
     AuditOptions,
     AuditSettings,
+    CustomPlan,
     DataPlan,
     ErasureRules,
     FineTunePlan,
@@ -242,6 +244,7 @@ def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
         "target.model": model if is_code and not is_file else None,
         "target.factory": plan.target.factory,
         "references.make_model": plan.references.make_model if isinstance(plan.references, TrainPlan) else None,
+        "references.train": plan.references.train if isinstance(plan.references, CustomPlan) else None,
         **{f"recipes {name}": name for name in plan.recipes if ":" in name},
     }
     return {key: user_code.import_object(name, key, folder).origin for key, name in names.items() if name is not None}
@@ -277,11 +280,11 @@ def _check_distinct(names: Sequence[str], key: str) -> None:
 
 def _find_code_columns(plan: DataPlan, sets: dict[str, DataFile]) -> tuple[str, ...]:
     """Return the columns that look like numbers in one text file and hold texts in another: 007 here and A1 there."""
-    tables = [file.records.table for file in sets.values() if file.records.table is not None]
+    frames = [file.records.table for file in sets.values() if file.records.table is not None]
     if any(Path(getattr(plan, key)).suffix not in (".csv", ".tsv") for key in sets):
         return ()  # every other format stores the types of its columns
     is_text: dict[str, set[bool]] = {}
-    for table in tables:
+    for table in frames:
         for name in table.columns:
             if not table[name].is_null().all():
                 is_text.setdefault(name, set()).add(table[name].dtype == nw.String)
@@ -340,9 +343,16 @@ def _apply_access(plan: AccessPlan, file: DataFile, seed: int) -> tuple[Records,
     return population, dropped_classes
 
 
-def _make_references(plan: TrainPlan | FineTunePlan, device: str, folder: Path) -> Train | FineTune:
+def _make_references(
+    plan: TrainPlan | CustomPlan | FineTunePlan, device: str, folder: Path
+) -> Train | Custom | FineTune:
     settings: dict[str, Any] = plan.model_dump(exclude={"pool", "lora"}, exclude_none=True)
+    if isinstance(plan, CustomPlan):
+        settings["train"] = user_code.import_object(plan.train, "references.train", folder).value
+        return Custom(**settings)
     settings = {"device": device} | settings
+    if isinstance(plan, TrainPlan) and plan.make_model is None:
+        return Train(**settings)
     if isinstance(plan, TrainPlan):
         settings["make_model"] = user_code.import_object(plan.make_model, "references.make_model", folder).value
         return Train(**settings)
@@ -403,7 +413,7 @@ _USUAL_ANSWERS: dict[str, dict[str, str]] = {
         "nonmembers": "nonmembers.csv",
         "population": "population.csv",
         "label": "label",
-        "references": "0",
+        "references": "8",
     },
     "text": {
         "model": "finetuned/",
@@ -428,7 +438,7 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     """
     answers: dict[str, Any] = {}
     for name, field in InitSettings.model_fields.items():
-        usual = "images" if name == "records" else _USUAL_ANSWERS[answers["records"]][name]
+        usual = _usual_answer(name, answers, given)
         options = get_args(field.annotation)
         question = f"{field.description}"[:-1] + (f" ({', '.join(options)})" if name == "records" else "")
         answer = given.get(name)
@@ -440,6 +450,97 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     if answers["references"] == 1 and answers["records"] != "text":
         raise InputError("references: 0 or at least 2 are needed, got 1")
     return InitSettings.check(**answers)
+
+
+def _usual_answer(name: str, answers: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """Return the answer to suggest: what the files show where they are there, else the usual one."""
+    model = str(given.get("model") or "")
+    if name == "records":
+        return "table" if model.endswith(".skops") else "images"
+    usual = _USUAL_ANSWERS[answers["records"]][name]
+    if name == "label":
+        columns = find_columns(answers["model"], answers["members"], is_text=answers["records"] == "text")
+        return columns.text if answers["records"] == "text" and columns.text else columns.label or usual
+    if name == "references" and answers["records"] == "table" and not answers["model"].endswith(".skops"):
+        return "0"
+    return usual
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """What the columns of a table are, as far as the table and the model show; empty where they do not.
+
+    Args:
+        label: column of the classes.
+        id: column of the identifiers.
+        text: column of the documents.
+        drop: columns that the model was not fitted on and that are neither of these.
+    """
+
+    label: str = ""
+    id: str = ""
+    text: str = ""
+    drop: tuple[str, ...] = ()
+
+
+def find_columns(model: str, members: str, *, is_text: bool = False) -> TableColumns:
+    """Find out which columns of the members' table hold classes, identifiers and documents.
+
+    Args:
+        model: name of the model; the columns and classes of one in a ``.skops`` file are read from it.
+        members: name of the table.
+        is_text: whether the records are documents.
+
+    Examples:
+        >>> find_columns("model.skops", "not_there.csv")
+        TableColumns(label='', id='', text='', drop=())
+    """
+    try:
+        frame = tables.read_table(Path(members)) if tables.is_table_file(Path(members)) else None
+    except (InputError, OSError, ValueError):
+        frame = None
+    if frame is None or not len(frame):
+        return TableColumns()
+    features, classes = _read_model_columns(model)
+    others = [name for name in frame.columns if name not in features]
+    if features and len(others) + len(features) != len(frame.columns):
+        features, others = (), frame.columns  # the model's columns are not those of this table
+    texts = [name for name in others if frame[name].dtype == pl.String]
+    text = max(texts, key=lambda name: frame[name].str.len_chars().mean() or 0.0, default="") if is_text else ""
+    others = [name for name in others if name != text]
+    label = _find_label(frame.select(others), classes)
+    others = [name for name in others if name != label]
+    named = [name for name in others if name.lower() == "id" or name.lower().endswith(("_id", "-id", " id"))]
+    unique = [name for name in others if features and frame[name].n_unique() == len(frame)]
+    record_id = next(iter([*named, *unique]), "")
+    drop = tuple(name for name in others if name != record_id) if features else ()
+    return TableColumns(label, record_id, text, drop)
+
+
+def _read_model_columns(model: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the columns and the classes of an estimator in a skops file; nothing where it cannot be read."""
+    try:
+        target = models.load(model) if model.endswith(".skops") else None
+    except (InputError, OSError, ValueError):
+        target = None
+    if not isinstance(target, SklearnTarget):
+        return (), frozenset()
+    return target.feature_names, frozenset(map(str, np.asarray(target.estimator.classes_).tolist()))
+
+
+_LABEL_NAMES = ("label", "labels", "y", "class", "target", "outcome", "truth")
+
+
+def _find_label(frame: pl.DataFrame, classes: frozenset[str]) -> str:
+    """Return the column of the classes: of the usual name, or the only one whose values are the model's classes."""
+    fitting = [
+        name
+        for name in frame.columns
+        if classes and frame[name].n_unique() <= len(classes) and set(map(str, frame[name].unique())) <= classes
+    ]
+    by_name = [name for name in frame.columns if name.lower() in _LABEL_NAMES]
+    named = [name for name in by_name if name in fitting] or ([] if fitting else by_name)
+    return named[0] if named else fitting[0] if len(fitting) == 1 else ""
 
 
 _STUB = '''"""The network whose weights the plan names: fill in the one that was trained."""
@@ -463,9 +564,11 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
         divulge.InputError: one of the two files exists, or cannot be written.
     """
     files = ("model", "members", "nonmembers", "population")
+    columns = find_columns(answers.model, answers.members, is_text=answers.records == "text")
+    level = _lowest_fpr(answers.nonmembers)
     answers = answers.model_copy(update={name: _relative_to(folder, getattr(answers, name)) for name in files})
-    texts = {"plan.toml": format_starting_plan(answers)}
-    if answers.model.endswith(".safetensors") or (answers.references and answers.records != "text"):
+    texts = {"plan.toml": format_starting_plan(answers, columns, level)}
+    if answers.model.endswith(".safetensors") or (answers.references and _has_networks(answers)):
         texts["my_model.py"] = _STUB
     paths = {check_path(folder / name, "folder"): text for name, text in texts.items()}
     if existing := [path for path in paths if path.exists()]:
@@ -480,6 +583,21 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     return list(paths)
 
 
+def _has_networks(answers: InitSettings) -> bool:
+    """Whether reference models are networks, which the plan names the code of."""
+    return answers.records != "text" and not answers.model.endswith(".skops")
+
+
+def _lowest_fpr(nonmembers: str) -> float:
+    """Return the false-positive rate to report: 0.01, or the lowest that a smaller set of non-members supports."""
+    try:
+        n = len(tables.read_table(Path(nonmembers))) if tables.is_table_file(Path(nonmembers)) else 0
+    except (InputError, OSError, ValueError):
+        n = 0
+    usual = float(_DEFAULTS.fpr[0])
+    return usual if not n else next((level for level in (usual, 0.02, 0.05, 0.1) if n * level >= 1 - level), 0.2)
+
+
 def _relative_to(folder: Path, name: str) -> str:
     try:
         if (folder / name).exists() or not Path(name).exists():
@@ -489,23 +607,30 @@ def _relative_to(folder: Path, name: str) -> str:
     return Path(os.path.relpath(Path(name).absolute(), folder.absolute())).as_posix()
 
 
-def format_starting_plan(answers: InitSettings) -> str:
+def format_starting_plan(
+    answers: InitSettings, columns: TableColumns = TableColumns(), fpr: float = float(_DEFAULTS.fpr[0])
+) -> str:
     """Return the text of a commented plan.
+
+    Args:
+        answers: what there is to audit.
+        columns: what the columns of its table are.
+        fpr: the false-positive rate to report.
 
     Examples:
         >>> print(format_starting_plan(complete_answers({"records": "text"}, None)).splitlines()[0])
         # An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
     """
-    tables = [_audit_keys(), _target_keys(answers), _data_keys(answers), _reference_keys(answers)]
-    return "\n\n".join(tables) + "\n"
+    parts = [_audit_keys(fpr), _target_keys(answers), _data_keys(answers, columns), _reference_keys(answers)]
+    return "\n\n".join(parts) + "\n"
 
 
-def _audit_keys() -> str:
+def _audit_keys(fpr: float) -> str:
     return f"""# An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
 # Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
 
 {_line(AuditSettings, "recipes", list(_DEFAULTS.recipes))}
-{_line(AuditSettings, "fpr", list(_DEFAULTS.fpr))}
+{_line(AuditSettings, "fpr", [fpr])}
 {_line(AuditSettings, "seed", _DEFAULTS.seed)}"""
 
 
@@ -522,18 +647,27 @@ def _target_keys(answers: InitSettings) -> str:
     return "\n".join(lines)
 
 
-def _data_keys(answers: InitSettings) -> str:
+def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
     optional: dict[str, dict[str, Any]] = {
         "images": {"scale": 0.00392156862745098},
         "table": {"id": "id", "columns": ["age", "hours"], "drop": ["row"], "classes": ["no", "yes"]},
         "text": {"id": "id"},
     }
+    known: dict[str, Any] = {"id": columns.id, "drop": list(columns.drop)}
+    if answers.records == "text" and columns.label:
+        known["label"] = columns.label
+    known = {name: value for name, value in known.items() if value}
     return "\n".join(
         [
             "[data]",
             *(_line(DataPlan, name, getattr(answers, name)) for name in ("members", "nonmembers", "population")),
             _line(DataPlan, "text" if answers.records == "text" else "label", answers.label),
-            *("# " + _line(DataPlan, name, value) for name, value in optional[answers.records].items()),
+            *(_line(DataPlan, name, value) for name, value in known.items()),
+            *(
+                "# " + _line(DataPlan, key, value)
+                for key, value in optional[answers.records].items()
+                if key not in known
+            ),
         ]
     )
 
@@ -545,6 +679,9 @@ def _reference_keys(answers: InitSettings) -> str:
         keys: dict[str, Any] = {"base": "base/", "count": answers.references, "epochs": FineTuningSettings().epochs}
         heading = "[references]  # trained as the target was: the same base, epochs and learning rate"
         return "\n".join([heading, *(_line(FineTunePlan, name, value) for name, value in keys.items())])
+    if not _has_networks(answers):
+        heading = "[references]  # clones of the target, with its parameters, trained on the population"
+        return "\n".join([heading, _line(TrainPlan, "count", answers.references)])
     keys = {"make_model": _FACTORY, "count": answers.references, "epochs": TrainingSettings().epochs}
     heading = "[references]  # trained as the target was: the same network, epochs and optimiser"
     return "\n".join([heading, *(_line(TrainPlan, name, value) for name, value in keys.items())])

@@ -547,9 +547,13 @@ class _ReferencesPlan(Settings):
 
 
 class TrainPlan(_ReferencesPlan, TrainingSettings):
-    """Reference networks, see `divulge.references.Train`."""
+    """Reference networks or estimators, see `divulge.references.Train`."""
 
-    make_model: str = Field(description='"package.module:callable" that returns a new network.')
+    make_model: str | None = Field(
+        None,
+        description='"package.module:callable" that returns a new network or an unfitted estimator. Without it, '
+        "references are clones of the target, which must be an estimator.",
+    )
 
     @field_validator("count")
     @classmethod
@@ -562,6 +566,13 @@ class TrainPlan(_ReferencesPlan, TrainingSettings):
 _FEWEST_NETWORKS = 2  # that an audit can learn from
 
 
+class CustomPlan(CustomTrainingSettings):
+    """Reference models of the user's own training, see `divulge.references.Custom`."""
+
+    train: str = Field(description='"package.module:function" of records and a seed, which returns a trained model.')
+    pool: str | None = Field(None, description="Folder of finished models; in the run directory by default.")
+
+
 class FineTunePlan(_ReferencesPlan, FineTuningSettings):
     """Reference language models, see `divulge.references.FineTune`."""
 
@@ -570,22 +581,28 @@ class FineTunePlan(_ReferencesPlan, FineTuningSettings):
 
 
 def _check_references(value: Any) -> Any:
-    """Check that a table of reference models is about networks or about language models."""
+    """Check that a table of reference models names one way in which they come about."""
     if isinstance(value, dict):
-        if ("make_model" in value) == ("base" in value):
-            raise ValueError("make_model is needed, or base for a language model; one of them")
+        named = [name for name in ("make_model", "train", "base") if name in value]
+        if len(named) > 1:
+            raise ValueError(f"one of make_model, train and base may be given, got {' and '.join(named)}")
         if "lora" in value and "base" not in value:
             raise ValueError("lora goes with base")
     return value
 
 
 def _references_tag(value: Any) -> str:
-    has_base = "base" in value if isinstance(value, dict) else isinstance(value, FineTunePlan)
-    return "language models" if has_base else "networks"
+    if isinstance(value, dict):
+        return "language models" if "base" in value else "own training" if "train" in value else "networks"
+    if isinstance(value, CustomPlan):
+        return "own training"
+    return "language models" if isinstance(value, FineTunePlan) else "networks"
 
 
 ReferencesPlan: TypeAlias = Annotated[
-    Annotated[TrainPlan, Tag("networks")] | Annotated[FineTunePlan, Tag("language models")],
+    Annotated[TrainPlan, Tag("networks")]
+    | Annotated[CustomPlan, Tag("own training")]
+    | Annotated[FineTunePlan, Tag("language models")],
     Discriminator(_references_tag),
     BeforeValidator(_check_references),
 ]

@@ -31,7 +31,7 @@ def test_every_plan_that_init_writes_is_valid(tmp_path, divulge, records, refere
     read = plans.read(tmp_path / "new" / "plan.toml")
     assert (read.references is not None) == (references != "0")
     stub = tmp_path / "new" / "my_model.py"
-    assert stub.exists() == (records == "images" or (records == "table" and references == "4"))
+    assert stub.exists() == (records == "images")
     if stub.exists():
         compile(stub.read_text(), "my_model.py", "exec")
     code, _, err = divulge("init", tmp_path / "new")

@@ -125,7 +125,7 @@ def test_bad_addresses_in_a_plan(sets, divulge, tmp_path, line, message):
     assert message in errors
 
 
-SECRET = 'Dear Ann,\nthe "safe" opens – with café 4711 and 日本語の秘密です'
+SECRET = 'Dear Ann,\nthe "safe" opens – with café 471147 and 日本語の秘密です'
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_a_server_that_repeats_a_document_in_its_error_puts_it_in_no_message(sta
             message = str(error)
     assert "endpoint" in message or "400" in message
     for text in (message, (tmp_path / "answers.jsonl").read_text()):
-        assert not any(word in text for word in ("safe", "opens", "caf", "4711", "Ann", "日本語", "u65e5"))
+        assert not any(word in text for word in ("safe", "opens", "caf", "471147", "Ann", "日本語", "u65e5"))

@@ -296,7 +296,7 @@ def answered(remedy, plan, allowed, seed):
 
 def test_every_remedy_is_within_the_limit_it_promises():
     for queries, accuracy in ((1, 0.9), (20, 0.7), (500, 0.6)):
-        for name, remedy in remedies(3000, queries, accuracy):
+        for name, remedy in remedies(1000, queries, accuracy):
             if remedy.flip:
                 assert 1 - remedy.flip <= accuracy
             else:
@@ -305,7 +305,7 @@ def test_every_remedy_is_within_the_limit_it_promises():
 
 def test_nothing_is_recommended_that_does_not_suffice_and_nothing_twice():
     for name, options in SPECS.items():
-        spec = labels.OracleSpec(n=3000, **options)
+        spec = labels.OracleSpec(n=1000, **options)
         found = labels.defend(spec, 100, 0.6)
         assert len(set(found.advice)) == len(found.advice) >= 1, name
         assert found.query_cap is None or found.query_cap >= 1

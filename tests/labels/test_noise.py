@@ -9,7 +9,7 @@ from scipy import optimize, stats
 
 from divulge import labels
 from divulge.labels import stochastic
-from divulge.labels.spec import exceeds_noise, noise_bound
+from divulge.labels.oracles import exceeds_noise, noise_bound
 
 
 def spec(kind, **changes):

@@ -188,7 +188,7 @@ BAD = {
     "engine": (lambda r, n: Train(n.mlp, engine="stack"), "did you mean 'stacked'"),
     "lr": (lambda r, n: Train(n.mlp, lr=0.0), "lr: must lie in"),
     "momentum": (lambda r, n: Train(n.mlp, momentum=1.0), "momentum: must lie in"),
-    "no function": (lambda r, n: Train(None), "make_model: a function"),
+    "no function": (lambda r, n: go(r, Train(None)), "make_model: a function"),
     "a model, not a function": (lambda r, n: Train(n.mlp()), "make_model: a function"),
     "custom stacked": (lambda r, n: Custom(lambda r, s: None, engine="stacked"), "engine: 'stacked' is unknown"),
     "device": (lambda r, n: go(r, Train(n.mlp, 2, device="gpu")), "device: "),

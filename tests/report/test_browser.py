@@ -236,7 +236,7 @@ def test_a_tooltip_shows_hostile_names_as_text(visit, tmp_path):
     point.scroll_into_view_if_needed()
     point.hover(force=True)
     tooltip = tab.locator("#vg-tooltip-element.visible")
-    tooltip.wait_for(timeout=10_000)
+    tooltip.wait_for(timeout=60_000)
     assert "<script>window.hacked" in tooltip.text_content()
     assert tab.evaluate("window.hacked") is None
     assert tab.locator("#vg-tooltip-element img").count() == 0

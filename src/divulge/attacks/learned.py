@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sklearn import linear_model, pipeline, preprocessing
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.attacks import protocol
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, equal_counts, moments
@@ -18,7 +17,13 @@ from divulge.validation import check_bool, check_choice, check_integer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sklearn import linear_model, pipeline, preprocessing
+
     from divulge.types import Bools, Evidence, Floats, Ints
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    pipeline = lazy.module("sklearn.pipeline")
+    preprocessing = lazy.module("sklearn.preprocessing")
 
 
 @dataclass(frozen=True, slots=True)

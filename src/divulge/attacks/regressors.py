@@ -11,16 +11,19 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import lightgbm
 import numpy as np
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.errors import InputError
 from divulge.statistics.duplicates import keep_together
 from divulge.validation import check_instance, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
+    import lightgbm
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    lightgbm = lazy.module("lightgbm")
 
 
 class Fitted(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from divulge.report import formatting
 from divulge.results import AdjustmentSummary, ProjectedRecords, TextSplit, TransferCheck, TransferSummary
 from divulge.statistics import two_samples
 from divulge.statistics.duplicates import first_of_each_group
-from divulge.validation import check_vector, format_value, to_numpy
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,58 +25,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.auditing.findings import Findings
-    from divulge.auditing.inputs import PreparedAudit
+    from divulge.auditing.prepared import PreparedAudit
     from divulge.results import RecipeStatistics
-    from divulge.types import Array, Floats
+    from divulge.types import Floats
 
 REDRAW_ADVICE = "Draw non-members at random from the records that training records were drawn from, and audit again"
 _READABLE_NAMES = {"length": "document length", "year": "years named", "topic": "topic"}
-
-
-def check_covariates(value: Any, count: int) -> dict[str, Array] | None:
-    """Validate the user's covariates and return them by name; columns of an array are numbered.
-
-    Args:
-        value: a table or a mapping (name → ``[n]``), an array ``[n]`` or ``[n, k]``, or None.
-        count: ``n``, members and then non-members.
-
-    Raises:
-        divulge.InputError: another number of rows, no columns, values that are missing, NaN or infinite.
-    """
-    if value is None:
-        return None
-    if isinstance(value, Mapping) or hasattr(value, "columns"):
-        columns = {str(name): value[name] for name in (value if isinstance(value, Mapping) else value.columns)}
-    else:
-        array = to_numpy(value, "covariates")
-        if array.ndim not in (1, 2):
-            raise InputError(f"covariates: an array [n] or [n, k] is needed, got shape {array.shape}")
-        matrix = array.reshape(len(array), -1)
-        columns = {f"covariate {number + 1}": matrix[:, number] for number in range(matrix.shape[1])}
-    if not columns:
-        raise InputError("covariates: at least 1 column is needed, got none")
-    return {name: _check_covariate(name, values, count) for name, values in columns.items()}
-
-
-def _check_covariate(name: str, values: Any, count: int) -> Array:
-    column = to_numpy(values, f"covariates: {name}")
-    if column.shape != (count,):
-        raise InputError(
-            f"covariates: {name}: {count} values are needed (members, then non-members), got shape {column.shape}"
-        )
-    if column.dtype.kind == "M" and np.isnat(column).any():
-        raise InputError(f"covariates: {name}: a date is missing; fill it in or leave the records out")
-    if column.dtype == object:
-        column = np.asarray(column.tolist())
-    if column.dtype == object:
-        bad_value = next((entry for entry in column.tolist() if entry is None), column[0])
-        raise InputError(
-            f"covariates: {name}: numbers, dates or words are needed, got {format_value(bad_value)}; fill in what is "
-            "missing"
-        )
-    if column.dtype.kind in "biuf":
-        check_vector(column.astype(np.float64), f"covariates: {name}")
-    return column
 
 
 def collect_covariates(audit: PreparedAudit) -> Covariates | None:

@@ -21,7 +21,7 @@ from divulge.validation import check_memory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge.auditing.inputs import PreparedAudit
+    from divulge.auditing.prepared import PreparedAudit
     from divulge.types import Records
 
 _N_TIMED_BATCHES = 16  # batches of one reference model that are timed, after a first that warms up

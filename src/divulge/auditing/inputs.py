@@ -1,23 +1,24 @@
-"""Inputs of an audit: aligned with the target and checked before any work starts; and the state while it runs."""
+"""Inputs of an audit: aligned with the target, checked before any work starts, and completed where unknown."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from divulge import columns, completion, evaluation, seeds
 from divulge import recipes as book
 from divulge.attacks import adapt
-from divulge.auditing import comparability
+from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
-from divulge.references.progress import ignore_progress
+from divulge.recipes import Imputed
 from divulge.report import formatting
+from divulge.results import PartialKnowledgeSettings
 from divulge.settings import AuditSettings, Duplicates
 from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.targets import FramedTarget
@@ -28,139 +29,22 @@ from divulge.validation import (
     check_integer,
     check_mask,
     check_number,
+    check_vector,
     format_value,
     to_numpy,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from divulge.auditing.modality import Modality
-    from divulge.auditing.partial_knowledge import PartialKnowledge
     from divulge.recipes import Recipe
-    from divulge.references import Progress
-    from divulge.results import TokenFit
     from divulge.settings import AuditOptions, UnknownClasses
     from divulge.types import Array, Bools, Ints
 
     Sets = Mapping[str, Records]
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AuditInputs:
-    """Checked inputs of an audit.
-
-    Args:
-        candidates: members, then non-members.
-        truth: membership of the candidates, bool ``[n]``.
-        calibration: records of the population that nothing is trained on; they are scored like the candidates.
-        population: the remaining records, from which reference models and regressors learn.
-        recipes: recipes to run.
-        unseen_classes: classes the auditor holds no records of.
-        warnings: messages about changed or missing inputs.
-        duplicates: number of records that appear in more than one set.
-        groups: subgroup of each candidate, or None.
-        known: mask of known values in the candidates' shape; None if all are known.
-        covariates: name → values of the candidates, as given by the user; None without any.
-        duplicate_groups: number of each candidate's group of equal records, if equal records count once; None if each
-            record counts.
-    """
-
-    candidates: Records
-    truth: Bools
-    calibration: Records
-    population: Records
-    recipes: tuple[Recipe, ...]
-    unseen_classes: tuple[int, ...]
-    warnings: tuple[str, ...]
-    duplicates: int
-    groups: Array | None
-    known: Bools | None = None
-    covariates: Mapping[str, Array] | None = None
-    duplicate_groups: Ints | None = None
-
-    @property
-    def layout(self) -> Layout:
-        """Number of records of each kind, and their rows."""
-        return Layout(len(self.candidates), len(self.calibration), len(self.population))
-
-    @property
-    def everything(self) -> Records:
-        """All records, in the order of the layout."""
-        return concatenate_records([self.candidates, self.calibration, self.population])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PreparedAudit:
-    """Everything the scores depend on, and the folders for intermediate results.
-
-    Args:
-        inputs: the checked inputs.
-        modality: the kind of model that the target is.
-        target: the model under audit.
-        n_classes: number of classes (for a target that gives labels alone, as far as its answers show); 0 for a
-            model without classes.
-        references: training settings of the reference models, or None.
-        seed: seed of every random draw.
-        views: versions of the records that the models are queried on: candidates, calibration and population (with
-            the best completion of unknown values), random completions of the first two, then further versions of all.
-        partial_knowledge: known parts of the records and their completions, where not all values are known.
-        progress: callback for the progress of training.
-        pool: folder of finished reference models, or None.
-        scratch_folder: folder for signals that exceed memory, or None.
-        keep_texts: whether documents may be stored and shown.
-        version_views: recipe name → positions in ``views`` of the further versions that the recipe queries.
-    """
-
-    inputs: AuditInputs
-    modality: Modality
-    target: Any
-    n_classes: int
-    references: Any
-    seed: int
-    views: tuple[Records, ...]
-    partial_knowledge: PartialKnowledge | None = None
-    progress: Progress = ignore_progress
-    pool: Path | None = None
-    scratch_folder: Path | None = None
-    keep_texts: bool = True
-    version_views: Mapping[str, range] = field(default_factory=dict)
-
-    @property
-    def layout(self) -> Layout:
-        """Row ranges of candidates, calibration and population in every array."""
-        return self.inputs.layout
-
-
-@dataclass(slots=True)
-class AuditLog:
-    """Timings, query counts and warnings collected during an audit.
-
-    Args:
-        timings: name of a step → seconds.
-        queries: signal name → number of queries.
-        warnings: messages for the reader of the report.
-        engines: engines that trained reference models.
-        predicted_labels: class that the target predicts for each record, ``[n]``; None for a language model.
-        token_fit: fit of a language model to its training documents; None for other targets.
-    """
-
-    timings: dict[str, float] = field(default_factory=dict)
-    queries: dict[str, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    engines: list[str] = field(default_factory=list)
-    predicted_labels: Ints | None = None
-    token_fit: TokenFit | None = None
-
-    def run_timed(self, name: str, work: Callable[[], T]) -> T:
-        """Return the result of ``work`` and add its seconds to those of ``name``."""
-        start = time.perf_counter()
-        result = work()
-        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
-        return result
+    from divulge.evidence import Layout
+    from divulge.types import Floats
 
 
 def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, target: Any) -> AuditInputs:
@@ -189,7 +73,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
             f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got shape "
             f"{groups.shape}"
         )
-    covariates = comparability.check_covariates(subject.covariates, len(members) + len(nonmembers))
+    covariates = check_covariates(subject.covariates, len(members) + len(nonmembers))
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     modality.check_records(sets)
     check_record_sets(sets, recipes, modality)
@@ -870,3 +754,158 @@ def _class_numbers(values: Sequence[Any], class_names: tuple[str, ...] | None, a
         class_names.index(check_choice(value, argument, class_names)) if isinstance(value, str) else value
         for value in listed
     )
+
+
+def check_covariates(value: Any, count: int) -> dict[str, Array] | None:
+    """Validate the user's covariates and return them by name; columns of an array are numbered.
+
+    Args:
+        value: a table or a mapping (name → ``[n]``), an array ``[n]`` or ``[n, k]``, or None.
+        count: ``n``, members and then non-members.
+
+    Raises:
+        divulge.InputError: another number of rows, no columns, values that are missing, NaN or infinite.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Mapping) or hasattr(value, "columns"):
+        columns = {str(name): value[name] for name in (value if isinstance(value, Mapping) else value.columns)}
+    else:
+        array = to_numpy(value, "covariates")
+        if array.ndim not in (1, 2):
+            raise InputError(f"covariates: an array [n] or [n, k] is needed, got shape {array.shape}")
+        matrix = array.reshape(len(array), -1)
+        columns = {f"covariate {number + 1}": matrix[:, number] for number in range(matrix.shape[1])}
+    if not columns:
+        raise InputError("covariates: at least 1 column is needed, got none")
+    return {name: _check_covariate(name, values, count) for name, values in columns.items()}
+
+
+def _check_covariate(name: str, values: Any, count: int) -> Array:
+    column = to_numpy(values, f"covariates: {name}")
+    if column.shape != (count,):
+        raise InputError(
+            f"covariates: {name}: {count} values are needed (members, then non-members), got shape {column.shape}"
+        )
+    if column.dtype.kind == "M" and np.isnat(column).any():
+        raise InputError(f"covariates: {name}: a date is missing; fill it in or leave the records out")
+    if column.dtype == object:
+        column = np.asarray(column.tolist())
+    if column.dtype == object:
+        bad_value = next((entry for entry in column.tolist() if entry is None), column[0])
+        raise InputError(
+            f"covariates: {name}: numbers, dates or words are needed, got {format_value(bad_value)}; fill in what is "
+            "missing"
+        )
+    if column.dtype.kind in "biuf":
+        check_vector(column.astype(np.float64), f"covariates: {name}")
+    return column
+
+
+# Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
+_N_TRAINING_COMPLETIONS = 8
+# What is reported where every value is known.
+ALL_KNOWN = PartialKnowledgeSettings(1.0, "none", 0, None)
+# A coincidence less likely than this is none.
+_COINCIDENCE_LEVEL = 1e-4
+
+
+def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[AuditInputs, PartialKnowledge | None]:
+    """Replace the unknown values of the inputs by completions; also return the `PartialKnowledge`.
+
+    Candidates and calibration records come back completed. Where every value is known there is nothing to
+    complete: the recipes become those for whole records, with a warning.
+
+    Args:
+        inputs: the inputs, with ``known``.
+        imputer: an imputer, a function (see `divulge.completion.CustomImputer`) or None for the
+            class-conditional Gaussian.
+        seed: of masks and draws.
+
+    Raises:
+        divulge.InputError: a record of which nothing is known; candidates among the population.
+    """
+    known_mask = inputs.known
+    if known_mask is None:
+        return inputs, None
+    if known_mask.all():
+        note = "every value is known: these are attacks on whole records, and nothing was completed"
+        recipes = tuple(_whole_record_recipe(recipe) for recipe in inputs.recipes)
+        return replace(inputs, recipes=recipes, known=None, warnings=(*inputs.warnings, note)), None
+    y = None if inputs.candidates.y is None else inputs.everything.y
+    layout = inputs.layout
+    masks = np.concatenate([known_mask, _resample_masks(known_mask, layout.total - len(known_mask), seed)])
+    masked_records = PartialRecords(inputs.everything.x, y, masks)
+    scored = layout.scored_rows
+    visible = PartialRecords(masked_records.x[scored], None if y is None else y[scored], masks[scored])
+    _check_disjoint(visible, layout, inputs.population.x)
+    fitted_imputer = completion.imputer(completion.ConditionalGaussian() if imputer is None else imputer).fit(
+        inputs.population
+    )
+    best_completion = inputs.everything.with_values(
+        fitted_imputer.complete(masked_records)[0], template=inputs.population
+    )
+    partial_knowledge = PartialKnowledge(
+        visible,
+        fitted_imputer,
+        best_completion,
+        _sample_completions(fitted_imputer, visible, _count_draws(inputs.recipes), seeds.derive_seed(seed, "asked")),
+        _sample_completions(
+            fitted_imputer, visible, _count_training_completions(inputs.recipes), seeds.derive_seed(seed, "lessons")
+        ),
+        float(known_mask.mean()),
+    )
+    completed = replace(
+        inputs,
+        candidates=best_completion[layout.candidate_rows].with_ids(inputs.candidates.ids),
+        calibration=best_completion[layout.calibration_rows],
+        warnings=(*inputs.warnings, *fitted_imputer.warnings),
+    )
+    return completed, partial_knowledge
+
+
+def _whole_record_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe for whole records; a signal that completes records is replaced by the loss."""
+    signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
+    return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
+
+
+def _count_draws(recipes: tuple[Recipe, ...]) -> int:
+    return max(recipe.imputed.random for recipe in recipes)
+
+
+def _count_training_completions(recipes: tuple[Recipe, ...]) -> int:
+    return _N_TRAINING_COMPLETIONS if any(recipe.references == "in and out" for recipe in recipes) else 0
+
+
+def _sample_completions(
+    imputer: completion.FittedImputer, visible: PartialRecords, n_draws: int, seed: int
+) -> tuple[Records, ...]:
+    if not n_draws:
+        return ()
+    return tuple(Records(x, visible.y) for x in imputer.sample(visible, n_draws, seed))
+
+
+def _resample_masks(masks: Bools, count: int, seed: int) -> Array:
+    """Draw masks for other records from those of the candidates, independently of membership."""
+    return masks[seeds.generator(seed, "masks").integers(len(masks), size=count)]
+
+
+def _check_disjoint(visible: PartialRecords, layout: Layout, population: Floats) -> None:
+    """Check that the population holds no candidates, which would complete themselves.
+
+    Rows of a table may agree in few known values by coincidence; how often they do shows in the calibration
+    records, which are masked alike and surely not in the population.
+    """
+    agrees = completion.overlap(visible, population)
+    candidate_matches, calibration_matches = agrees[layout.candidate_rows], agrees[layout.calibration_rows]
+    expected_share = (calibration_matches.sum() + 1) / (len(calibration_matches) + 1)
+    if (
+        candidate_matches.any()
+        and stats.binom.sf(candidate_matches.sum() - 1, len(candidate_matches), expected_share) < _COINCIDENCE_LEVEL
+    ):
+        raise InputError(
+            f"population: {candidate_matches.sum()} of {len(candidate_matches)} candidates agree with a population "
+            f"record in every known value (among {len(calibration_matches)} records set aside, "
+            f"{calibration_matches.sum()} do); the population must not contain candidates"
+        )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from divulge.auditing.inputs import AuditInputs, AuditLog, PreparedAudit
+    from divulge.auditing.prepared import AuditInputs, AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.references.fine_tuning import LoadedFineTune
     from divulge.targets import GivesTokens

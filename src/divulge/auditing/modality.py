@@ -28,7 +28,7 @@ from divulge.validation import check_array, check_choice, check_labels, check_st
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.auditing.inputs import AuditInputs, AuditLog, PreparedAudit
+    from divulge.auditing.prepared import AuditInputs, AuditLog, PreparedAudit
     from divulge.evidence import Measurements
     from divulge.recipes import Recipe
     from divulge.types import AuditData, Floats

@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import errors, evaluation, store
-from divulge.auditing import comparability, exhibits, forecasts, plausibility, run_metadata, signals
-from divulge.auditing.inputs import AuditLog, PreparedAudit, align_data, check_inputs
+from divulge import columns, errors, evaluation, store
+from divulge.attacks import Need
+from divulge.auditing import comparability, forecasts, plausibility, run_metadata, signals
+from divulge.auditing.inputs import ALL_KNOWN, align_data, check_inputs, complete_inputs
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality
-from divulge.auditing.partial_knowledge import ALL_KNOWN, complete_inputs
+from divulge.auditing.prepared import AuditLog, PreparedAudit
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
+from divulge.references import Train
 from divulge.references.progress import ignore_progress
-from divulge.results import Accuracy, BlindBaseline, RunMetadata, collect_environment, to_json_values
+from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, collect_environment, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
-from divulge.targets import adapt, declared_modality, is_language_model
+from divulge.targets import GivesTokens, adapt, declared_modality, is_language_model, token_statistics
 from divulge.types import AuditData, Records
 from divulge.validation import check_bool, check_path, require_callable
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Measurements
     from divulge.references import Progress
     from divulge.results import AuditSettings, TransferSummary
-    from divulge.types import Floats
+    from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = AuditOptions()
 
@@ -196,6 +198,8 @@ def _prepare_audit(
     modality = find_modality(adapted_target)
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
+    if isinstance(options.references, Train):
+        options = options.model_copy(update={"references": options.references.for_target(adapted_target)})
     checked = check_inputs(subject, options, modality, aligned_target)
     checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
     modality.check_target(aligned_target, checked.recipes)
@@ -281,7 +285,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
     if has_texts and adjustment is None:
         unexplained = explain()
     transfer = log.run_timed("transfer", lambda: _transfer(prepared, calibration, views[0], max(fpr)))
-    shown_values = exhibits.choose_exhibits(inputs.candidates, inputs.truth, scores, texts=prepared.keep_texts)
+    shown_values = choose_exhibits(inputs.candidates, inputs.truth, scores, texts=prepared.keep_texts)
     about = RunMetadata(
         settings=settings,
         recipes=run_metadata.recipe_metadata(prepared, log, results, fpr),
@@ -311,7 +315,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         fpr=fpr,
         about=about,
         exhibits=shown_values,
-        heat=exhibits.compute_heat(prepared, views[0], shown_values),
+        heat=compute_heat(prepared, views[0], shown_values),
         groups=inputs.groups,
         covariates=covariates,
         adjustment=adjustment,
@@ -417,3 +421,72 @@ def over_shares(
                 other_audits[part.path.name] = audit(target, known=mask, out=part, pool=shared_pool, **arguments)
         first_audit.report(draft.path / "report.html", beside=other_audits)
     return [first_audit, *other_audits.values()]
+
+
+_EXHIBITS_PER_RECIPE = 12
+_MAX_TEXT_LENGTH = 2000  # characters
+
+
+def choose_exhibits(
+    candidates: Records, truth: Bools, scores: Mapping[str, Floats], *, texts: bool = True
+) -> dict[int, Array | str]:
+    """Map the row of each member that any recipe ranks among its `_EXHIBITS_PER_RECIPE` highest to its value.
+
+    Args:
+        candidates: ``n`` records.
+        truth: bool ``[n]``, True for members.
+        scores: recipe name → ``[n]``.
+        texts: whether documents may be kept; without, none is.
+    """
+    if candidates.x.dtype == object and not texts:
+        return {}
+    member_rows = np.flatnonzero(truth)
+    rows = {
+        int(row)
+        for recipe_scores in scores.values()
+        for row in member_rows[np.argsort(-recipe_scores[member_rows], kind="stable")[:_EXHIBITS_PER_RECIPE]]
+    }
+    if (table := candidates.table) is not None:
+        return {row: columns.describe_row(table, row)[:_MAX_TEXT_LENGTH] for row in sorted(rows)}
+    values = {row: candidates.x[row] for row in sorted(rows)}
+    return {
+        row: value[:_MAX_TEXT_LENGTH] if isinstance(value, str) else np.asarray(value) for row, value in values.items()
+    }
+
+
+# What the target's log-probability of a token is held against: the first of these that there is.
+_BASELINES = {
+    Need.REFERENCES_OUT: "the mean of the reference models",
+    Need.REFERENCES_BASE: "the model it was fine-tuned from",
+    Need.REFERENCES_IN_AND_OUT: "the mean of the reference models",
+}
+_DIGITS = 3
+
+
+def compute_heat(
+    audit: PreparedAudit, measured: Measurements, exhibits: Mapping[int, Array | str]
+) -> dict[int, HeatStrip]:
+    """Map the row of each shown document to the values of its tokens.
+
+    Without any model to hold the target against, there are none: likely tokens are not exposed ones.
+    """
+    logs = measured.tokens
+    if logs is None or not isinstance(audit.target, GivesTokens):
+        return {}
+    baseline = next((baseline for baseline in _BASELINES if baseline in measured.models), None)
+    baseline_logs = None if baseline is None else measured.models[baseline].tokens
+    if baseline is None or baseline_logs is None:
+        return {}
+    strips = {}
+    for row, text in exhibits.items():
+        token_rows = slice(int(logs.offsets[row]), int(logs.offsets[row + 1]))
+        ends = token_statistics.token_ends(audit.target, str(audit.inputs.candidates.x[row]))
+        if ends is None or len(ends) != token_rows.stop - token_rows.start:
+            continue
+        values = logs.target[token_rows] - baseline_logs[:, token_rows].mean(axis=0, dtype=np.float64)
+        token_values = [(end, round(float(value), _DIGITS)) for end, value in zip(ends, values, strict=True)]
+        shown_tokens = [(end, value) for end, value in token_values if end <= len(text)]
+        strips[row] = HeatStrip(
+            tuple(end for end, _ in shown_tokens), tuple(value for _, value in shown_tokens), _BASELINES[baseline]
+        )
+    return strips

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from divulge.auditing.findings import Findings
-    from divulge.auditing.inputs import PreparedAudit
+    from divulge.auditing.prepared import PreparedAudit
     from divulge.targets import TokenStatistics
     from divulge.types import Floats
 

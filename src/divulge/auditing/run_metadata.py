@@ -13,6 +13,7 @@ from divulge.auditing.signals import signal_names
 from divulge.errors import InputError
 from divulge.results import AuditSettings, Digests, RecipeRun, RecordCounts
 from divulge.signals import internals
+from divulge.targets.estimators import SklearnTarget, describe_estimator
 from divulge.targets.rights import GivesTokens, UserTarget, weights_key
 from divulge.types import Records
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.attacks import Scored
-    from divulge.auditing.inputs import AuditInputs, AuditLog, PreparedAudit
+    from divulge.auditing.prepared import AuditInputs, AuditLog, PreparedAudit
     from divulge.recipes import Recipe
     from divulge.results import PartialKnowledgeSettings
     from divulge.settings import AuditOptions
@@ -63,6 +64,8 @@ def describe_attack(recipe: Recipe) -> str:
 
 def describe_target(target: Any) -> str:
     """Describe the target by its type and a digest of its weights, if they can be read."""
+    if isinstance(target, SklearnTarget):
+        return f"SklearnTarget, {describe_estimator(target.estimator)}"
     target_type = type(target.target if isinstance(target, UserTarget) else target).__name__
     if not (key := weights_key(target)):
         return target_type
@@ -104,9 +107,14 @@ def _reference_options(references: Any) -> list[tuple[str, str]]:
     pairs = []
     config = getattr(references, "config", references)
     for option in fields(config):
+        if not option.repr:
+            continue
         value = getattr(references, option.name, getattr(config, option.name))
         if option.name == "base" and (key := weights_key(value)):
             pairs.append((option.name, f"{type(value).__name__} {key}"))
+            continue
+        if option.name == "estimator":
+            pairs.append((option.name, describe_estimator(value)))
             continue
         has_qualified_name = hasattr(value, "__qualname__")
         pairs.append(

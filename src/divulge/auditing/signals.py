@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from divulge.auditing.inputs import AuditLog, PreparedAudit
+    from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe, Signal
     from divulge.references import Progress, Trained
     from divulge.signals.versions import Versions

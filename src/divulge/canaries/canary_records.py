@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from sklearn import neighbors
 
-from divulge import seeds, store
+from divulge import lazy, seeds, store
 from divulge.errors import InputError
 from divulge.run_directory import RunDirectory
 from divulge.settings import CanarySettings
@@ -31,7 +30,11 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sklearn import neighbors
+
     from divulge.types import Array, Bools, Ints
+else:
+    neighbors = lazy.module("sklearn.neighbors")
 
 Design: TypeAlias = Literal["coins", "fixed"]
 DESIGNS: tuple[Design, ...] = get_args(Design)

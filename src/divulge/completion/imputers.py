@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from scipy import linalg
-from sklearn import covariance
 
-from divulge import errors, seeds
+from divulge import errors, lazy, seeds
 from divulge.errors import InputError
 from divulge.types import PartialRecords
 from divulge.validation import (
@@ -30,9 +29,12 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
+    from sklearn import covariance
     from torch import nn
 
     from divulge.types import Array, Bools, Floats, Ints, Records
+else:
+    covariance = lazy.module("sklearn.covariance")
 
 
 ImputerFunction: TypeAlias = Callable[..., object]

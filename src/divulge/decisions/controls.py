@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse, stats
-from sklearn import linear_model
-from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.decisions import counts as counting
 from divulge.decisions.counts import Counts
 from divulge.errors import InputError
@@ -41,7 +39,13 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sklearn import linear_model
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Array, Floats, Standing
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 State: TypeAlias = Literal["passed", "doubtful", "failed"]
 

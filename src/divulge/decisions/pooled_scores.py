@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special, stats
-from sklearn import linear_model
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.errors import InputError
 from divulge.statistics.duplicates import hash_tables, sort_rows
 from divulge.validation import check_matrix, check_vector
 
 if TYPE_CHECKING:
+    from sklearn import linear_model
+
     from divulge.types import Floats, Ints
+else:
+    linear_model = lazy.module("sklearn.linear_model")
 
 
 def adadetect_scores(candidates: object, calibration: object, *others: object, seed: int = 0) -> tuple[Floats, ...]:

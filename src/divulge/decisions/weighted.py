@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn import linear_model, preprocessing
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.decisions import fpr as fpr_decisions
 from divulge.decisions.fdr import benjamini_hochberg
 from divulge.errors import InputError
@@ -31,7 +30,12 @@ from divulge.validation import check_instance, check_integer, check_matrix, chec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sklearn import linear_model, preprocessing
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    preprocessing = lazy.module("sklearn.preprocessing")
 
 _FOLDS = 5
 _LARGEST_VALUE = 1e100  # The square of a larger number overflows.

@@ -27,10 +27,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
-from sklearn import decomposition, linear_model, preprocessing
-from sklearn.feature_extraction import text as text_features
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.evaluation.record_features import MAX_CHARACTERS, YEAR
 from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_vector
@@ -38,7 +36,15 @@ from divulge.validation import check_vector
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sklearn import decomposition, linear_model, preprocessing
+    from sklearn.feature_extraction import text as text_features
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    decomposition = lazy.module("sklearn.decomposition")
+    linear_model = lazy.module("sklearn.linear_model")
+    preprocessing = lazy.module("sklearn.preprocessing")
+    text_features = lazy.module("sklearn.feature_extraction.text")
 
 MIN_RECORDS = 10  # members, and non-members; fewer allow neither a prediction nor a verdict
 FALSE_ALARM = 0.01  # probability that sets without a difference are called different after balancing

@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction import text as sklearn_text
 
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.validation import check_integer, check_number, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Floats, Ints
+else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 # Limits that keep the time proportional to the number of documents: documents found by one n-gram, documents compared
 # in full, documents compared at a time, and rows per block.

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg, stats
-from sklearn.feature_extraction import text as sklearn_text
+
+from divulge import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 MAX_COLUMNS = 4096
 MAX_CHARACTERS = 20_000

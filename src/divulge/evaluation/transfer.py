@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import special
-from sklearn import decomposition
-from sklearn import mixture as mixtures
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.errors import InputError
 from divulge.types import Estimate
 from divulge.validation import check_mask, check_matrix, check_number
@@ -30,7 +28,13 @@ from divulge.validation import check_mask, check_matrix, check_number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sklearn import decomposition
+    from sklearn import mixture as mixtures
+
     from divulge.types import Array, Bools, Floats
+else:
+    decomposition = lazy.module("sklearn.decomposition")
+    mixtures = lazy.module("sklearn.mixture")
 
 # A query record is outside if it lies further out than all but this share of the seen records.
 _TAIL = 0.01

@@ -9,9 +9,8 @@ from divulge.labels.design import design
 from divulge.labels.endpoints import HttpOracle, Journal, Submission, read_scores, write_submissions
 from divulge.labels.inference import Contradiction, LabelInference, Simulation, infer, read, simulate
 from divulge.labels.metrics import Evaluated, KnownRange, Linear, mahalanobis, norm_like
-from divulge.labels.oracles import Ladder, LocalOracle, QuotaReachedError, ScikitLearn
+from divulge.labels.oracles import Ladder, LocalOracle, OracleSpec, QuotaReachedError, ScikitLearn
 from divulge.labels.plans import Certificate, QueryPlan, certify
-from divulge.labels.spec import OracleSpec
 
 __all__ = [
     "Capacity",

@@ -15,7 +15,7 @@ import numpy as np
 
 from divulge.labels import float_errors
 from divulge.labels.metrics import Evaluated, KnownRange, Linear, Metric
-from divulge.labels.spec import COUNT_METRICS, OracleSpec
+from divulge.labels.oracles import COUNT_METRICS, OracleSpec
 from divulge.validation import check_instance, check_integer, check_number
 
 _METRIC_RANGES = {

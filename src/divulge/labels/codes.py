@@ -31,7 +31,7 @@ from divulge.labels.metrics import class_probabilities
 
 if TYPE_CHECKING:
     from divulge.labels.metrics import Loss
-    from divulge.labels.spec import OracleSpec
+    from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
 MAX_ADDRESS_BITS = 11

@@ -22,7 +22,7 @@ from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
-    from divulge.labels.spec import OracleSpec
+    from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
 _MAX_AUC_ROWS = 11

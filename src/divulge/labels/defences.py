@@ -16,8 +16,7 @@ from divulge.labels import bounds
 from divulge.labels.bounds import capacity
 from divulge.labels.design import design
 from divulge.labels.metrics import Evaluated, KnownRange, Linear
-from divulge.labels.oracles import Ladder, LocalOracle, compute_score
-from divulge.labels.spec import COUNT_METRICS, RATIO_METRICS, OracleSpec
+from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, Ladder, LocalOracle, OracleSpec, compute_score
 from divulge.settings import DefenceSettings, SeasonSettings
 from divulge.types import Estimate
 from divulge.validation import check_instance, check_integer, check_number

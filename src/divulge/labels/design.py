@@ -14,8 +14,8 @@ from divulge.errors import InputError
 from divulge.labels import codes, count_plans, linear_plans, paper_codes, ratio_plans, search, split, stochastic
 from divulge.labels.linear_plans import LinearPlan
 from divulge.labels.metrics import Evaluated, KnownRange
+from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, OracleSpec
 from divulge.labels.plans import QueryPlan
-from divulge.labels.spec import COUNT_METRICS, RATIO_METRICS, OracleSpec
 from divulge.settings import DesignSettings
 from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_memory
 

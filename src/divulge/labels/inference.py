@@ -17,9 +17,8 @@ from divulge import errors
 from divulge.errors import InputError
 from divulge.labels import plans
 from divulge.labels.design import design
-from divulge.labels.oracles import LocalOracle, QuotaReachedError, check_scored_mask
+from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, check_scored_mask, noise_bound
 from divulge.labels.plans import QueryPlan
-from divulge.labels.spec import OracleSpec, noise_bound
 from divulge.validation import check_bool, check_instance, check_labels, check_vector, format_value, require_callable
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ import numpy as np
 from divulge.errors import InputError
 from divulge.labels import codes, float_errors
 from divulge.labels import codes as alphabets
+from divulge.labels.oracles import exceeds_noise, noise_bound
 from divulge.labels.plans import Certificate, Reading
-from divulge.labels.spec import exceeds_noise, noise_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from divulge.labels.codes import Alphabet, Code
     from divulge.labels.metrics import Loss
-    from divulge.labels.spec import OracleSpec
+    from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
 LOGIT_METRICS = ("softmax_cross_entropy", "sigmoid_cross_entropy")

@@ -36,7 +36,6 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
     Table = Callable[[Any], Floats]
@@ -141,17 +140,6 @@ def evaluate_metric(metric: Evaluated, y: Ints, predictions: Array) -> float:
     with errors.user_code_errors("metric"):
         value = metric.function(y, predictions)
     return check_number(value, f"metric: what {metric.name} returns")
-
-
-def draw_submission(spec: OracleSpec, rng: np.random.Generator) -> Array:
-    """Draw a random submission of the form that ``spec`` declares."""
-    if spec.submission == "labels":
-        return rng.integers(0, spec.classes, spec.n)
-    sure = rng.random(spec.n) < 0.5
-    if spec.submission == "positive":
-        return np.where(sure, rng.integers(0, 2, spec.n).astype(float), rng.random(spec.n))
-    mixed = rng.dirichlet(np.ones(spec.classes), spec.n)
-    return np.where(sure[:, None], np.eye(spec.classes)[rng.integers(0, spec.classes, spec.n)], mixed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -573,50 +561,6 @@ def weight_classes(loss: Loss, weights: tuple[float, ...]) -> Loss:
         loss.shape,
         loss.has_bounded_base,
     )
-
-
-def linear_coefficients(spec: OracleSpec, ones: Ints, squares: Ints, submission: Ints) -> tuple[Floats, Floats, Floats]:
-    """Return, for totals Σ y and Σ y², ``a`` and ``b`` of ``score = a + b·Σ p·y``, and any score free of Σ p·y.
-
-    Args:
-        spec: the oracle.
-        ones: Σ y, ``[m]``.
-        squares: Σ y², ``[m]``.
-        submission: p, ``[n]``.
-
-    Returns:
-        Three times ``[m]``; the last is NaN where the score does depend on Σ p·y.
-    """
-    n, p = spec.n, float(submission.sum())
-    s = ones.astype(float)
-    undefined = np.full(len(s), np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if spec.name == "balanced_accuracy":
-            slope = 0.5 / s + 0.5 / (n - s)
-            start = 0.5 * (n - s - p) / (n - s)
-            # With one class only, scikit-learn gives that class's share.
-            fixed = np.where(s == 0, (n - p) / n, np.where(s == n, p / n, undefined))
-        elif spec.name == "mcc":
-            slope = n / np.sqrt(p * (n - p) * s * (n - s))
-            start = -slope * p * s / n
-            fixed = np.where(p * (n - p) * s * (n - s) == 0, 0.0, undefined)
-        else:
-            squared_predictions = float((submission**2).sum())
-            expected = squared_predictions + squares - 2 * p * s / n
-            slope, start = 2 / expected, 1 - (squared_predictions + squares) / expected
-            # Nothing is expected to differ when all labels and predictions are one class; that is no score at all.
-            fixed = np.where(expected <= 1e-9, math.inf, undefined)
-    return start, slope, fixed
-
-
-def ratio_score(spec: OracleSpec, y: Ints, submission: Array) -> float:
-    """Return the metric's value for labels ``y``; scikit-learn's convention where they are all of one class."""
-    if isinstance(spec.metric, Evaluated):
-        return spec.metric(y, submission)
-    p = np.asarray(submission).astype(np.int64)
-    start, slope, fixed = linear_coefficients(spec, np.array([y.sum()]), np.array([(y**2).sum()]), p)
-    value = float(fixed[0]) if not math.isnan(fixed[0]) else float(start[0] + slope[0] * int(p @ y))
-    return value if math.isfinite(value) else math.nan
 
 
 def r_squared(y: Ints, predictions: Array) -> float:

@@ -27,7 +27,7 @@ from divulge.labels.plans import Certificate, QueryPlan, Reading
 if TYPE_CHECKING:
     from divulge.labels.linear_plans import DigitPlan
     from divulge.labels.metrics import Loss
-    from divulge.labels.spec import OracleSpec
+    from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Floats, Ints
 
 PAPER_METHODS = ("theorem3", "theorem14", "corollary2", "primes", "exhaustive")

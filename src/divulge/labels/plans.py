@@ -17,9 +17,15 @@ import numpy as np
 from divulge import seeds, store
 from divulge.errors import InputError
 from divulge.labels import float_errors
-from divulge.labels.metrics import Evaluated, draw_submission
-from divulge.labels.oracles import check_predictions, compute_score
-from divulge.labels.spec import COUNT_METRICS, OracleSpec, noise_bound
+from divulge.labels.metrics import Evaluated
+from divulge.labels.oracles import (
+    COUNT_METRICS,
+    OracleSpec,
+    check_predictions,
+    compute_score,
+    draw_submission,
+    noise_bound,
+)
 from divulge.validation import check_array, check_instance, check_nonempty
 
 if TYPE_CHECKING:

@@ -32,14 +32,15 @@ from divulge import seeds
 from divulge.errors import InputError
 from divulge.labels import codes, float_errors
 from divulge.labels.codes import detecting_code, detecting_queries
-from divulge.labels.metrics import Evaluated, Linear, linear_coefficients, r_squared, ratio_score
+from divulge.labels.metrics import Evaluated, Linear, r_squared
+from divulge.labels.oracles import linear_coefficients, ratio_score
 from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from divulge.labels.codes import Code
-    from divulge.labels.spec import OracleSpec
+    from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
 SCORE_ERROR = 1e-12  # of a score, whichever way the endpoint computes it

@@ -18,11 +18,12 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels.metrics import Evaluated, draw_submission
+from divulge.labels.metrics import Evaluated
+from divulge.labels.oracles import draw_submission
 from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
-    from divulge.labels.spec import OracleSpec
+    from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Floats, Ints
 
 MAX_LABELLINGS = 4096

@@ -27,7 +27,7 @@ from divulge.validation import check_choice
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
     from divulge.labels.metrics import Loss
-    from divulge.labels.spec import OracleSpec
+    from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
 SPLIT_METHODS = ("auto", "weighing", "positional")

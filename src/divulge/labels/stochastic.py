@@ -20,12 +20,12 @@ from scipy import stats
 from divulge import seeds
 from divulge.errors import InputError
 from divulge.labels import float_errors
+from divulge.labels.oracles import FALSE_ALARM_RATE
 from divulge.labels.plans import Certificate, QueryPlan, Reading
-from divulge.labels.spec import FALSE_ALARM_RATE
 from divulge.validation import check_integer
 
 if TYPE_CHECKING:
-    from divulge.labels.spec import OracleSpec
+    from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Floats, Ints
 
 _STEP_DEVIATIONS = 9.0  # one integer step in standard deviations: seven of them failed once in three runs

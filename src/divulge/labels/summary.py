@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from divulge.labels.defences import Defence
     from divulge.labels.inference import LabelInference
+    from divulge.labels.oracles import OracleSpec
     from divulge.labels.plans import QueryPlan
-    from divulge.labels.spec import OracleSpec
     from divulge.types import Ints
 
 _POINTS = 25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +14,7 @@ import numpy as np
 
 from divulge import errors, lazy, settings, store, targets
 from divulge.errors import InputError
-from divulge.references import fitting, pool
+from divulge.references import clones, fitting, pool
 from divulge.references.engines import EngineName, Placement
 from divulge.references.jobs import (
     InternalSignal,
@@ -128,7 +128,7 @@ class Private:
 class Hyperparameters:
     """Settings of the training of one network; `divulge.references.Train` describes each of them."""
 
-    make_model: Callable[..., Any]
+    make_model: Callable[..., Any] | None = None
     _: KW_ONLY
     epochs: int = _TRAINING.epochs
     optimizer: Literal["sgd", "adam", "adamw"] = _TRAINING.optimizer
@@ -143,8 +143,8 @@ class Hyperparameters:
     precision: Literal["single", "double", "mixed"] = _TRAINING.precision
 
     def __post_init__(self) -> None:
-        if not callable(self.make_model) or _is_network(self.make_model):
-            raise InputError("make_model: a function that returns a new network each time is needed")
+        if self.make_model is not None and (not callable(self.make_model) or _is_network(self.make_model)):
+            raise InputError("make_model: a function that returns a new network or estimator each time is needed")
         settings.TrainingSettings.check_attributes(self, *(["schedule"] if callable(self.schedule) else []))
         if self.privacy is not None:
             check_instance(self.privacy, "privacy", Private, "a references.Private")
@@ -152,6 +152,32 @@ class Hyperparameters:
             require_callable(self.augment, "augment")
         if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
             raise InputError("privacy: DP-SGD works with neither stop_at_accuracy (not private) nor mixed precision")
+
+    def network_function(self) -> Callable[..., Any]:
+        """Return ``make_model``.
+
+        Raises:
+            divulge.InputError: there is none.
+        """
+        if self.make_model is None:
+            raise InputError(
+                "make_model: a function that returns a new network or estimator is needed; only an audit of an "
+                "estimator can do without, as it clones the target"
+            )
+        return self.make_model
+
+    def check_network_settings(self) -> None:
+        """Check that no setting was changed that only networks have.
+
+        Raises:
+            divulge.InputError: one was.
+        """
+        for setting in fields(Hyperparameters):
+            if setting.name != "make_model" and getattr(self, setting.name) != setting.default:
+                raise InputError(
+                    f"references: {setting.name} is a setting of networks, and an estimator is to be trained; its own "
+                    f"parameters say how, got {setting.name}={getattr(self, setting.name)!r}"
+                )
 
     @property
     def learning_rate(self) -> float:
@@ -227,11 +253,14 @@ class _ReferenceTraining:
 
 @dataclass(frozen=True, slots=True)
 class Train(Hyperparameters, _ReferenceTraining):
-    """Train ``count`` networks with cross-entropy.
+    """Train ``count`` networks with cross-entropy, or ``count`` clones of an estimator.
 
     Args:
         make_model: returns a new ``torch.nn.Module`` with one output (logit) per class; called with the model's seed
-            if it takes one, otherwise with nothing. Torch's generators are seeded for the call either way.
+            if it takes one, otherwise with nothing. Torch's generators are seeded for the call either way. It may
+            return an unfitted estimator in scikit-learn's idiom instead, whose copies are trained without torch; and
+            None (the default), in an audit of such an estimator, trains clones of the target with its parameters.
+            Of the settings below, estimators have ``count``, ``engine`` and ``workers`` alone.
         count: number of reference models.
         epochs: passes over a model's records.
         optimizer: "sgd" (with momentum), "adam" or "adamw".
@@ -271,6 +300,15 @@ class Train(Hyperparameters, _ReferenceTraining):
         """Return settings for one model and one epoch in this process, from which the time is forecast."""
         return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
 
+    def for_target(self, target: Any) -> Any:
+        """Return how references are trained for an adapted target: clones, where an estimator is to be trained.
+
+        Raises:
+            divulge.InputError: no ``make_model`` and a target that is no estimator; a target with fitted parts;
+                settings that only networks have.
+        """
+        return clones.resolve_training(self, target)
+
     def untrained(self, records: Records) -> torch.nn.Module:
         """Return a network for such records as ``make_model`` makes it, with the weights of seed 0, before training.
 
@@ -289,6 +327,10 @@ class Train(Hyperparameters, _ReferenceTraining):
     def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         if request.measure is not None:
             raise InputError("references: Train makes classifiers; models of another kind need references.Custom")
+        if (estimator := clones.build_estimator(self.network_function())) is not None:
+            self.check_network_settings()
+            clone_training = clones.CloneTraining(estimator, self.count, self.engine, self.workers)
+            return clone_training.fit_request(request, seed)
         with networks.single_thread():
             config = network_training.initialize_lazy(self, getattr(request.records, "x", None))
             learner = network_learner.NetworkLearner(config, self.device)

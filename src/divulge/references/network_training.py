@@ -49,7 +49,7 @@ def weights_dtype(name: str) -> torch.dtype:
     return torch.float64 if name == "double" else torch.float32
 
 
-def build_network(make_model: Callable[..., Any], seed: int) -> nn.Module:
+def build_network(make_model: Callable[..., Any] | None, seed: int) -> nn.Module:
     """Build a new network on the CPU; the same seed gives the same weights.
 
     ``make_model`` may take the seed (its first required or its ``seed`` parameter) or nothing: torch's
@@ -58,6 +58,8 @@ def build_network(make_model: Callable[..., Any], seed: int) -> nn.Module:
     Raises:
         divulge.InputError: the function does not return a network with parameters.
     """
+    if make_model is None:
+        raise InputError("make_model: a function that returns a new network is needed, got None")
     with networks.torch_seed(seed, torch.device("cpu")):
         arguments, named = _seed_arguments(make_model, seed)
         with errors.user_code_errors("make_model"):
@@ -105,7 +107,7 @@ def initialize_lazy(config: HyperparametersT, x: object) -> HyperparametersT:
         module = build_network(config.make_model, 0)
     except InputError:
         return config  # raised again where the records have been checked
-    if not isinstance(x, np.ndarray) or not _has_lazy_modules(module):
+    if config.make_model is None or not isinstance(x, np.ndarray) or not _has_lazy_modules(module):
         return config
     return replace(config, make_model=LazyModel(config.make_model, x[:1]))
 

@@ -20,10 +20,10 @@ from divulge.validation import as_list, check_choice, check_integer, check_strin
 if TYPE_CHECKING:
     from torch import nn
 
-    from divulge.regressors import torch_network
+    from divulge import networks
     from divulge.types import Array
 else:
-    torch_network = lazy.module("divulge.regressors.torch_network")
+    networks = lazy.module("divulge.networks")
 
 Architecture: TypeAlias = Literal["convnext-tiny", "resnet-18", "resnet-50", "vit-tiny", "vit-base"]
 ARCHITECTURES: tuple[Architecture, ...] = ("convnext-tiny", "resnet-18", "resnet-50", "vit-tiny", "vit-base")
@@ -63,7 +63,7 @@ class MLP:
 
     def build(self, prepared: Array) -> nn.Module:
         """Linear layers with ReLU, inputs normalised by running statistics."""
-        return torch_network.mlp(prepared.shape[1], self.hidden)
+        return networks.mlp(prepared.shape[1], self.hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class SmallCNN:
 
     def build(self, prepared: Array) -> nn.Module:
         """Convolutions of stride 2 with group normalisation, averaged over the image at the end."""
-        return torch_network.small_cnn(prepared.shape[1], self.width)
+        return networks.small_cnn(prepared.shape[1], self.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class TextBag:
 
     def build(self, prepared: Array) -> nn.Module:
         """An embedding bag and linear layers with ReLU."""
-        return torch_network.text_bag(self.rows, self.dimension, self.hidden)
+        return networks.text_bag(self.rows, self.dimension, self.hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +161,11 @@ class Backbone:
 
     def build(self, prepared: Array) -> nn.Module:
         """The architecture without its classifier, averaged over the image."""
-        return torch_network.backbone(self.name, self.size, prepared.shape[1], self.weights)
+        return networks.backbone(self.name, self.size, prepared.shape[1], self.weights)
 
     def classifier(self, channels: int, classes: int) -> nn.Module:
         """The same architecture as a classifier: a target, or a reference model, of images ``[n, channels, h, w]``."""
-        return torch_network.classifier(torch_network.backbone(self.name, self.size, channels, self.weights), classes)
+        return networks.classifier(networks.backbone(self.name, self.size, channels, self.weights), classes)
 
 
 def _widths(hidden: tuple[int, ...], name: str) -> None:

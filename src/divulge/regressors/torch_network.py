@@ -1,11 +1,10 @@
-"""How a neural regressor is trained, stopped, and asked."""
+"""Training, early stopping and predictions of neural regressors."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -13,18 +12,15 @@ from scipy import special
 from torch import nn
 from torch.nn import functional
 
-from divulge import lazy, networks, seeds
+from divulge import networks, seeds
 from divulge.errors import InputError
 from divulge.targets.torch_modules import resolve_device
 
 if TYPE_CHECKING:
-    transformers: Any
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from divulge.regressors.bodies import Body
     from divulge.types import Array, Floats
-else:
-    transformers = lazy.module("transformers")
 
 
 # Standard deviations of the standardised signal between e⁻⁵ and e⁵: beyond, a likelihood is a spike on one record.
@@ -222,91 +218,3 @@ def _split_batches(prepared: Array) -> Iterator[Array]:
 
 def _normal_quantiles(levels: tuple[float, ...]) -> Floats:
     return np.asarray(special.ndtri(levels), dtype=np.float64)
-
-
-def mlp(width: int, hidden: Sequence[int]) -> nn.Module:
-    """Linear layers with ReLU on inputs normalised by running statistics."""
-    return nn.Sequential(nn.BatchNorm1d(width), *_dense((width, *hidden)))
-
-
-def small_cnn(channels: int, width: int) -> nn.Module:
-    """Four convolutions, three of stride 2, then the mean over the image."""
-    widths = (channels, width, 2 * width, 4 * width, 8 * width)
-    parts: list[nn.Module] = []
-    for index, (a, b) in enumerate(pairwise(widths)):
-        stride = 1 if index == 0 else 2
-        parts += [nn.Conv2d(a, b, 3, stride=stride, padding=1), nn.GroupNorm(1, b), nn.ReLU()]
-    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-
-def text_bag(rows: int, dimension: int, hidden: Sequence[int]) -> nn.Module:
-    """The mean of word embeddings, then linear layers; row 0 is no word."""
-    return nn.Sequential(nn.EmbeddingBag(rows, dimension, padding_idx=0), *_dense((dimension, *hidden)))
-
-
-def _dense(widths: Sequence[int]) -> list[nn.Module]:
-    return [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
-
-
-def backbone(name: str, size: int, channels: int, weights: str | None) -> nn.Module:
-    """An architecture of the transformers library, with random or stored weights.
-
-    Raises:
-        divulge.MissingExtraError: transformers is not installed.
-        divulge.InputError: weights that are not there or do not fit.
-    """
-    configs: dict[str, Any] = {
-        "convnext-tiny": lambda: transformers.ConvNextConfig(num_channels=channels, image_size=size),
-        "resnet-18": lambda: transformers.ResNetConfig(
-            num_channels=channels, layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512]
-        ),
-        "resnet-50": lambda: transformers.ResNetConfig(num_channels=channels),
-        "vit-tiny": lambda: transformers.ViTConfig(
-            num_channels=channels,
-            image_size=size,
-            hidden_size=192,
-            num_attention_heads=3,
-            intermediate_size=768,
-            patch_size=_patch(size),
-        ),
-        "vit-base": lambda: transformers.ViTConfig(num_channels=channels, image_size=size, patch_size=_patch(size)),
-    }
-    model_classes = {
-        "convnext": transformers.ConvNextModel,
-        "resnet": transformers.ResNetModel,
-        "vit": transformers.ViTModel,
-    }
-    model_class: Any = model_classes[name.split("-")[0]]
-    if weights is None:
-        return Pooled(model_class(configs[name]()), size)
-    try:
-        return Pooled(model_class.from_pretrained(weights, local_files_only=True, use_safetensors=True), size)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise InputError(f"Backbone.weights: {weights!r} holds no weights of {name} ({error})") from None
-
-
-def _patch(size: int) -> int:
-    """Pixels of a patch: 16 as published, 4 for images too small to hold many of these."""
-    return 16 if size >= 128 else 4
-
-
-class Pooled(nn.Module):
-    """A transformers model as a function of images: resized, and averaged to one embedding."""
-
-    def __init__(self, model: nn.Module, size: int) -> None:
-        super().__init__()
-        self.model, self.size = model, size
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """``[n, c, h, w]`` to ``[n, h]``."""
-        if images.shape[-2:] != (self.size, self.size):
-            images = functional.interpolate(images, (self.size, self.size), mode="bilinear", align_corners=False)
-        answer = self.model(pixel_values=images)
-        # A vision transformer's pooler is one more layer on its first token; the token itself is the embedding.
-        pooled = answer.last_hidden_state[:, 0] if answer.last_hidden_state.ndim == 3 else answer.pooler_output
-        return pooled.flatten(1)
-
-
-def classifier(body: nn.Module, classes: int) -> nn.Module:
-    """A body with a linear layer that finds its own width at the first call."""
-    return nn.Sequential(body, nn.LazyLinear(classes))

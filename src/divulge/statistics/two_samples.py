@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from scipy import stats
-from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.errors import InputError
 from divulge.validation import as_list, check_integer, check_number, check_strings, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Array, Floats, Ints
+else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 Alternative: TypeAlias = Literal["two-sided", "greater"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from divulge import columns, errors, lazy
+from divulge import columns, errors, lazy, store
 from divulge.columns import find_names, frame_of_array, has_pandas, match_columns, to_library
 from divulge.errors import InputError
 from divulge.targets import arrays as out
@@ -111,13 +111,13 @@ class SklearnTarget:
     @property
     def likely_names(self) -> tuple[tuple[str, ...], ...]:
         """Names that may be those of the columns: which a part of the estimator met, or which LightGBM makes up too."""
-        candidates = (_column_names(part)[0] for part in _sub_estimators(self.estimator))
+        candidates = (_column_names(part)[0] for part in sub_estimators(self.estimator))
         return tuple(dict.fromkeys(names for names in candidates if names))
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
         # An estimator of the user's own may write into what it is given.
-        inputs = self._input(records.copy())
+        inputs = self.model_inputs(records.copy())
         hint = "" if records.table is None else self._hint(inputs)
         with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
             return self._own_logits(inputs)
@@ -132,21 +132,13 @@ class SklearnTarget:
             "in a plan target.frames"
         )
 
-    def _input(self, records: Records) -> Any:
-        """The records as the estimator was fitted on them: a frame with its columns, or an array."""
-        names = self.feature_names
-        if records.table is not None and records.encoder is not None:
-            if names := names or find_names(self.likely_names, records.table.columns):
-                table = match_columns(records.table, names, "records", of_model=True)
-                return restore_categories(self.estimator, to_library(table, self._library(table)))
-            as_array = self.frames == "auto" and records.encoder.is_plain
-            return records.x if as_array else to_library(records.table, self._library(records.table))
-        if records.x.dtype == object:
-            return records.x
-        x = records.x.reshape(len(records.x), -1)
-        if names and x.shape[1] == len(names) and hasattr(self.estimator, "feature_names_in_"):
-            return frame_of_array(x, names)  # it would warn of an array
-        return x
+    def model_inputs(self, records: Records) -> Any:
+        """Return the records as the estimator was fitted on them: a frame with its columns, or an array."""
+        return estimator_inputs(self.estimator, records, self.frames)
+
+    def logits_of(self, inputs: Any) -> Floats:
+        """Return the logits ``[n, K]`` of inputs as `model_inputs` makes them."""
+        return self._own_logits(inputs)
 
     def _full(self, logits: Floats) -> Floats:
         """Logits over the full label set; a class the estimator never saw gets the floor."""
@@ -165,13 +157,6 @@ class SklearnTarget:
         full = np.zeros((len(probabilities), int(self.classes or 0)))
         full[:, self._columns()] = probabilities
         return full
-
-    def _library(self, table: nw.DataFrame[Any]) -> Literal["own", "pandas", "polars"]:
-        if self.frames != "auto":
-            return self.frames
-        if (fitted := fitted_frame_library(self.estimator)) is not None:
-            return fitted
-        return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
 
     def _classes(self) -> Any:
         classes = getattr(self.estimator, "classes_", None)
@@ -228,6 +213,83 @@ class SklearnTarget:
         return self._full(np.where(np.isfinite(logarithms), logarithms, np.log(self.floor)))
 
 
+def estimator_inputs(
+    estimator: Any, records: Records, frames: Literal["auto", "own", "pandas", "polars"] = "auto"
+) -> Any:
+    """Return records as an estimator takes them: a frame with the columns it was fitted on, or an array.
+
+    Args:
+        estimator: fitted, or not yet: then a frame of plain numbers becomes an array.
+        records: the records.
+        frames: the library of the frames, as in `SklearnTarget`.
+
+    Examples:
+        >>> import divulge as dv
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> estimator_inputs(GaussianNB(), dv.Records([[1.0, 2.0]]))
+        array([[1., 2.]])
+    """
+    names, are_certain = _column_names(estimator)
+    names = names if are_certain else ()
+    if records.table is not None and records.encoder is not None:
+        likely_names = tuple(dict.fromkeys(n for part in sub_estimators(estimator) if (n := _column_names(part)[0])))
+        if names := names or find_names(likely_names, records.table.columns):
+            table = match_columns(records.table, names, "records", of_model=True)
+            return restore_categories(estimator, to_library(table, _frame_library(estimator, table, frames)))
+        if frames == "auto" and records.encoder.is_plain:
+            return records.x
+        return to_library(records.table, _frame_library(estimator, records.table, frames))
+    if records.x.dtype == object:
+        return records.x
+    x = records.x.reshape(len(records.x), -1)
+    if names and x.shape[1] == len(names) and hasattr(estimator, "feature_names_in_"):
+        return frame_of_array(x, names)  # it would warn of an array
+    return x
+
+
+def _frame_library(
+    estimator: Any, table: nw.DataFrame[Any], frames: Literal["auto", "own", "pandas", "polars"]
+) -> Literal["own", "pandas", "polars"]:
+    if frames != "auto":
+        return frames
+    if (fitted := fitted_frame_library(estimator)) is not None:
+        return fitted
+    return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
+
+
+def describe_estimator(estimator: Any) -> str:
+    """Return the class of an estimator and all its parameters, as the same text in every process.
+
+    Examples:
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> describe_estimator(GaussianNB())
+        'GaussianNB(priors=None, var_smoothing=1e-09)'
+    """
+    if not callable(getattr(estimator, "get_params", None)):
+        return type(estimator).__name__
+    with errors.user_code_errors(f"target: {type(estimator).__name__}.get_params"):
+        parameters = estimator.get_params(deep=False)
+    described = ", ".join(f"{name}={_describe_parameter(parameters[name])}" for name in sorted(parameters))
+    return f"{type(estimator).__name__}({described})"
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def _describe_parameter(value: Any) -> str:
+    if callable(getattr(value, "get_params", None)) and not isinstance(value, type):
+        return describe_estimator(value)
+    if isinstance(value, np.ndarray):
+        return f"array {value.shape} {store.hash_values(value)[:16]}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_describe_parameter, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_describe_parameter(k)}: {_describe_parameter(v)}' for k, v in value.items())}}}"
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return _ADDRESS.sub("", repr(value))
+
+
 def _class_to_text(value: Any) -> str:
     """A class as text, as `Records` spells it: -1.0 is -1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -267,7 +329,7 @@ def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
     A text that is missing is NaN in a column of pandas and None in one of polars, and an encoder takes them for two
     different categories.
     """
-    parts = list(_sub_estimators(estimator))
+    parts = list(sub_estimators(estimator))
     for part in parts:
         for categories in getattr(part, "categories_", ()):
             missing = [value for value in np.asarray(categories, dtype=object).tolist() if columns.is_missing(value)]
@@ -286,22 +348,22 @@ def _pandas_categories(estimator: Any) -> list[Any] | None:
     return getattr(getattr(estimator, "booster_", None), "pandas_categorical", None)
 
 
-def _sub_estimators(estimator: Any) -> Iterator[Any]:
-    """An estimator and those that it is made of."""
+def sub_estimators(estimator: Any) -> Iterator[Any]:
+    """Yield an estimator and those that it is made of."""
     yield estimator
     for _, step in getattr(estimator, "steps", ()):
-        yield from _sub_estimators(step)
+        yield from sub_estimators(step)
     for _, transformer, *_ in getattr(estimator, "transformers_", ()):
-        yield from _sub_estimators(transformer)
+        yield from sub_estimators(transformer)
     for _, step in getattr(estimator, "transformer_list", ()):
-        yield from _sub_estimators(step)
+        yield from sub_estimators(step)
     for name in ("estimators_", "calibrated_classifiers_"):
         inner = getattr(estimator, name, None)
         for part in () if inner is None else np.ravel(np.array(inner, dtype=object)):
-            yield from _sub_estimators(part)
+            yield from sub_estimators(part)
     for name in ("estimator_", "best_estimator_", "final_estimator_", "estimator", "_preprocessor"):
         if (inner := getattr(estimator, name, None)) is not None:
-            yield from _sub_estimators(inner)
+            yield from sub_estimators(inner)
 
 
 def restore_categories(estimator: Any, frame: Any) -> Any:
@@ -313,7 +375,7 @@ def restore_categories(estimator: Any, frame: Any) -> Any:
     if not hasattr(frame, "select_dtypes"):
         return frame
     texts = [name for name in frame.columns if str(frame[name].dtype) in ("object", "str", "string", "category")]
-    for part in _sub_estimators(estimator):
+    for part in sub_estimators(estimator):
         if fitted_categories := _pandas_categories(part):
             positions = part.booster_.params.get("categorical_column")
             fits = positions is not None and list(_column_names(part)[0]) == list(frame.columns)

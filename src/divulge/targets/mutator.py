@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn import neighbors, tree
 
 from divulge import lazy, seeds
 from divulge.errors import InputError
@@ -20,10 +19,13 @@ from divulge.validation import check_choice, check_integer, check_matrix, check_
 
 if TYPE_CHECKING:
     import torch
+    from sklearn import neighbors, tree
 
     from divulge.types import Array, Floats
 else:
     torch = lazy.module("torch")
+    neighbors = lazy.module("sklearn.neighbors")
+    tree = lazy.module("sklearn.tree")
 
 _LIMITS = {"float32": (88.0, 14.0), "float64": (700.0, 34.0)}
 _MODELS = ("tree", "nearest", "relu")

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.ensemble._bagging import BaseBagging
-from sklearn.ensemble._forest import BaseForest
-from sklearn.ensemble._gb import BaseGradientBoosting
-from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
-from sklearn.tree import BaseDecisionTree
-from skops import io as skops_io
 
-from divulge import errors, store
+from divulge import errors, lazy, store
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from sklearn import neighbors as neighbours
+    from sklearn import tree as sklearn_tree
+    from sklearn.ensemble import _bagging as bagging
+    from sklearn.ensemble import _forest as forests
+    from sklearn.ensemble import _gb as gradient_boosting
+    from sklearn.ensemble._hist_gradient_boosting import gradient_boosting as histogram_boosting
+    from sklearn.neighbors import _base as neighbours_base
+    from sklearn.svm import _base as support_vectors
+    from skops import io as skops_io
+
     from divulge.types import Array
+else:
+    neighbours = lazy.module("sklearn.neighbors")
+    neighbours_base = lazy.module("sklearn.neighbors._base")
+    support_vectors = lazy.module("sklearn.svm._base")
+    sklearn_tree = lazy.module("sklearn.tree")
+    bagging = lazy.module("sklearn.ensemble._bagging")
+    forests = lazy.module("sklearn.ensemble._forest")
+    gradient_boosting = lazy.module("sklearn.ensemble._gb")
+    histogram_boosting = lazy.module("sklearn.ensemble._hist_gradient_boosting.gradient_boosting")
+    skops_io = lazy.module("skops.io")
 
 
 # What scikit-learn's classifiers are made of beside the estimators and arrays that skops trusts itself: plain Python
 # objects, functions without side effects, and the trees, whose content `check_trees` looks at.
+# Of nearest neighbours, LightGBM and XGBoost: plain estimators; search trees, which `check_trees` builds again from the
+# records; distances without state; boosters, which their own libraries parse and of which every path is checked.
 TRUSTED = (
+    "collections.OrderedDict",
     "functools.partial",
+    "lightgbm.basic.Booster",
+    "lightgbm.sklearn.LGBMClassifier",
+    "lightgbm.sklearn.LGBMRegressor",
     "numpy.dtype",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
@@ -47,15 +68,26 @@ TRUSTED = (
     "sklearn.gaussian_process.kernels.WhiteKernel",
     "sklearn.impute._iterative.IterativeImputer",
     "sklearn.impute._iterative._ImputerTriplet",
+    "sklearn.metrics._dist_metrics.ChebyshevDistance64",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.metrics._dist_metrics.ManhattanDistance64",
+    "sklearn.metrics._dist_metrics.MinkowskiDistance64",
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.model_selection._split.KFold",
     "sklearn.model_selection._split.StratifiedKFold",
     "sklearn.multiclass._ConstantPredictor",
+    "sklearn.neighbors._ball_tree.BallTree",
+    "sklearn.neighbors._kd_tree.KDTree",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.tree._tree.Tree",
     "sklearn.utils._bunch.Bunch",
     "sklearn.utils.validation.check_array",
+    "xgboost.core.Booster",
+    "xgboost.sklearn.XGBClassifier",
+    "xgboost.sklearn.XGBRFClassifier",
+    "xgboost.sklearn.XGBRFRegressor",
+    "xgboost.sklearn.XGBRegressor",
 )
 
 
@@ -144,20 +176,106 @@ def _children(part: Any) -> list[Any]:
 
 
 def _check_estimator(part: Any) -> None:
-    """Check the trees of a fitted estimator."""
-    if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
+    """Check the trees, neighbours, support vectors or booster of a fitted estimator."""
+    if isinstance(part, neighbours_base.NeighborsBase) and hasattr(part, "_fit_X"):
+        _check_neighbours(part)
+    elif isinstance(part, support_vectors.BaseLibSVM) and hasattr(part, "support_vectors_"):
+        _check_support(part)
+    elif type(part).__module__ == "lightgbm.basic" and hasattr(part, "model_to_string"):
+        _check_lightgbm(part.model_to_string(num_iteration=-1))
+    elif type(part).__module__ == "xgboost.core" and hasattr(part, "save_raw"):
+        _check_xgboost(json.loads(part.save_raw("json")))
+    else:
+        _check_trees_of(part)
+
+
+def _check_trees_of(part: Any) -> None:
+    if isinstance(part, sklearn_tree.BaseDecisionTree) and hasattr(part, "tree_"):
         _check_tree(part, part.n_features_in_)
-    elif isinstance(part, BaseForest) and hasattr(part, "estimators_"):
+    elif isinstance(part, forests.BaseForest) and hasattr(part, "estimators_"):
         for tree in part.estimators_:
             _check_tree(tree, part.n_features_in_)
-    elif isinstance(part, BaseBagging) and hasattr(part, "estimators_"):
+    elif isinstance(part, bagging.BaseBagging) and hasattr(part, "estimators_"):
         for tree, columns in zip(part.estimators_, part.estimators_features_, strict=True):
-            if isinstance(tree, BaseDecisionTree):
+            if isinstance(tree, sklearn_tree.BaseDecisionTree):
                 _check_tree(tree, len(columns))
-    elif isinstance(part, BaseGradientBoosting) and hasattr(part, "estimators_"):
+    elif isinstance(part, gradient_boosting.BaseGradientBoosting) and hasattr(part, "estimators_"):
         _check_boosting(part)
-    elif isinstance(part, BaseHistGradientBoosting) and hasattr(part, "_predictors"):
+    elif isinstance(part, histogram_boosting.BaseHistGradientBoosting) and hasattr(part, "_predictors"):
         _check_histogram(part)
+
+
+def _check_neighbours(model: Any) -> None:
+    """Check the records of a nearest-neighbour model, and build its search tree from them, whatever the file had."""
+    records = model._fit_X
+    labels = getattr(model, "_y", None)
+    _require(labels is None or len(labels) == records.shape[0], "another number of labels than of records")
+    _require(records.shape[1] == model.n_features_in_, "records of other features")
+    tree = getattr(model, "_tree", None)
+    if tree is not None:
+        _require(type(tree) in (neighbours.KDTree, neighbours.BallTree), "a search tree of another type")
+        parameters = dict(model.effective_metric_params_ or {})
+        model._tree = type(tree)(records, model.leaf_size, metric=model.effective_metric_, **parameters)
+
+
+def _check_support(model: Any) -> None:
+    n_vectors, counts = model.support_vectors_.shape[0], np.asarray(model._n_support)
+    if model._impl not in ("c_svc", "nu_svc"):  # of these, only the first count is one
+        counts = counts[:1]
+    _require((counts >= 0).all() and counts.sum() == n_vectors, "another number of support vectors than counted")
+    _require(len(model.support_) == n_vectors, "support vectors without their positions")
+    _require(model.support_vectors_.shape[1] == model.shape_fit_[1], "support vectors of other features")
+    n_classes = len(counts) if model._impl in ("c_svc", "nu_svc") else 2
+    _require(model._dual_coef_.shape == (n_classes - 1, n_vectors), "coefficients that do not fit the support vectors")
+    n_pairs = n_classes * (n_classes - 1) // 2
+    _require(len(model._intercept_) == n_pairs, "another number of intercepts than of pairs of classes")
+    for sigmoid in (getattr(model, "_probA", ()), getattr(model, "_probB", ())):
+        _require(len(sigmoid) in (0, 1, n_pairs), "another number of sigmoids than of pairs of classes")
+
+
+def _check_lightgbm(text: str) -> None:
+    """Check the trees in LightGBM's own text: no path may leave a tree or come back to where it was."""
+    header, *trees = text.split("\nTree=")
+    features = int(_lines_to_values(header)["max_feature_idx"]) + 1
+    for tree in trees:
+        values = _lines_to_values(tree.split("\nend of trees")[0])
+        n_leaves = int(values["num_leaves"])
+        if n_leaves < 2:
+            continue
+        left, right, feature = (
+            np.array(values[name].split(), dtype=np.int64) for name in ("left_child", "right_child", "split_feature")
+        )
+        _require(len(left) == len(right) == len(feature) == n_leaves - 1, "a tree with nodes that are missing")
+        children = np.stack([left, right])
+        is_leaf = children < 0
+        _require((~children[is_leaf] < n_leaves).all(), "a leaf that is not there")
+        parents = np.broadcast_to(np.arange(n_leaves - 1), children.shape)
+        _require((children[~is_leaf] > parents[~is_leaf]).all(), "a child that does not come after its parent")
+        _require((children[~is_leaf] < n_leaves - 1).all(), "a node that is not there")
+        _require(((feature >= 0) & (feature < features)).all(), "a feature out of range")
+
+
+def _lines_to_values(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def _check_xgboost(model: Any) -> None:
+    """Check the trees in XGBoost's own JSON: every node is reached once, and every feature is there."""
+    booster = model["learner"]["gradient_booster"]
+    features = int(model["learner"]["learner_model_param"]["num_feature"])
+    booster = booster.get("gbtree", booster)
+    for tree in booster.get("model", {}).get("trees", ()):
+        left, right = (np.asarray(tree[name], dtype=np.int64) for name in ("left_children", "right_children"))
+        feature = np.asarray(tree["split_indices"], dtype=np.int64)
+        _require(len(left) == len(right) == len(feature) >= 1, "a tree with nodes that are missing")
+        reached, pending = np.zeros(len(left), dtype=bool), [0]
+        while pending:
+            node = pending.pop()
+            _require(0 <= node < len(left) and not reached[node], "a node that is not there, or a cycle")
+            reached[node] = True
+            if left[node] >= 0:
+                pending += [int(left[node]), int(right[node])]
+        _require(((feature[reached] >= 0) & (feature[reached] < max(features, 1))).all(), "a feature out of range")
 
 
 def _check_tree(estimator: Any, features: int) -> None:

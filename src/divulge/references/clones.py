@@ -1,0 +1,342 @@
+"""Reference models of the target's own kind: clones of an estimator, trained on the population without torch."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import errors, lazy, seeds, store, targets
+from divulge.errors import InputError
+from divulge.references import fitting, pool
+from divulge.references.engines import Placement
+from divulge.references.jobs import (
+    Job,
+    LocalEngine,
+    OutputLearner,
+    Task,
+    Tick,
+    Trained,
+    TrainedModel,
+    count_classes,
+    output_only_model,
+)
+from divulge.targets.estimators import SklearnTarget, describe_estimator, estimator_inputs, sub_estimators
+from divulge.targets.rights import FramedTarget
+
+if TYPE_CHECKING:
+    from sklearn import base
+
+    from divulge.references.engines import EngineName
+    from divulge.types import Array, Floats, Ints, Records
+else:
+    base = lazy.module("sklearn.base")
+
+_SEED_NAMES = ("random_state", "random_seed")
+_THREAD_NAMES = ("n_jobs", "thread_count", "nthread")
+
+
+def is_estimator(value: object) -> bool:
+    """Whether ``value`` is an object in scikit-learn's idiom: it can be cloned and fitted."""
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("fit", "get_params"))
+
+
+@dataclass(frozen=True, slots=True)
+class CloneTraining:
+    """Train ``count`` clones of an estimator; `divulge.references.Train` makes one of these of a target.
+
+    A clone has the estimator's parameters (`sklearn.base.clone`), and its own seed wherever it draws at random. It is
+    given the records as the target is (the same columns, the same kind of frame) and their classes by the names that
+    the target knows them by. It is trained on one thread, so that it is the same on every machine.
+
+    Args:
+        estimator: what is cloned: the target's estimator, or one that ``make_model`` returned.
+        count: number of reference models.
+        engine: "auto", "serial", "processes" or "ray".
+        workers: processes for "processes"; None means one per core.
+        target: the fitted target, from which columns and names of classes are taken; None where it is no estimator.
+
+    Raises:
+        divulge.InputError: the estimator holds fitted parts, which have seen the target's training records.
+    """
+
+    estimator: Any
+    count: int
+    engine: EngineName = "auto"
+    workers: int | None = None
+    target: SklearnTarget | None = field(default=None, repr=False)
+    device = "cpu"
+
+    def __post_init__(self) -> None:
+        _refuse_fitted_parts(clone_estimator(self.estimator, 0))
+
+    def fit(
+        self,
+        records: Records,
+        splits: Any,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        signal: Any = None,
+        classes: int | None = None,
+        pool: Any = None,
+        out: Any = None,
+        progress: Any = None,
+        inside: Any = None,
+        measure: Any = None,
+    ) -> Trained:
+        """Train the clones of ``splits`` and keep their outputs on the observed records; as `Train.fit`."""
+        request = fitting.TrainingRequest(
+            records, splits, tuple(observe), signal, classes, pool, out, progress, inside, measure
+        )
+        return self.fit_request(request, seed)
+
+    def fit_request(self, request: fitting.TrainingRequest, seed: int) -> Trained:
+        """Train the clones that a checked request asks for."""
+        placement = Placement(self.engine, self.workers)
+        return fitting.fit_references(CloneLearner(self), request, self.count, seed, placement)
+
+    def one(self, records: Records, *, seed: int, classes: int | None = None, progress: Any = None) -> Any:
+        """Train a single clone on all ``records`` and return it as a target."""
+        return train_clone(self, records, seed, count_classes(records, classes))
+
+
+@dataclass(frozen=True, slots=True)
+class CloneLearner(OutputLearner):
+    """The learner behind `CloneTraining`."""
+
+    config: CloneTraining
+
+    @property
+    def timed_by_doing(self) -> bool:
+        """True: how long an estimator takes is known once one is trained."""
+        return True
+
+    def settings(self) -> dict[str, str]:
+        """Return the estimator's class and parameters."""
+        return {"estimator": describe_estimator(self.config.estimator)}
+
+    def width(self, records: Records, classes: int | None) -> int:
+        """Return the size of the whole label set."""
+        return count_classes(records, classes)
+
+    def check(self, task: Task) -> None:
+        """Check nothing more: estimators check their input as they are fitted."""
+
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+        """Return the serial engine, without a trial."""
+        return "serial", 0.0, ""
+
+    def key(self, task: Task, seed: int, rows: Ints) -> str:
+        """Return a digest of class, parameters, library versions, data, subset, seed, observed records and signal."""
+        config = self.config
+        target = config.target
+        given = () if target is None else (list(target.feature_names), repr(np.asarray(target.estimator.classes_)))
+        observed = [pool.digest_records(records) for records in task.observe]
+        functions = [pool.digest_function(f) for f in (task.signal, task.inside, task.measure)]
+        return store.hash_values(
+            "clone",
+            pool.ARITHMETIC_VERSION,
+            describe_estimator(config.estimator),
+            _library_versions(config.estimator),
+            *given,
+            task.data,
+            rows,
+            seed,
+            task.classes,
+            observed,
+            *functions,
+        )[:32]
+
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
+        """Return a function that fits a clone to the records of a job."""
+
+        def learn(job: Job, tick: Tick) -> TrainedModel:
+            target = train_clone(self.config, task.records[job.rows], job.seed, task.classes)
+            tick(1.0)
+            return output_only_model(lambda records: target.logits(records).astype(np.float32), target)
+
+        return learn
+
+
+@dataclass(frozen=True, slots=True)
+class CloneTarget:
+    """A fitted clone as a target: asked as the audited target is, with logits over the whole label set ``[n, K]``.
+
+    Args:
+        inner: the clone.
+        classes: size of the whole label set.
+        seen: numbers of the classes in the order of the clone's outputs, where it numbers them itself; else None.
+        like: the audited target, or None.
+    """
+
+    inner: SklearnTarget
+    classes: int
+    seen: Ints | None = None
+    like: SklearnTarget | None = None
+
+    def logits(self, records: Records) -> Floats:
+        """Return logits ``[n, K]``; a class that the clone never saw gets the floor."""
+        with errors.user_code_errors(f"references: {type(self.inner.estimator).__name__}"):
+            own = self.inner.logits_of(model_inputs(self.like, self.inner.estimator, records))
+        if self.seen is None:
+            return own
+        full = np.tile(np.log(self.inner.floor) + own.max(axis=1, keepdims=True), (1, self.classes))
+        full[:, self.seen] = own
+        return full
+
+    def labels(self, records: Records) -> Ints:
+        """Return the predicted class of each record ``[n]``."""
+        return self.logits(records).argmax(axis=1)
+
+
+def train_clone(config: CloneTraining, records: Records, seed: int, classes: int) -> Any:
+    """Fit a clone to ``records`` and return it as a target with logits ``[n, classes]``.
+
+    Raises:
+        divulge.InputError: records without labels.
+        divulge.errors.UserCodeError: the estimator raised an error.
+    """
+    if records.labels is None:
+        raise InputError("references: labels are needed to train on, got y=None")
+    clone = clone_estimator(config.estimator, seed)
+    seen, codes = np.unique(records.labels, return_inverse=True)
+    values = _class_values(config, seen)
+    y = codes if values is None else values[codes]
+    if hasattr(clone, "get_booster") and len(seen) == 2 and str(clone.objective).startswith("multi:"):
+        clone.set_params(objective="binary:logistic")  # XGBoost notes the number of the target's classes there
+    inputs = model_inputs(config.target, clone, records)
+    with errors.user_code_errors(f"references: {type(clone).__name__}.fit"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the target's training has said the same once
+        clone.fit(inputs, y)
+    if values is None:
+        is_complete = len(seen) == classes
+        inner = SklearnTarget(clone, classes=len(seen))
+        target = CloneTarget(inner, classes, None if is_complete else seen, config.target)
+    else:
+        names = None if config.target is None else config.target.class_names
+        target = CloneTarget(SklearnTarget(clone, classes=classes, names=names), classes, None, config.target)
+    return target if records.table is None else FramedTarget(target, records[:1])
+
+
+def clone_estimator(estimator: Any, seed: int) -> Any:
+    """Return an unfitted copy with the same parameters, one thread, and ``seed`` wherever it draws at random."""
+    with errors.user_code_errors(f"references: {type(estimator).__name__}"):
+        clone = base.clone(estimator)
+        parameters = clone.get_params(deep=True)
+        changed: dict[str, Any] = {}
+        for name in parameters:
+            last = name.rpartition("__")[2]
+            if last in _SEED_NAMES:
+                changed[name] = seeds.derive_seed(seed, "clone", name) % 2**31
+            elif last in _THREAD_NAMES:
+                changed[name] = 1
+        if type(clone).__module__.startswith("catboost"):  # it lists only the parameters that were set
+            if not any(name in _SEED_NAMES for name in parameters):
+                changed["random_seed"] = seeds.derive_seed(seed, "clone", "random_seed") % 2**31
+            changed |= {} if "thread_count" in parameters else {"thread_count": 1}
+            changed["allow_writing_files"] = False
+        return clone.set_params(**changed) if changed else clone
+
+
+def model_inputs(target: SklearnTarget | None, estimator: Any, records: Records) -> Any:
+    """Return the records as the audited target is given them, or as an estimator of its own would be."""
+    copied = records.copy()
+    return estimator_inputs(estimator, copied) if target is None else target.model_inputs(copied)
+
+
+def resolve_training(training: Any, target: Any) -> Any:
+    """Return how references are trained once the target is known: clones where an estimator is to be trained.
+
+    Args:
+        training: a `divulge.references.Train`; anything else is returned as it is.
+        target: the adapted target.
+
+    Raises:
+        divulge.InputError: no ``make_model`` and a target that is no estimator; settings that only networks have.
+    """
+    estimator = None
+    fitted = target if isinstance(target, SklearnTarget) else None
+    if training.make_model is None:
+        if fitted is None:
+            raise InputError(
+                "references: make_model is needed, a function that returns a new network or estimator; without it "
+                "references are clones of the target, which must be a scikit-learn, LightGBM, XGBoost or CatBoost "
+                f"classifier, and it is of the type {type(target).__name__}"
+            )
+        estimator = fitted.estimator
+    elif not isinstance(target, targets.TorchTarget):
+        estimator = build_estimator(training.make_model)
+    if estimator is None:
+        return training
+    training.check_network_settings()
+    return CloneTraining(estimator, training.count, training.engine, training.workers, fitted)
+
+
+def build_estimator(make_model: Callable[..., Any]) -> Any:
+    """Return the estimator that ``make_model`` makes; None where it makes something else."""
+    if is_network_class(make_model):
+        return None
+    try:
+        if "torch" in sys.modules:
+            torch = sys.modules["torch"]
+            with torch.random.fork_rng(devices=[]):
+                value = make_model()
+        else:
+            value = make_model()
+    except Exception:  # it may want a seed, as networks may, and says so where it is called with one
+        return None
+    return value if is_estimator(value) else None
+
+
+def is_network_class(make_model: object) -> bool:
+    """Whether ``make_model`` is itself the class of a torch module, which need not be built to be told."""
+    return isinstance(make_model, type) and any(c.__module__.startswith("torch.") for c in make_model.__mro__)
+
+
+def _class_values(config: CloneTraining, seen: Ints) -> Array | None:
+    """Return the values by which the target knows these classes; None where they are numbered from 0 on.
+
+    XGBoost takes no others, and parameters such as ``class_weight`` name classes by the target's values.
+    """
+    if hasattr(config.estimator, "get_booster"):
+        return None
+    if config.target is None:
+        return seen
+    known = config.target.known_classes
+    places = {int(number): place for place, number in enumerate(known)}
+    if any(int(number) not in places for number in seen):
+        return seen
+    return np.asarray(config.target.estimator.classes_)[[places[int(number)] for number in seen]]
+
+
+def _refuse_fitted_parts(clone: Any) -> None:
+    """Raise where a clone still holds what was learned from the target's training records."""
+    held = [clone, *clone.get_params(deep=True).values()]
+    parts = [part for value in held if is_estimator(value) for part in sub_estimators(value)]
+    for part in parts:
+        name = type(part).__name__
+        is_prefit = getattr(part, "cv", None) == "prefit" if isinstance(getattr(part, "cv", None), str) else False
+        if name == "FrozenEstimator" or is_prefit or getattr(part, "prefit", False) is True:
+            raise InputError(
+                f"references: a clone of the target would hold a part that is fitted already ({name}), which has seen "
+                "the target's training records; give make_model, which returns the whole estimator unfitted"
+            )
+
+
+def _library_versions(estimator: Any) -> list[str]:
+    """Return the versions of the libraries that an estimator's parts come from."""
+    packages = {type(part).__module__.split(".")[0] for part in sub_estimators(estimator)}
+    distributions = {"sklearn": "scikit-learn"}
+    versions = []
+    for package in sorted(packages):
+        try:
+            versions.append(f"{package} {metadata.version(distributions.get(package, package))}")
+        except metadata.PackageNotFoundError:  # the user's own module
+            versions.append(package)
+    return versions

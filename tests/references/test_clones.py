@@ -1,0 +1,220 @@
+"""References of the target's own kind: clones of estimators, from Python and from a plan."""
+
+import pickle
+import tomllib
+
+import numpy as np
+import polars as pl
+import pytest
+from joblib.externals.loky.backend import reduction
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from skops import io as skops_io
+
+import divulge as dv
+from divulge import plan as plans
+from divulge.errors import InputError
+from divulge.references import Train
+from divulge.references.clones import CloneTraining, clone_estimator, train_clone
+from divulge.targets import SklearnTarget
+from divulge.targets.estimators import describe_estimator
+
+
+def draw(n, seed, classes=2):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 4))
+    return dv.Records(x, (x[:, 0] + rng.normal(size=n) > 0).astype(int) + (classes - 2) * (x[:, 1] > 1))
+
+
+SETS = {"members": draw(100, 0), "nonmembers": draw(120, 1), "population": draw(400, 2)}
+
+
+def fitted(estimator, records=SETS["members"]):
+    return estimator.fit(records.x, records.y)
+
+
+def libraries():
+    from catboost import CatBoostClassifier
+    from lightgbm import LGBMClassifier
+    from xgboost import XGBClassifier
+
+    return {
+        "forest": RandomForestClassifier(15, random_state=0),
+        "pipeline": make_pipeline(StandardScaler(), RandomForestClassifier(8, random_state=0)),
+        "lightgbm": LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1),
+        "xgboost": XGBClassifier(n_estimators=5, n_jobs=1),
+        "catboost": CatBoostClassifier(iterations=5, verbose=0, thread_count=1, allow_writing_files=False),
+    }
+
+
+@pytest.mark.parametrize("name", ["forest", "pipeline", "lightgbm", "xgboost", "catboost"])
+def test_references_without_make_model_are_clones_of_the_target(name):
+    target = fitted(libraries()[name])
+    result = dv.audit(target, **SETS, recipes=["lira"], references=Train(count=2), fpr=[0.05])
+    assert result.about.settings.references.startswith("CloneTraining(estimator=")
+    by_hand = CloneTraining(target, 2, target=SklearnTarget(target))
+    model = train_clone(by_hand, SETS["population"], 7, 2)
+    again = clone_estimator(target, 7)
+    again.fit(SETS["population"].x, SETS["population"].y)
+    np.testing.assert_allclose(
+        np.exp(model.logits(SETS["members"])[:, 1] - model.logits(SETS["members"])[:, 0]),
+        np.exp(np.diff(SklearnTarget(again).logits(SETS["members"]), axis=1)[:, 0]),
+    )
+
+
+def test_clones_find_the_leak_and_a_pool_trains_none_twice(tmp_path):
+    target = fitted(RandomForestClassifier(30, random_state=0))
+    arguments = {**SETS, "recipes": ["loss", "lira"], "references": Train(count=8), "fpr": [0.05]}
+    first = dv.audit(target, **arguments, pool=tmp_path / "pool")
+    assert first["lira"].auc.low > 0.65
+    second = dv.audit(target, **arguments, pool=tmp_path / "pool")
+    assert second.about.engine == "nothing to train"
+    np.testing.assert_array_equal(first.scores["lira"], second.scores["lira"])
+    other = fitted(RandomForestClassifier(30, random_state=0, max_depth=3))
+    third = dv.audit(other, **arguments, pool=tmp_path / "pool")
+    assert third.about.engine != "nothing to train"
+
+
+def test_a_model_that_learned_nothing_of_its_members_is_not_accused():
+    target = fitted(RandomForestClassifier(20, random_state=0), draw(100, 9))
+    result = dv.audit(target, **SETS, recipes=["lira"], references=Train(count=4), fpr=[0.05])
+    assert result["lira"].auc.low < 0.5 < result["lira"].auc.high  # 95 %; the seed is fixed
+
+
+def test_another_process_trains_the_same_clones():
+    training = CloneTraining(RandomForestClassifier(5), 2)
+    sent = pickle.loads(reduction.dumps(training))
+    logits = [train_clone(one, SETS["population"], 3, 2).logits(SETS["members"]) for one in (training, sent)]
+    np.testing.assert_array_equal(*logits)
+    assert np.ptp(train_clone(training, SETS["population"], 4, 2).logits(SETS["members"]) - logits[0]) > 0
+
+
+def test_each_clone_has_its_own_seed_and_one_thread_down_to_the_last_step():
+    nested = make_pipeline(StandardScaler(), RandomForestClassifier(3, random_state=5, n_jobs=4))
+    parameters = [clone_estimator(nested, seed).get_params() for seed in (1, 1, 2)]
+    seeds = [p["randomforestclassifier__random_state"] for p in parameters]
+    assert seeds[0] == seeds[1] != seeds[2]
+    assert {p["randomforestclassifier__n_jobs"] for p in parameters} == {1}
+    assert nested.get_params()["randomforestclassifier__random_state"] == 5
+
+
+@pytest.mark.parametrize("library", ["forest", "xgboost"])
+def test_a_class_that_a_clone_never_saw_gets_the_floor(library):
+    target = fitted(libraries()[library], draw(300, 3, classes=3))
+    without_one = SETS["population"]
+    two = dv.Records(without_one.x, np.where(without_one.y == 1, 2, 0))
+    logits = train_clone(CloneTraining(target, 2, target=SklearnTarget(target)), two, 0, 3).logits(two)
+    assert logits.shape == (400, 3)
+    assert (logits[:, 1] <= logits.min(axis=1)).all()
+    assert (logits.argmax(axis=1) == two.y).mean() > 0.7
+
+
+def test_classes_by_name_and_their_weights_and_columns_by_name():
+    frame = pl.DataFrame(SETS["members"].x, schema=["a", "b", "c", "d"])
+    names = np.array(["no", "yes"])
+    model = LogisticRegression(class_weight={"no": 1.0, "yes": 3.0}).fit(frame.to_pandas(), names[SETS["members"].y])
+    sets = {
+        key: dv.Records(pl.DataFrame(r.x, schema=["a", "b", "c", "d"]).select("d", "a", "c", "b"), names[r.y])
+        for key, r in SETS.items()
+    }
+    result = dv.audit(model, **sets, recipes=["lira"], references=Train(count=4), fpr=[0.05])
+    assert np.isfinite(result.scores["lira"]).all()
+
+
+def test_make_model_may_return_an_estimator_for_any_target():
+    made = Train(lambda: GaussianNB(), count=2)
+    target = fitted(GaussianNB())
+    for model in (target, lambda x: target.predict_log_proba(x)):
+        result = dv.audit(model, **SETS, recipes=["lira"], references=made, fpr=[0.05])
+        assert "GaussianNB" in result.about.settings.references
+    splits = dv.references.splits.offline(len(SETS["population"]), 2, 0)
+    assert made.fit(SETS["population"], splits, seed=0, observe=[SETS["members"]]).outputs[0].shape == (2, 100, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "references", "message"),
+    [
+        (lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1), Train(count=2), "make_model is needed"),
+        (fitted(GaussianNB()), Train(count=2, epochs=3), "epochs is a setting of networks"),
+        (
+            CalibratedClassifierCV(FrozenEstimator(fitted(GaussianNB()))).fit(SETS["members"].x, SETS["members"].y),
+            Train(count=2),
+            "fitted already",
+        ),
+    ],
+)
+def test_what_cannot_be_cloned_is_refused_before_work_starts(model, references, message):
+    with pytest.raises(InputError, match=message):
+        dv.audit(model, **SETS, recipes=["lira"], references=references, fpr=[0.05])
+
+
+def test_a_clone_is_described_by_all_its_parameters():
+    assert "max_depth=3" in describe_estimator(RandomForestClassifier(max_depth=3))
+    nested = describe_estimator(make_pipeline(StandardScaler(), GaussianNB()))
+    assert "GaussianNB(priors=None" in nested
+    assert " at 0x" not in nested
+
+
+def write_tables(folder, *, with_id=True):
+    for key, records in SETS.items():
+        frame = pl.DataFrame(records.x, schema=["a", "b", "c", "d"])
+        columns = {"patient_id": [f"{key}{i}" for i in range(len(records))]} if with_id else {}
+        frame = frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()}, outcome=pl.Series(records.y))
+        frame.write_csv(folder / f"{key}.csv")
+    frame = pl.DataFrame(SETS["members"].x, schema=["a", "b", "c", "d"]).to_pandas()
+    skops_io.dump(RandomForestClassifier(10, random_state=0).fit(frame, SETS["members"].y), folder / "model.skops")
+
+
+def test_init_with_a_skops_model_writes_a_plan_that_runs(tmp_path, monkeypatch, divulge):
+    write_tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert divulge("init", "--model", "model.skops")[0] == 0
+    text = tomllib.loads((tmp_path / "plan.toml").read_text())
+    assert text["data"]["label"] == "outcome"
+    assert text["data"]["id"] == "patient_id"
+    assert text["references"] == {"count": 8}
+    assert not (tmp_path / "my_model.py").exists()
+    code, out, err = divulge("audit", "plan.toml", "--out", "run", "--json")
+    assert code == 0, err
+    assert '"CloneTraining' in out
+
+
+@pytest.mark.parametrize(
+    ("columns", "model_columns", "expected"),
+    [
+        ({"a": [0.1, 0.2], "y": ["0", "1"], "note": ["q", "q"]}, ("a",), ("y", "", ("note",))),
+        ({"a": [0.1, 0.2], "row_id": [5, 6], "sick": [0, 1]}, ("a",), ("sick", "row_id", ())),
+        ({"x": [0.1, 0.2], "label": [0, 1]}, ("a",), ("label", "", ())),  # another model's columns
+    ],
+)
+def test_columns_are_found_by_what_the_model_was_fitted_on(tmp_path, columns, model_columns, expected):
+    frame = pl.DataFrame(columns)
+    frame.write_csv(tmp_path / "members.csv")
+    fitting = pl.DataFrame({name: [0.0, 1.0] for name in model_columns}).to_pandas()
+    skops_io.dump(GaussianNB().fit(fitting, [0, 1]), tmp_path / "model.skops")
+    found = plans.find_columns(str(tmp_path / "model.skops"), str(tmp_path / "members.csv"))
+    assert (found.label, found.id, found.drop) == expected
+
+
+def test_a_plan_names_the_users_own_training(tmp_path, divulge):
+    write_tables(tmp_path, with_id=False)
+    (tmp_path / "own_training.py").write_text(
+        "from sklearn.naive_bayes import GaussianNB\n\n\n"
+        "def train(records, seed):\n    return GaussianNB().fit(records.x, records.y)\n"
+    )
+    (tmp_path / "plan.toml").write_text(
+        'recipes = ["lira"]\nfpr = [0.05]\n[target]\nmodel = "model.skops"\n[data]\nmembers = "members.csv"\n'
+        'nonmembers = "nonmembers.csv"\npopulation = "population.csv"\nlabel = "outcome"\n'
+        '[references]\ntrain = "own_training:train"\ncount = 2\n'
+    )
+    code, out, err = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert "own_training.train" in out
+    (tmp_path / "two.toml").write_text((tmp_path / "plan.toml").read_text() + 'make_model = "own_training:train"\n')
+    with pytest.raises(InputError, match="one of make_model, train and base"):
+        plans.read(tmp_path / "two.toml")
