@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 import divulge as dv
 from divulge.attacks import Threshold
@@ -84,6 +85,22 @@ def test_reference_models_can_be_given_or_trained():
             BEFORE, BEFORE, forget=FORGET, never=NEVER, references=dv.references.Custom(Memory, count=4),
             population=dv.Records.concatenate([FORGET, POPULATION]),
         )  # fmt: skip
+
+
+def test_clones_of_an_estimator_on_named_columns_are_references():
+    def frame(records):
+        return dv.Records(pl.DataFrame(records.x, schema=list("abcd")), np.where(records.y == 1, "yes", "no"))
+
+    forgotten, never, kept, population = map(frame, (FORGET, NEVER, KEPT, POPULATION))
+    together = dv.Records.concatenate([forgotten, kept])
+    columns = together.table.to_native().to_pandas()
+    forest = RandomForestClassifier(30, random_state=0).fit(columns, np.array(["no", "yes"])[together.y])
+    result = dv.forget(
+        forest, forest, forget=forgotten, never=never, references=dv.references.Train(count=3), population=population
+    )
+    assert result.verdict.answer == REMEMBERED
+    assert result.null == "reference models"
+    assert result.controls.shape == (3, 320)
 
 
 def test_without_models_that_never_saw_them_nothing_is_said():

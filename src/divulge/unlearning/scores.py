@@ -15,7 +15,7 @@ from divulge.auditing.modality import Classifier, Modality, measure_outputs
 from divulge.auditing.pipeline import find_modality
 from divulge.errors import InputError
 from divulge.evidence import query_target, signals_from_answers
-from divulge.references import FineTune, splits
+from divulge.references import FineTune, Train, splits
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
 from divulge.statistics.duplicates import number_groups
@@ -169,6 +169,8 @@ def train_controls(
     """
     target = adapt(after, outputs=outputs, device=device, labels_only=True)
     modality = find_modality(target)
+    if isinstance(references, Train):
+        references = references.for_target(target)
     check_instance(population, "population", Records)
     digests = set(population.digests())
     if shared := sum(digest in digests for records in sets[:2] for digest in records.digests()):
