@@ -162,3 +162,13 @@ def test_a_smaller_margin_is_harder_to_keep():
     scores = draw_models(rng, 9, forgotten)
     assert decide(scores, forgotten).answer == NO_DIFFERENCE
     assert decide(scores, forgotten, margin=0.005).answer == TOO_LITTLE
+
+
+def test_a_margin_that_the_model_before_would_pass_acquits_nobody():
+    rng = np.random.default_rng(14)
+    forgotten = np.arange(6000) < 3000
+    scores = draw_models(rng, 10, forgotten)
+    before = scores[9] + 0.25 * forgotten
+    assert decide(scores[:9], forgotten).answer == NO_DIFFERENCE
+    finding = decide(scores[:9], forgotten, before)
+    assert (finding.answer, "would let pass" in finding.reason) == (TOO_LITTLE, True)

@@ -83,7 +83,7 @@ def test_nothing_is_kept_by_fewer_than_two_controls():
 
 @pytest.mark.parametrize("policy", ["auc:0.5", "difference", "difference:x", "share:1.5", []])
 def test_a_policy_that_cannot_be_read(policy):
-    with pytest.raises(dv.InputError, match="--max"):
+    with pytest.raises(dv.InputError, match="policy: "):
         unlearning.gate(FORGOTTEN, policy)
 
 
@@ -107,6 +107,8 @@ def test_the_command_answers_with_its_exit_code(tmp_path, capsys):
     assert "No difference from a model that never saw them" in capsys.readouterr().out
     assert cli.run(["gate", str(out), "--max", "difference:0.2"]) == 0
     assert cli.run(["gate", str(out), "--max", "difference:0.001"]) == 3
+    assert cli.run(["gate", str(out), "--max", "auc:0.6"]) == 2
+    assert "--max: of an erasure check" in capsys.readouterr().err
     assert cli.run(["report", str(out), "--format", "csv"]) == 0
     assert cli.run([*base, "--after", f"{tmp_path}/before.csv", "--forget", f"{tmp_path}/forget.csv"]) == 1
     capsys.readouterr()

@@ -234,7 +234,11 @@ def gate(
     passing_states = {"kept", *states}
     is_erasure = run_directory.RunDirectory(run).kind() == "erasure"
     if is_erasure:
-        rulings = modules.unlearning.gate(erasure_result.load(run), limits)
+        erasure = erasure_result.load(run)
+        try:
+            rulings = modules.unlearning.gate(erasure, limits)
+        except InputError as error:
+            raise InputError(str(error).replace("policy: ", "--max: ", 1)) from None
     else:
         rulings = comparison.gate(auditing.load(run), limits)
     worst = max((ruling.state for ruling in rulings), key=comparison.STATES.index)

@@ -110,6 +110,13 @@ def decide_request(
         difference, smallest = compare_with_controls(after, controls, forgotten, 1 - error)
         noise, relative = float(np.std(aucs, ddof=1)), test.difference
         answer, reason = _combine(test, difference, smallest, margin, k)
+    if answer == NO_DIFFERENCE and auc_before is not None:
+        shown = auc_before.value - float(aucs.mean())
+        shown_finely = 0.0 if test.before is None or k == 1 else test.before.value - 0.5
+        if shown <= margin and shown_finely <= RELATIVE_MARGIN * margin:
+            # Within such a margin the model before the erasure, which was trained on them, would pass.
+            answer = TOO_LITTLE
+            reason = f"before the erasure the difference was {shown:.3f}, which a margin of ±{margin:g} would let pass"
     listed = benjamini_hochberg(test.p_remembered, fdr)
     share = estimate_share(
         after, controls, forgotten, before, confidence, alike=alike, is_remembered=answer == REMEMBERED

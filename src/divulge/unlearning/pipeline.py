@@ -21,7 +21,16 @@ from divulge.types import Records
 from divulge.unlearning.finding import RECOMMENDED_CONTROLS
 from divulge.unlearning.result import NEVER, OTHER, RETAINED, Erasure, blind_name
 from divulge.unlearning.scores import ModelScores, is_score_table, read_scores, score_model, train_controls
-from divulge.validation import as_list, check_bool, check_ids, check_path, check_string, require_callable, to_numpy
+from divulge.validation import (
+    as_list,
+    check_bool,
+    check_ids,
+    check_path,
+    check_string,
+    format_value,
+    require_callable,
+    to_numpy,
+)
 
 if TYPE_CHECKING:
     from divulge.references import Progress
@@ -118,13 +127,7 @@ def forget(
     )
     controls_given, trainer = _list_controls(retrained, references)
     from_tables = is_score_table(after)
-    for name, model in {"before": before, **controls_given}.items():
-        if model is not None and is_score_table(model) != from_tables:
-            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {_noun(from_tables)}")
-    if from_tables and trainer is not None:
-        raise InputError("references: with tables of scores, give those of reference models; none can be trained")
-    if trainer is not None and population is None:
-        raise InputError("population: reference models are trained on it, and none is given")
+    _check_models_fit(before, after, controls_given, trainer, population)
 
     sets = _name_sets(forget, never, retained, other, as_records=not from_tables)
     warnings: list[str] = []
@@ -165,6 +168,22 @@ def forget(
     return result
 
 
+def _check_models_fit(
+    before: Any, after: Any, controls: Mapping[str, Any], trainer: Any, population: Records | None
+) -> None:
+    """Check that all are models or all are tables of scores, and that references can be trained."""
+    from_tables = is_score_table(after)
+    if empty := [name for name, model in {"after": after, **controls}.items() if model is None]:
+        raise InputError(f"{empty[0]}: a model or a table of scores is needed, got None")
+    for name, model in {"before": before, **controls}.items():
+        if model is not None and is_score_table(model) != from_tables:
+            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {_noun(from_tables)}")
+    if from_tables and trainer is not None:
+        raise InputError("references: with tables of scores, give those of reference models; none can be trained")
+    if trainer is not None and population is None:
+        raise InputError("population: reference models are trained on it, and none is given")
+
+
 def _list_controls(retrained: Any, references: Any) -> tuple[dict[str, Any], Any]:
     """Return the models that never saw the records by name, and how others are to be trained."""
     if is_score_table(retrained) or callable(retrained):
@@ -199,7 +218,10 @@ def _name_sets(forget: Any, never: Any, retained: Any, other: Any, *, as_records
         elif as_records:
             raise InputError(f"{_argument(name)}: divulge.Records are needed, got {type(records).__name__}")
         else:
-            sets[name] = check_ids(records, _argument(name), len(to_numpy(records, _argument(name))))
+            values = to_numpy(records, _argument(name))
+            if values.ndim != 1 or not len(values):
+                raise InputError(f"{_argument(name)}: a list of ids is needed, got {format_value(records)}")
+            sets[name] = check_ids(values, _argument(name), len(values))
     return sets
 
 

@@ -9,13 +9,13 @@ from divulge.auditing.compare import CONFIDENCE, Ruling
 from divulge.errors import InputError
 from divulge.types import Estimate
 from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED
-from divulge.validation import as_list, check_number, check_string
+from divulge.unlearning.result import Erasure
+from divulge.validation import as_list, check_instance, check_number, check_string, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.results import ErasureFinding
-    from divulge.unlearning.result import Erasure
 
 METRICS = ("difference", "share")
 
@@ -44,17 +44,16 @@ class ErasureLimit:
         Raises:
             divulge.InputError: text that is not of this form, another metric, a limit outside [0, 1).
         """
-        metric, _, bound = check_string(text, "--max").replace(" ", "").rpartition(":")
+        metric, _, bound = check_string(text, "policy").replace(" ", "").rpartition(":")
         known = {name: name for name in METRICS}
         if metric not in known:
-            raise InputError(
-                f"--max: of an erasure check: {' or '.join(f'{name}:LIMIT' for name in METRICS)}, got {text!r}"
-            )
+            forms = " or ".join(f"{name}:LIMIT" for name in METRICS)
+            raise InputError(f"policy: of an erasure check: {forms}, got {format_value(text)}")
         try:
             limit = float(bound)
         except ValueError:
-            raise InputError(f"--max: a number is needed after '{metric}:', got {bound!r}") from None
-        check_number(limit, f"--max: {metric}", above=-1e-12, below=1)
+            raise InputError(f"policy: a number is needed after '{metric}:', got {format_value(bound)}") from None
+        check_number(limit, f"policy: {metric}", above=-1e-12, below=1)
         return cls("share" if metric == "share" else "difference", limit)
 
 
@@ -73,9 +72,10 @@ def gate(erasure: Erasure, policy: str | Sequence[str], *, confidence: float = C
     Raises:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
     """
-    limits = [ErasureLimit.parse(text) for text in ([policy] if isinstance(policy, str) else as_list(policy, "--max"))]
+    check_instance(erasure, "erasure", Erasure)
+    limits = [ErasureLimit.parse(text) for text in ([policy] if isinstance(policy, str) else as_list(policy, "policy"))]
     if not limits:
-        raise InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
+        raise InputError("policy: at least 1 METRIC:LIMIT is needed, got none")
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     decided = erasure.decide(1 - error / len(limits))
     rulings = []
