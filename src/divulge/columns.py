@@ -44,7 +44,7 @@ TEXT_COMPONENTS = 8
 _EXACT = 2**53
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_SHOWN = 20
+_MAX_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ class Column:
 
 
 def is_frame(value: Any) -> bool:
-    """Whether ``value`` is a data frame with named columns, of pandas, polars, PyArrow or another such library.
+    """Check whether ``value`` is a data frame with named columns, of pandas, polars, PyArrow or another such library.
 
     A pandas frame whose columns are numbered is an array.
     """
@@ -190,7 +190,7 @@ def _object_column(name: str, values: Sequence[Any], *, is_categorical: bool) ->
 
 
 def is_missing(value: object) -> bool:
-    """Whether a Python value stands for a missing one: None, NaN, NaT, pandas' NA."""
+    """Check whether a Python value is missing: None, NaN, NaT, pandas' NA."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
@@ -276,7 +276,7 @@ class TableEncoder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnEncoder:
-    """How one column becomes numbers.
+    """Encoding of one column as numbers.
 
     Attributes:
         name: of the column.
@@ -310,8 +310,8 @@ class ColumnEncoder:
         if self.measure == "date" and column.measure == "category":
             column = _parse_dates(column)
         if self.measure == "category":
-            place = {category: at for at, category in enumerate(self.categories)}
-            codes = np.array([place.get(value, len(place)) for value in column.values.tolist()])
+            numbers = {category: number for number, category in enumerate(self.categories)}
+            codes = np.array([numbers.get(value, len(numbers)) for value in column.values.tolist()])
             return (codes[:, None] == np.arange(self.width)).astype(np.float64)
         if self.measure == "text":
             texts = ["" if text is None else str(text) for text in column.values]
@@ -328,24 +328,25 @@ class ColumnEncoder:
         if self.measure == "category":
             choices = x.argmax(axis=1)
             return [
-                self.categories[at] if at < len(self.categories) else present[row] for row, at in enumerate(choices)
+                self.categories[category] if category < len(self.categories) else present[row]
+                for row, category in enumerate(choices)
             ]
         missing = x[:, 1] > 0.5 if self.has_missing else np.zeros(len(x), dtype=bool)
         values: list[Any] = x[:, 0].tolist()
         if self.measure == "boolean":
             values = [value > 0.5 for value in values]
         if self.measure == "date":
-            kinds = {type(value) for value in present if not is_missing(value)}
-            values = [_as_written(value, kinds) for value in values]
+            date_types = {type(value) for value in present if not is_missing(value)}
+            values = [_convert_date(value, date_types) for value in values]
         return [None if absent else value for value, absent in zip(values, missing, strict=True)]
 
 
-def _as_written(days: float, kinds: set[type]) -> Any:
-    """A date in the type in which the column holds dates."""
+def _convert_date(days: float, date_types: set[type]) -> Any:
+    """Convert days since the epoch to a date of the type that the column holds."""
     moment = _EPOCH + dt.timedelta(days=days)
-    if str in kinds:
+    if str in date_types:
         return moment.date().isoformat()
-    if any(issubclass(kind, dt.datetime) for kind in kinds):
+    if any(issubclass(date_type, dt.datetime) for date_type in date_types):
         return moment.replace(tzinfo=None)
     return moment.date()
 
@@ -376,9 +377,11 @@ def _fit_column(column: Column, *, is_nominal: bool) -> ColumnEncoder:
     if column.measure == "category":
         counts = collections.Counter(column.values.tolist())
         frequent = sorted(counts, key=lambda value: (-counts[value], value is None, value or ""))
-        told = frequent if len(frequent) <= MAX_CATEGORIES else frequent[: MAX_CATEGORIES - 1]
-        ordered = tuple(sorted(told, key=lambda value: (value is None, value or "")))
-        return ColumnEncoder(column.name, "category", categories=ordered, has_rare=len(told) < len(frequent))
+        encoded_categories = frequent if len(frequent) <= MAX_CATEGORIES else frequent[: MAX_CATEGORIES - 1]
+        ordered = tuple(sorted(encoded_categories, key=lambda value: (value is None, value or "")))
+        return ColumnEncoder(
+            column.name, "category", categories=ordered, has_rare=len(encoded_categories) < len(frequent)
+        )
     has_missing = bool(column.missing.any())
     median = float(np.median(column.values[~column.missing])) if not column.missing.all() else 0.0
     return ColumnEncoder(column.name, column.measure, has_missing, median)
@@ -417,9 +420,9 @@ def concatenate(frames: Sequence[nw.DataFrame[Any]]) -> nw.DataFrame[Any]:
     Raises:
         divulge.InputError: columns that are missing or too many.
     """
-    first = frames[0]
-    library = first.implementation
-    parts = [match_columns(frame, first.columns, "records") for frame in frames]
+    first_frame = frames[0]
+    library = first_frame.implementation
+    parts = [match_columns(frame, first_frame.columns, "records") for frame in frames]
     if any(part.implementation is not library for part in parts):
         parts = [nw.from_native(to_library(part, "pandas"), eager_only=True) for part in parts]
     if any(part.schema != parts[0].schema for part in parts):
@@ -435,18 +438,18 @@ def _unify_types(frames: Sequence[nw.DataFrame[Any]]) -> list[nw.DataFrame[Any]]
         if len(dtypes) == 1:
             continue
         if all(dtype.is_integer() for dtype in dtypes):
-            wanted: Any = nw.Int64
+            common_dtype: Any = nw.Int64
         elif all(dtype.is_numeric() for dtype in dtypes):
-            wanted = nw.Float64
+            common_dtype = nw.Float64
         elif all(isinstance(dtype, nw.Categorical | nw.Enum | nw.String) for dtype in dtypes):
-            wanted = nw.String
+            common_dtype = nw.String
         else:  # a column that is missing throughout one set has whatever type its library gives to nothing
             present = {frame.schema[name] for frame in frames if not frame[name].is_null().all()}
             if len(present) > 1:
                 listed = " in one set, ".join(sorted(map(str, present)))
                 raise InputError(f"column {name!r}: its values are {listed} in another")
-            wanted = next(iter(present), nw.Float64)
-        unified = [frame.with_columns(frame[name].cast(wanted)) for frame in unified]
+            common_dtype = next(iter(present), nw.Float64)
+        unified = [frame.with_columns(frame[name].cast(common_dtype)) for frame in unified]
     return unified
 
 
@@ -502,37 +505,37 @@ def _spell(value: Any) -> str:
 
 def format_names(names: Sequence[str]) -> str:
     """Names in a message, at most twenty of them."""
-    listed = ", ".join(repr(name) for name in names[:_SHOWN])
-    return f"{listed}, … ({len(names)} in all)" if len(names) > _SHOWN else listed
+    listed = ", ".join(repr(name) for name in names[:_MAX_LISTED])
+    return f"{listed}, … ({len(names)} in all)" if len(names) > _MAX_LISTED else listed
 
 
-def find_names(likely: Iterable[Sequence[str]], given: Sequence[str]) -> tuple[str, ...]:
-    """Return the first of the ``likely`` names that are those ``given``, in whatever order; empty without one."""
-    return next((tuple(names) for names in likely if sorted(names) == sorted(given)), ())
+def find_names(candidates: Iterable[Sequence[str]], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the first of the ``candidates`` that has just these ``names``, in any order; empty without one."""
+    return next((tuple(candidate) for candidate in candidates if sorted(candidate) == sorted(names)), ())
 
 
 def match_columns(
-    frame: nw.DataFrame[Any], wanted: Sequence[str], name: str, *, of_model: bool = False
+    frame: nw.DataFrame[Any], required: Sequence[str], name: str, *, of_model: bool = False
 ) -> nw.DataFrame[Any]:
-    """Return ``frame`` with the ``wanted`` columns, in their order.
+    """Return ``frame`` with the ``required`` columns, in their order.
 
     Args:
         frame: the user's.
-        wanted: names of all columns.
+        required: names of all columns.
         name: of the argument, for errors.
-        of_model: whether they are those that a model was fitted on, or those of the other sets.
+        of_model: whether the target was fitted on them (for errors); otherwise they are those of the other sets.
 
     Raises:
         divulge.InputError: columns that are missing or too many; all are listed.
     """
-    lacking = [column for column in wanted if column not in frame.columns]
-    extra = [column for column in frame.columns if column not in wanted]
+    lacking = [column for column in required if column not in frame.columns]
+    extra = [column for column in frame.columns if column not in required]
     if lacking or extra:
         parts = [f"lack {format_names(lacking)}"] if lacking else []
         parts += [f"have {format_names(extra)} besides (leave them out)"] if extra else []
         source = "that the target was fitted on" if of_model else "of the other records"
         raise InputError(f"{name}: the columns {source} are needed; these {' and '.join(parts)}")
-    return frame.select(*wanted)
+    return frame.select(*required)
 
 
 def to_library(frame: nw.DataFrame[Any], library: Literal["pandas", "polars", "own"]) -> Any:
@@ -557,24 +560,26 @@ def frame_of_array(x: NDArray[Any], names: Sequence[str]) -> Any:
 
 
 def has_pandas() -> bool:
-    """Whether pandas is installed."""
+    """Check whether pandas is installed."""
     return importlib.util.find_spec("pandas") is not None
 
 
 def _to_pandas(frame: nw.DataFrame[Any]) -> Any:
     """A pandas frame with the types that pandas gives a file of these values."""
-    made = {}
+    pandas_columns = {}
     for name in frame.columns:
         series, dtype = frame[name], frame[name].dtype
         has_missing = bool(series.is_null().any())
         if isinstance(dtype, nw.Categorical | nw.Enum):
-            made[name] = pd.Categorical(series.to_list())  # categories of an Arrow dictionary may be numbers
+            pandas_columns[name] = pd.Categorical(series.to_list())  # categories of an Arrow dictionary may be numbers
         elif isinstance(dtype, nw.Date | nw.Datetime):
-            made[name] = pd.to_datetime(pd.Series(series.to_list()))
+            pandas_columns[name] = pd.to_datetime(pd.Series(series.to_list()))
         elif dtype.is_numeric() and not isinstance(dtype, nw.Decimal):
-            made[name] = series.cast(nw.Float64).to_numpy() if has_missing else series.to_numpy()
+            pandas_columns[name] = series.cast(nw.Float64).to_numpy() if has_missing else series.to_numpy()
         elif isinstance(dtype, nw.Boolean) and not has_missing:
-            made[name] = series.to_numpy().astype(bool)
+            pandas_columns[name] = series.to_numpy().astype(bool)
         else:
-            made[name] = pd.Series([np.nan if value is None else value for value in series.to_list()], dtype=object)
-    return pd.DataFrame(made)
+            pandas_columns[name] = pd.Series(
+                [np.nan if value is None else value for value in series.to_list()], dtype=object
+            )
+    return pd.DataFrame(pandas_columns)

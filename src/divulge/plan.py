@@ -39,7 +39,7 @@ from divulge.settings import (
     TrainPlan,
 )
 from divulge.store import read_untrusted
-from divulge.targets import SklearnTarget, is_language_model
+from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
 from divulge.targets.estimators import fitted_frame_library
 from divulge.types import AuditData, Records
@@ -79,7 +79,7 @@ class ResolvedPlan:
 
     @property
     def first_subject(self) -> AuditData:
-        """What is audited first: with the first mask of several."""
+        """Audit data with the first of several masks."""
         known = self.subject.known
         return replace(self.subject, known=known[0]) if isinstance(known, tuple) else self.subject
 
@@ -158,8 +158,9 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         endpoint=plan.target.endpoint,
         labels_only=True,
         names=plan.data.classes,
+        task=plan.task,
     )
-    if isinstance(target, SklearnTarget):
+    if isinstance(target, SklearnTarget | SklearnRegressor):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
         _check_labels(plan, recipes, sets, target)
@@ -270,7 +271,7 @@ def _layout(plan: DataPlan) -> FileLayout:
         if settings[key] is not None:
             _check_distinct(settings[key], f"data.{key}")
             settings[key] = tuple(settings[key])
-    return FileLayout(**settings, user_set=frozenset(plan.model_fields_set))
+    return FileLayout(**settings, user_set=frozenset(plan.model_fields_set), real_values=True)
 
 
 def _check_distinct(names: Sequence[str], key: str) -> None:
@@ -367,7 +368,7 @@ def _make_references(
 
 
 def _choose_frames(
-    requested: Literal["auto", "pandas", "polars"], target: SklearnTarget, records: Records
+    requested: Literal["auto", "pandas", "polars"], target: SklearnTarget | SklearnRegressor, records: Records
 ) -> Literal["auto", "pandas", "polars"]:
     """Return the library of the frames that a model is given; a model fitted on an array of numbers is given none."""
     is_plain = records.encoder is None or records.encoder.is_plain
@@ -509,12 +510,19 @@ def find_columns(model: str, members: str, *, is_text: bool = False) -> TableCol
     text = max(texts, key=lambda name: frame[name].str.len_chars().mean() or 0.0, default="") if is_text else ""
     others = [name for name in others if name != text]
     label = _find_label(frame.select(others), classes)
+    if features and not classes and not label:  # a regression model: the one column of numbers that it does not read
+        values = [name for name in others if frame[name].dtype.is_numeric() and not _is_id_name(name)]
+        label = values[0] if len(values) == 1 else ""
     others = [name for name in others if name != label]
-    named = [name for name in others if name.lower() == "id" or name.lower().endswith(("_id", "-id", " id"))]
+    named = [name for name in others if _is_id_name(name)]
     unique = [name for name in others if features and frame[name].n_unique() == len(frame)]
     record_id = next(iter([*named, *unique]), "")
     drop = tuple(name for name in others if name != record_id) if features else ()
     return TableColumns(label, record_id, text, drop)
+
+
+def _is_id_name(name: str) -> bool:
+    return name.lower() == "id" or name.lower().endswith(("_id", "-id", " id"))
 
 
 def _read_model_columns(model: str) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -523,6 +531,8 @@ def _read_model_columns(model: str) -> tuple[tuple[str, ...], frozenset[str]]:
         target = models.load(model) if model.endswith(".skops") else None
     except (InputError, OSError, ValueError):
         target = None
+    if isinstance(target, SklearnRegressor):
+        return target.feature_names, frozenset()
     if not isinstance(target, SklearnTarget):
         return (), frozenset()
     return target.feature_names, frozenset(map(str, np.asarray(target.estimator.classes_).tolist()))

@@ -38,10 +38,10 @@ LOCK_NAME = ".lock"
 STAGED_NAME = re.compile(r"\.staged-[0-9a-f]{32}")
 _SUPERSEDED = ".superseded.json"
 # Files that a reader may edit: nothing is ever computed from them.
-_FREE = ("plan.toml", "report.html", "inputs/")
-_OURS = re.compile(rf"\.lock|\.run\.json\.{store.TEMPORARY_SUFFIX}|{STAGED_NAME.pattern}")
-_ATTEMPTS = 3  # to read one run while others are published in its place
-_PATIENCE = 60  # seconds to wait for a writer that is moving its files
+_EDITABLE_FILES = ("plan.toml", "report.html", "inputs/")
+_OWN_FILES = re.compile(rf"\.lock|\.run\.json\.{store.TEMPORARY_SUFFIX}|{STAGED_NAME.pattern}")
+_READ_ATTEMPTS = 3  # to read one run while others are published in its place
+_LOCK_TIMEOUT = 60  # seconds to wait for a writer that is moving its files
 
 
 class ReplacedError(InputError):
@@ -79,10 +79,10 @@ class RunDirectory:
         self._make()
         with self._locked():
             old = self._begin(kind, key, overwrite)
-            draft = self._draft(store.hash_values(kind, key), keep, old if old and old.of(kind, key) else None)
-            for left in self.path.iterdir():
-                if _OURS.fullmatch(left.name) and left.name not in (LOCK_NAME, draft.path.name):
-                    _discard(left)
+            draft = self._draft(store.hash_values(kind, key), keep, old if old and old.is_finished(kind, key) else None)
+            for entry in self.path.iterdir():
+                if _OWN_FILES.fullmatch(entry.name) and entry.name not in (LOCK_NAME, draft.path.name):
+                    _discard(entry)
             try:
                 yield draft
                 publish_run(draft, Manifest(kind, key), old)
@@ -120,7 +120,7 @@ class RunDirectory:
             divulge.InputError: no run, another kind, an unfinished run, another format, a damaged file.
             ReplacedError: other runs were published here each time that it was read.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(_READ_ATTEMPTS):
             before = self._settled()
             try:
                 self._check(kind, only)
@@ -147,13 +147,13 @@ class RunDirectory:
 
     def holds(self, kind: str) -> bool:
         """Return whether this directory holds a run of ``kind``, finished or not."""
-        there = peek_manifest(self.path)
-        return there is not None and there.kind == kind
+        manifest = peek_manifest(self.path)
+        return manifest is not None and manifest.kind == kind
 
     def finished(self, kind: str) -> bool:
         """Return whether this directory holds a finished run of ``kind``."""
-        there = self._settled()
-        return there.of(kind, there.key)
+        manifest = self._settled()
+        return manifest.is_finished(kind, manifest.key)
 
     def read_plan(self) -> dict[str, Any]:
         """Return the resolved plan of the run."""
@@ -169,8 +169,8 @@ class RunDirectory:
             divulge.InputError: missing or damaged.
         """
         path = self.path / f"{name}.parquet"
-        with open_untrusted(path, inside=self.path) as opened:
-            return tables.read_parquet(opened)
+        with open_untrusted(path, inside=self.path) as file:
+            return tables.read_parquet(file)
 
     def read_arrays(self, name: str) -> dict[str, Array]:
         """Return the arrays in ``name``.npz."""
@@ -194,11 +194,11 @@ class RunDirectory:
 
         The lock file stays: were it removed, two processes could each hold a lock of that name.
         """
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as locks:
             for folder in (*self._owners(), self.path):
-                _refuse_odd_lock(folder / LOCK_NAME)
+                _check_lock_file(folder / LOCK_NAME)
                 try:
-                    held.enter_context(filelock.FileLock(folder / LOCK_NAME, timeout=patience, mode=0o600))
+                    locks.enter_context(filelock.FileLock(folder / LOCK_NAME, timeout=patience, mode=0o600))
                 except filelock.Timeout:
                     raise InputError(f"out: another process is writing to {folder}") from None
                 except OSError as error:
@@ -215,43 +215,43 @@ class RunDirectory:
 
     def _settled(self) -> Manifest:
         """Return the manifest, after moving files that were published but not yet in their place."""
-        marks = {folder: read_manifest(folder) for folder in (*self._owners(), self.path)}
-        if any(one.staged and (folder / one.staged).is_dir() for folder, one in marks.items()):
-            with self._locked(_PATIENCE):
+        manifests = {folder: read_manifest(folder) for folder in (*self._owners(), self.path)}
+        if any(manifest.staged and (folder / manifest.staged).is_dir() for folder, manifest in manifests.items()):
+            with self._locked(_LOCK_TIMEOUT):
                 return read_manifest(self.path)
-        return marks[self.path]
+        return manifests[self.path]
 
     def _check(self, kind: str, only: str = "") -> Manifest:
-        there = read_manifest(self.path)
-        if there.kind != kind:
-            raise InputError(f"{self.path}: holds a run of kind {there.kind!r}, not {kind!r}")
-        if there.state != "finished":
+        manifest = read_manifest(self.path)
+        if manifest.kind != kind:
+            raise InputError(f"{self.path}: holds a run of kind {manifest.kind!r}, not {kind!r}")
+        if manifest.state != "finished":
             raise InputError(f"{self.path}: the run is not finished; repeat its command to go on")
-        for name, sha in there.files.items():
-            if name.startswith(only) and not name.startswith(_FREE):
-                self._same(self.path / name, sha)
-        return there
+        for name, sha in manifest.files.items():
+            if name.startswith(only) and not name.startswith(_EDITABLE_FILES):
+                self._check_digest(self.path / name, sha)
+        return manifest
 
-    def _same(self, path: Path, sha: str) -> None:
+    def _check_digest(self, path: Path, sha: str) -> None:
         try:
-            same = store.hash_file(path, inside=self.path) == sha
+            is_same = store.hash_file(path, inside=self.path) == sha
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-        if not same:
+        if not is_same:
             raise InputError(f"{path}: damaged, it is not what the run wrote (its checksum does not match)")
 
     def _begin(self, kind: str, key: str, overwrite: bool) -> Manifest | None:
         """Return the finished run that will be replaced; without one, mark the directory as running and return None."""
         if not (self.path / MANIFEST_NAME).exists():
-            if any(not _OURS.fullmatch(entry.name) for entry in self.path.iterdir()):
+            if any(not _OWN_FILES.fullmatch(entry.name) for entry in self.path.iterdir()):
                 raise InputError(f"out: {self.path} is not empty and holds no run; give another directory")
         elif not (overwrite and is_earlier_format(self.path)):
-            there = read_manifest(self.path)
-            if there.state == "finished" and overwrite:
-                return there
-            if there.state == "finished":
+            manifest = read_manifest(self.path)
+            if manifest.state == "finished" and overwrite:
+                return manifest
+            if manifest.state == "finished":
                 raise InputError(f"out: {self.path} holds a finished run; give another directory or overwrite")
-            if (there.kind, there.key) != (kind, key) and not overwrite:
+            if (manifest.kind, manifest.key) != (kind, key) and not overwrite:
                 raise InputError(
                     f"out: {self.path} holds an unfinished run of another plan; give another directory or overwrite"
                 )
@@ -263,32 +263,34 @@ class RunDirectory:
         folder = self.path / f".staged-{name[:32]}"
         if folder.is_symlink():
             folder.unlink()
-        for left in store.make_private_directory(folder).iterdir():
-            if left.name not in keep:
-                _discard(left)
+        for entry in store.make_private_directory(folder).iterdir():
+            if entry.name not in keep:
+                _discard(entry)
         return RunDraft(folder, self.path, old)
 
     def _withdraw(self, draft: RunDraft, keep: Sequence[str]) -> None:
         """Clean up after an error: remove the draft and the manifest, but keep what the run can be resumed from."""
-        there = read_manifest(self.path)
-        if there.staged or any((draft.path / name).exists() for name in keep):
+        manifest = read_manifest(self.path)
+        if manifest.staged or any((draft.path / name).exists() for name in keep):
             return  # published already, or worth keeping
         shutil.rmtree(draft.path, ignore_errors=True)
-        ours = (entry.name == MANIFEST_NAME or _OURS.fullmatch(entry.name) for entry in self.path.iterdir())
-        if there.state == "running" and all(ours):
+        only_own_files = (
+            entry.name == MANIFEST_NAME or _OWN_FILES.fullmatch(entry.name) for entry in self.path.iterdir()
+        )
+        if manifest.state == "running" and all(only_own_files):
             (self.path / MANIFEST_NAME).unlink()
 
 
-def _refuse_odd_lock(path: Path) -> None:
+def _check_lock_file(path: Path) -> None:
     """Raise if the lock file is a link or anything else that is not a regular file.
 
     A link would be followed, and what it leads to would be emptied; opening a FIFO may wait for ever.
     """
     try:
-        regular = stat.S_ISREG(path.lstat().st_mode)
+        is_regular = stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:
         return
-    if not regular:
+    if not is_regular:
         raise InputError(f"{path}: a file is needed for the lock of a run; remove what stands there")
 
 
@@ -333,17 +335,17 @@ class RunDraft:
 
     def take(self, name: str) -> bool:
         """Put a file of the run that will be replaced into the draft; False where there is none, or it is damaged."""
-        wanted, there = None if self.old is None else self.old.files.get(name), self.home / name
-        if wanted is None or not there.is_file() or there.is_symlink():
+        expected_digest, source = None if self.old is None else self.old.files.get(name), self.home / name
+        if expected_digest is None or not source.is_file() or source.is_symlink():
             return False
-        if store.hash_file(there, inside=self.home) != wanted:
+        if store.hash_file(source, inside=self.home) != expected_digest:
             return False
-        place = store.make_private_directory((self.path / name).parent) / there.name
+        place = store.make_private_directory((self.path / name).parent) / source.name
         try:
-            place.hardlink_to(there)
+            place.hardlink_to(source)
         except OSError:  # a file system without hard links
             with store.atomic_write(place) as temporary:
-                shutil.copyfile(there, temporary)
+                shutil.copyfile(source, temporary)
         return True
 
     @contextlib.contextmanager
@@ -357,7 +359,9 @@ class RunDraft:
         """Yield the draft of a run inside this one, which can be read by itself and is published with this one."""
         old = peek_manifest(self.home / name)
         inner = RunDraft(
-            store.make_private_directory(self.path / name), self.home / name, old if old and old.of(kind, key) else None
+            store.make_private_directory(self.path / name),
+            self.home / name,
+            old if old and old.is_finished(kind, key) else None,
         )
         yield inner
         files, parts = list_contents(inner.path)
@@ -370,8 +374,8 @@ def list_contents(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     parts = tuple(
         sorted(name.removesuffix(f"/{MANIFEST_NAME}") for name in names if name.endswith(f"/{MANIFEST_NAME}"))
     )
-    own = [name for name in names if not any(name.startswith(f"{part}/") for part in parts)]
-    return {name: store.hash_file(folder / name, inside=folder) for name in own if name != MANIFEST_NAME}, parts
+    own_names = [name for name in names if not any(name.startswith(f"{part}/") for part in parts)]
+    return {name: store.hash_file(folder / name, inside=folder) for name in own_names if name != MANIFEST_NAME}, parts
 
 
 def walk_files(folder: Path) -> Iterator[str]:
@@ -418,7 +422,7 @@ class Manifest:
     staged: str = ""
     format: int = FORMAT
 
-    def of(self, kind: str, key: str) -> bool:
+    def is_finished(self, kind: str, key: str) -> bool:
         """Return whether this is a finished run of ``kind`` with ``key``."""
         return (self.kind, self.key, self.state) == (kind, key, "finished")
 
@@ -486,8 +490,8 @@ def publish_run(draft: RunDraft, new: Manifest, old: Manifest | None) -> None:
     """Publish ``draft`` in the place of everything the run ``old`` held."""
     files, parts = list_contents(draft.path)
     staged = set(walk_files(draft.path))
-    gone = {} if old is None else {name: sha for name, sha in _everything(draft.home, old) if name not in staged}
-    _commit(draft, replace(new, state="finished", files=files, parts=parts), gone)
+    superseded = {} if old is None else {name: sha for name, sha in _all_files(draft.home, old) if name not in staged}
+    _commit(draft, replace(new, state="finished", files=files, parts=parts), superseded)
 
 
 def publish_change(draft: RunDraft, old: Manifest) -> None:
@@ -496,11 +500,11 @@ def publish_change(draft: RunDraft, old: Manifest) -> None:
     _commit(draft, replace(old, files=dict(sorted((old.files | files).items()))), {})
 
 
-def _commit(draft: RunDraft, new: Manifest, gone: Mapping[str, str]) -> None:
+def _commit(draft: RunDraft, new: Manifest, superseded: Mapping[str, str]) -> None:
     for name in walk_files(draft.path):
-        _refuse_blocked(draft.home, name)
+        _check_path_is_free(draft.home, name)
         store.make_durable(draft.path / name)
-    store.write_json(draft.path / _SUPERSEDED, gone)
+    store.write_json(draft.path / _SUPERSEDED, superseded)
     store.sync_directory(draft.path)
     replace(new, staged=draft.path.name).write(draft.home)
     finish_publishing(draft.home)
@@ -512,37 +516,37 @@ def finish_publishing(home: Path) -> None:
     Raises:
         divulge.InputError: a folder on the way is a link, so a file would leave the directory.
     """
-    there = read_manifest(home)
-    if not there.staged:
+    manifest = read_manifest(home)
+    if not manifest.staged:
         return
-    staged = home / there.staged
+    staged = home / manifest.staged
     if staged.is_dir() and not staged.is_symlink():
         for name in list(walk_files(staged)):
-            _refuse_blocked(home, name)
+            _check_path_is_free(home, name)
             store.make_private_directory((home / name).parent)
             (staged / name).replace(home / name)
         _remove(home, staged / _SUPERSEDED)
         shutil.rmtree(staged)
-    replace(there, staged="").write(home)
+    replace(manifest, staged="").write(home)
 
 
-def _refuse_blocked(home: Path, name: str) -> None:
+def _check_path_is_free(home: Path, name: str) -> None:
     """Raise if something that is no folder is in the way to a file, or a folder in the place of the file."""
-    for above in (home / name).relative_to(home).parents:
-        at = home / above
-        if at != home and (at.is_symlink() or (at.exists() and not at.is_dir())):
-            raise InputError(f"out: {at} is where a folder of the run belongs; move it away")
+    for parent in (home / name).relative_to(home).parents:
+        folder = home / parent
+        if folder != home and (folder.is_symlink() or (folder.exists() and not folder.is_dir())):
+            raise InputError(f"out: {folder} is where a folder of the run belongs; move it away")
     if (home / name).is_dir():
         raise InputError(f"out: the folder {home / name} is where a file of the run belongs; move it away")
 
 
-def _everything(home: Path, old: Manifest) -> list[tuple[str, str]]:
+def _all_files(home: Path, old: Manifest) -> list[tuple[str, str]]:
     """Return the files of a run and of the runs inside it, with the digests they were published with."""
     files = list(old.files.items())
     for part in old.parts:
         with contextlib.suppress(InputError):
             inner = read_manifest(home / part)
-            files += [(f"{part}/{name}", sha) for name, sha in _everything(home / part, inner)]
+            files += [(f"{part}/{name}", sha) for name, sha in _all_files(home / part, inner)]
             files.append((f"{part}/{MANIFEST_NAME}", store.hash_file(home / part / MANIFEST_NAME, inside=home)))
     return files
 

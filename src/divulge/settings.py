@@ -37,6 +37,7 @@ else:
 
 Duplicates: TypeAlias = Literal["error", "drop", "keep"]
 Outputs: TypeAlias = Literal["logits", "probabilities"]
+TaskName: TypeAlias = Literal["auto", "classification", "regression"]
 UnknownClasses: TypeAlias = Literal["error", "drop"]
 EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
 
@@ -271,7 +272,7 @@ class OutputsSetting(Settings):
 
 
 class LanguageModelSettings(Settings):
-    """How a language model is loaded and queried."""
+    """Loading and querying of a language model."""
 
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="Type of the weights.")
     device: str = Field("auto", description="Where the model runs: auto, cpu, cuda, or map for several devices.")
@@ -299,6 +300,11 @@ class AuditSettings(SeedSetting):
     )
     calibration: Rate = Field(0.25, description="Share of the population that is set aside to calibrate decisions.")
     duplicates: Duplicates = Field("error", description="What to do about records that occur in several sets.")
+    task: TaskName = Field(
+        "auto",
+        description="What the target does: an estimator says so itself; a network or function of one output is taken "
+        "for a regression model where some label is not a whole number.",
+    )
     unknown_classes: UnknownClasses = Field(
         "error", description="What to do about records of a class that the target was not fitted on."
     )
@@ -438,7 +444,7 @@ class DataPlan(ColumnNames):
 
 
 class AccessPlan(Settings):
-    """What the auditor does not hold: taken away from the population before anything learns from it."""
+    """Data that the auditor does not hold, removed from the population before anything learns from it."""
 
     drop_classes: list[Annotated[int, Field(ge=0)]] = Field([], description="These classes.")
     drop_share: Rate | None = Field(None, description="This share of the classes, drawn at random.")
@@ -447,7 +453,7 @@ class AccessPlan(Settings):
 
 
 class PlacementSettings(Settings):
-    """Where reference models are trained."""
+    """Engine and devices for the training of reference models."""
 
     engine: EngineName = Field(
         "auto",
@@ -679,7 +685,7 @@ class Plan(AuditSettings):
 
 
 class InitSettings(Settings):
-    """What `divulge init` asks for; a setting that is not given is asked, or has the default of its kind of record."""
+    """Questions of `divulge init`; a setting without a value is asked for, or has the default of its record type."""
 
     records: Literal["images", "table", "text"] = Field("images", description="What a record is.")
     model: Name = Field(
@@ -699,7 +705,7 @@ class InitSettings(Settings):
 
 
 class DecisionSettings(SeedSetting):
-    """How the false discovery rate of a selection is bounded: keywords of `divulge.identify`."""
+    """Bound on the false discovery rate of a selection: keywords of `divulge.identify`."""
 
     fdr: Rate = Field(0.05, description="Bound on the expected share of non-members among the selected.")
     method: Any = Field(
@@ -741,7 +747,7 @@ class ForgetSettings(ErasureRules, SeedSetting):
 
 
 class DecodingSettings(Settings):
-    """How tokens are sampled: keywords of `divulge.targets.Decoding`."""
+    """Sampling of tokens: keywords of `divulge.targets.Decoding`."""
 
     temperature: Number = Field(1.0, ge=0.01, le=100, description="Temperature of sampling: logits are divided by it.")
     top_k: Annotated[Integer, Field(ge=1, le=10**9)] | None = Field(
@@ -753,7 +759,7 @@ class DecodingSettings(Settings):
 
 
 class CutSettings(Settings):
-    """Where documents are cut: keywords of `divulge.extraction.measure`."""
+    """Cutting of documents: keywords of `divulge.extraction.measure`."""
 
     prefix: Integer | Number = Field(
         50, gt=0, description="Tokens of the prompt, or the share of the document that it is, as in 0.5."
@@ -795,7 +801,7 @@ class CanarySettings(Settings):
 
 
 class CanaryBoundSettings(Settings):
-    """What a bound on ε guesses, and how certain it is."""
+    """Guesses and confidence of a bound on ε."""
 
     sides: Literal["both", "in"] = Field("both", description="Guess canaries to be in and out, or in only.")
     confidence: Rate = Field(0.95, description="Confidence of the bound on ε.")
@@ -818,7 +824,7 @@ class CanaryPlanSettings(CanaryBoundSettings):
 
 
 class OracleSettings(Settings):
-    """What is known of a scoring endpoint: keywords of `divulge.labels.OracleSpec`."""
+    """Declared properties of a scoring endpoint: keywords of `divulge.labels.OracleSpec`."""
 
     metric: Any = Field(
         "log_loss",
@@ -878,4 +884,7 @@ class WeightsSettings(Settings):
     band: Number = Field(0.01, gt=0, description="Half-width of the margin band; 0.1 if training stopped early.")
     signal: Literal["kkt-nnls", "margin-abs", "margin-band"] = Field("kkt-nnls", description="Score to decide on.")
     fpr: Rate = Field(0.01, description="Bound on the false-positive rate.")
-    fdr: Rate = Field(0.05, description="Bound on the expected share of non-members among those called members.")
+    fdr: Rate = Field(
+        DecisionSettings.model_fields["fdr"].default,
+        description="Bound on the expected share of non-members among those called members.",
+    )

@@ -294,7 +294,10 @@ def check_archive_size(file: Path | BinaryIO, name: str) -> None:
 
 
 def starts_with(path: Path, head: bytes, *, cut: bool = False) -> bool:
-    """Whether a file begins with ``head``, after the length that safetensors puts first; ``cut``: it may end early."""
+    """Check whether a file begins with ``head``, also after the length of a safetensors header.
+
+    With ``cut`` the file may be shorter than ``head``.
+    """
     skipped = 8 if ".safetensors" in path.name else 0
     try:
         with open_untrusted(path, inside=path.parent) as opened:

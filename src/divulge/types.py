@@ -167,6 +167,10 @@ class Records:
         """Return the same records with other labels, whole numbers ``[n]``."""
         return self._with(y=check_labels(y, "y", length=len(self)), class_names=class_names)
 
+    def with_y_of(self, other: Records) -> Records:
+        """Return the same records with ``y`` of others, one for one: classes with their names, real values, or none."""
+        return self._with(y=other.y, class_names=other.class_names)
+
     def with_real_values(self) -> Records:
         """Return the same records with ``y`` as float64; names of classes are read as the numbers that they spell.
 
@@ -294,7 +298,7 @@ class PartialRecords:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What an attack may read: signals of the target and of reference models, as plain arrays.
+    """Input of an attack: signals of the target and of reference models, as plain arrays.
 
     Args:
         target: signal of each candidate under the target, ``[n]``.
@@ -414,7 +418,7 @@ def _features(value: object, name: str, length: int | None) -> Array | None:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What is claimed, at which level, and under which assumptions.
+    """Claim of a decision: its kind, level and assumptions.
 
     Args:
         kind: "marginal FPR", "training-conditional FPR", "FDR", …

@@ -112,16 +112,18 @@ def _refuse_huge(array: NDArray[Any], name: str) -> None:
 
 
 def _refuse_nonfinite(array: NDArray[Any], name: str) -> None:
-    count, first = 0, None
+    count, first_position = 0, None
     for start, rows in _row_blocks(array):
         bad = ~np.isfinite(rows)
         if bad.any():
             count += int(bad.sum())
-            if first is None:
-                at = np.argwhere(bad)[0]
-                first = [start + int(at[0]), *(int(i) for i in at[1:])], rows[tuple(at)]
-    if first is not None:
-        raise InputError(f"{name}: {count} values are NaN or infinite (first at {first[0]}: {first[1]})")
+            if first_position is None:
+                position = np.argwhere(bad)[0]
+                first_position = [start + int(position[0]), *(int(i) for i in position[1:])], rows[tuple(position)]
+    if first_position is not None:
+        raise InputError(
+            f"{name}: {count} values are NaN or infinite (first at {first_position[0]}: {first_position[1]})"
+        )
 
 
 def check_nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -146,8 +148,8 @@ def check_records(value: Any, name: str) -> NDArray[Any]:
 
 def _mostly_texts(values: NDArray[Any]) -> bool:
     """Return whether there are more texts than other values; missing values (None, NaN) are neither."""
-    given = [item for item in values.ravel() if item is not None and not (isinstance(item, float) and np.isnan(item))]
-    return 2 * sum(isinstance(item, str) for item in given) > len(given)
+    present = [item for item in values.ravel() if item is not None and not (isinstance(item, float) and np.isnan(item))]
+    return 2 * sum(isinstance(item, str) for item in present) > len(present)
 
 
 def _to_object_array(texts: Sequence[str]) -> NDArray[Any]:
@@ -249,29 +251,35 @@ def check_class_labels(
         return check_labels(values, name, length=length), None
     if values.shape != (length,):
         raise InputError(f"{name}: {length} labels are needed (one per record), got shape {values.shape}")
-    given = values.tolist()
-    missing = [row for row, one in enumerate(given) if one is None or one != one or type(one).__name__ == "NAType"]
-    if missing:
-        raise InputError(f"{name}: {len(missing)} records have no class (first: row {missing[0]}); leave them out")
+    labels = values.tolist()
+    missing_rows = [
+        row for row, label in enumerate(labels) if label is None or label != label or type(label).__name__ == "NAType"
+    ]
+    if missing_rows:
+        raise InputError(
+            f"{name}: {len(missing_rows)} records have no class (first: row {missing_rows[0]}); leave them out"
+        )
     if all(
-        isinstance(one, float) and one.is_integer() and abs(one) < 2**53 for one in given
+        isinstance(label, float) and label.is_integer() and abs(label) < 2**53 for label in labels
     ):  # pandas makes floats of 0 and 1 in passing
         return check_class_labels(values.astype(np.int64), name, length=length, names=names)
-    kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else type(one) for one in given}
-    if len(kinds) > 1 or not kinds <= {str, bool, int}:
+    label_types = {
+        str if isinstance(label, str) else bool if isinstance(label, bool) else type(label) for label in labels
+    }
+    if len(label_types) > 1 or not label_types <= {str, bool, int}:
         raise InputError(
             f"{name}: whole-number labels are needed, or names of classes, got "
-            f"{' and '.join(sorted(kind.__name__ for kind in kinds))}"
+            f"{' and '.join(sorted(label_type.__name__ for label_type in label_types))}"
         )
-    if names is None and kinds == {int} and min(given) >= 0:  # whole numbers in an array of objects
-        return check_labels(np.array(given), name, length=length), None
-    order = [str(one) for one in sorted(set(given))] if names is None else [str(one) for one in names]
-    if len(set(order)) < len(order):
-        raise InputError(f"class_names: each may be named once, got {format_value(order)}")
-    place = {one: at for at, one in enumerate(order)}
-    for one in sorted({str(one) for one in given}):
-        check_choice(one, f"class_names: a class in {name}", order)
-    return np.array([place[str(one)] for one in given], dtype=np.int64), tuple(order)
+    if names is None and label_types == {int} and min(labels) >= 0:  # whole numbers in an array of objects
+        return check_labels(np.array(labels), name, length=length), None
+    class_names = [str(label) for label in sorted(set(labels))] if names is None else [str(label) for label in names]
+    if len(set(class_names)) < len(class_names):
+        raise InputError(f"class_names: each may be named once, got {format_value(class_names)}")
+    class_numbers = {label: number for number, label in enumerate(class_names)}
+    for label in sorted({str(label) for label in labels}):
+        check_choice(label, f"class_names: a class in {name}", class_names)
+    return np.array([class_numbers[str(label)] for label in labels], dtype=np.int64), tuple(class_names)
 
 
 def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
@@ -279,7 +287,7 @@ def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
     values = to_numpy(value, name)
     if values.shape != (length,):
         raise InputError(f"{name}: {length} identifiers are needed, got shape {values.shape}")
-    absent = [row for row, one in enumerate(values.tolist()) if one is None or one != one]
+    absent = [row for row, identifier in enumerate(values.tolist()) if identifier is None or identifier != identifier]
     if absent:
         raise InputError(f"{name}: {len(absent)} records have no identifier (first: row {absent[0]})")
     try:
@@ -378,13 +386,13 @@ def check_number(
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name}: a number is needed, got {format_value(value)}")
     try:
-        given = float(value)
+        number = float(value)
     except OverflowError:
         raise InputError(f"{name}: {format_value(value)} is larger than any float64") from None
-    if not (above <= given <= below if closed else above < given < below):
-        left, right = ("[", "]") if closed else ("(", ")")
-        raise InputError(f"{name}: must lie in {left}{above:g}, {below:g}{right}, got {format_value(value)}")
-    return given
+    if not (above <= number <= below if closed else above < number < below):
+        opening, closing = ("[", "]") if closed else ("(", ")")
+        raise InputError(f"{name}: must lie in {opening}{above:g}, {below:g}{closing}, got {format_value(value)}")
+    return number
 
 
 def check_integer(value: int, name: str, *, least: int, most: int | None = None) -> int:
@@ -411,12 +419,14 @@ def check_choice(value: object, name: str, options: Iterable[str]) -> str:
         Traceback (most recent call last):
         divulge.errors.InputError: recipe: 'lirra' is unknown; did you mean 'lira'? (known: lira, rmia)
     """
-    known = tuple(options)
-    if isinstance(value, str) and value in known:
+    choices = tuple(options)
+    if isinstance(value, str) and value in choices:
         return value
-    near = difflib.get_close_matches(str(value)[:_LONGEST], known, n=1, cutoff=0.5) if isinstance(value, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"{name}: {format_value(value)} is unknown{hint} (known: {', '.join(known)})")
+    nearest = (
+        difflib.get_close_matches(str(value)[:_LONGEST], choices, n=1, cutoff=0.5) if isinstance(value, str) else []
+    )
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    raise InputError(f"{name}: {format_value(value)} is unknown{hint} (known: {', '.join(choices)})")
 
 
 def check_string(value: str, name: str) -> str:
@@ -434,9 +444,9 @@ def check_path(value: Any, name: str) -> Path:
         PosixPath('run')
     """
     try:
-        given = Path(value)
-        if "\0" not in str(given) and all(len(os.fsencode(part)) <= _LONGEST_NAME for part in given.parts):
-            return given
+        path = Path(value)
+        if "\0" not in str(path) and all(len(os.fsencode(part)) <= _LONGEST_NAME for part in path.parts):
+            return path
     except (TypeError, ValueError):  # half of a surrogate pair is no file name
         pass
     raise InputError(f"{name}: the name of a file or folder is needed, got {format_value(value)}")
@@ -467,8 +477,8 @@ def require_callable(value: Any, name: str, *methods: str) -> Any:
     if not methods and not callable(value):
         raise InputError(f"{name}: a function is needed, got {format_value(value)}")
     if methods and (isinstance(value, type) or not all(callable(getattr(value, part, None)) for part in methods)):
-        called = " and ".join(f"{part}(…)" for part in methods)
-        raise InputError(f"{name}: an object with {called} is needed, got {format_value(value)}")
+        required = " and ".join(f"{part}(…)" for part in methods)
+        raise InputError(f"{name}: an object with {required} is needed, got {format_value(value)}")
     return value
 
 
@@ -484,11 +494,11 @@ def as_list(value: Any, name: str) -> list[Any]:
 
 def check_strings(value: Any, name: str) -> tuple[str, ...]:
     """Return the entries of a list of strings; refuse a single string in place of a list."""
-    given = as_list(value, name)
-    for entry in given:
+    entries = as_list(value, name)
+    for entry in entries:
         if not isinstance(entry, str):
             raise InputError(f"{name}: texts are needed, got {format_value(entry)}")
-    return tuple(given)
+    return tuple(entries)
 
 
 def check_rates(value: Any, name: str, *, increasing: bool = False) -> tuple[float, ...]:
@@ -498,12 +508,12 @@ def check_rates(value: Any, name: str, *, increasing: bool = False) -> tuple[flo
         >>> check_rates([0.1, 0.01], "fpr")
         (0.1, 0.01)
     """
-    given = tuple(check_number(level, name, above=0, below=1) for level in as_list(value, name))
-    if not given:
+    rates = tuple(check_number(level, name, above=0, below=1) for level in as_list(value, name))
+    if not rates:
         raise InputError(f"{name}: at least 1 level is needed, got none")
-    if increasing and (len(given) < 2 or any(a >= b for a, b in itertools.pairwise(given))):
-        raise InputError(f"{name}: at least two, increasing, are needed, got {format_value(given)}")
-    return given
+    if increasing and (len(rates) < 2 or any(a >= b for a, b in itertools.pairwise(rates))):
+        raise InputError(f"{name}: at least two, increasing, are needed, got {format_value(rates)}")
+    return rates
 
 
 _USABLE_SHARE = 0.9  # of what is free: the rest of the process needs some too
@@ -530,10 +540,10 @@ def check_memory(needed: float, name: str, remedy: str) -> None:
         Traceback (most recent call last):
         divulge.errors.InputError: count: about 1.1e+15 GiB of memory are needed, ... are free; fewer models need less
     """
-    free = available_memory()
-    if free is not None and needed > _USABLE_SHARE * free:
+    free_bytes = available_memory()
+    if free_bytes is not None and needed > _USABLE_SHARE * free_bytes:
         raise InputError(
-            f"{name}: about {format_bytes(needed)} of memory are needed, {format_bytes(free)} are free; {remedy}"
+            f"{name}: about {format_bytes(needed)} of memory are needed, {format_bytes(free_bytes)} are free; {remedy}"
         )
 
 
@@ -574,11 +584,11 @@ def _free_container_memory() -> int | None:
     """Return what is left below the limit of a container, where the cache of files counts as free."""
     for limit, used, cached in _LIMITS:
         try:
-            left = int((_CGROUP / limit).read_text()) - int((_CGROUP / used).read_text())
-            facts = dict(
+            free_bytes = int((_CGROUP / limit).read_text()) - int((_CGROUP / used).read_text())
+            statistics = dict(
                 line.split() for line in (_CGROUP / Path(used).parent / "memory.stat").read_text().splitlines()
             )
-            return max(left + int(facts.get(cached, 0)), 0)
+            return max(free_bytes + int(statistics.get(cached, 0)), 0)
         except (OSError, ValueError):  # "max": no limit
             continue
     return None

@@ -119,7 +119,7 @@ def _said(url: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What a server sent, whole and within bounds.
+    """Complete response of a server, within the size limit.
 
     Args:
         status: HTTP's.

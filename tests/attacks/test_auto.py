@@ -128,7 +128,7 @@ def test_a_residual_is_tried_on_the_scores_that_its_attack_had():
     game, member = next(auto.play_games(evidence, 4000, 16, 0))
     together = auto._game_merits(auto.OPTIONS, game, member)
     for option in auto.OPTIONS:
-        alone = auto.game_merit(option.attack.run(auto._in_unit(game, option.unit)).scores, member)
+        alone = auto.game_merit(option.attack.run(auto.convert_unit(game, option.unit)).scores, member)
         assert together[option.name] == alone
 
 
@@ -232,7 +232,7 @@ def test_on_classes_that_the_population_lacks_no_game_is_played():
         assert found.notes[0].startswith("used rmia-residual: most candidates") == sure
     assert found.chosen == "rmia-residual"
     strange = replace(evidence, labels=np.ones(N, int), population_labels=known)
-    probable = auto._in_unit(strange, "probability")
+    probable = auto.convert_unit(strange, "probability")
     np.testing.assert_array_equal(Auto().score(strange), Residual(RMIA()).score(probable))
     assert Auto(options("lira", "loss")).run(strange).notes[0].startswith("chose")
 

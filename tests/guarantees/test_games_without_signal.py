@@ -11,7 +11,7 @@ from scipy import stats
 
 import divulge as dv
 from divulge.attacks import BASE, RMIA, BaVarIA, Calibrated, LiRA, QuantileRegression, Residual, Threshold, auto, lira
-from divulge.attacks.auto import OPTIONS, Auto, Option, _in_unit
+from divulge.attacks.auto import OPTIONS, Auto, Option, convert_unit
 from divulge.attacks.learned import Learned
 
 DESIGNS = {
@@ -128,7 +128,7 @@ def test_attacks_on_a_target_of_its_own_see_nothing(name, design, m):
     areas = []
     for seed in range(12):
         rng = np.random.default_rng((32, m, seed))
-        scores = attack.score(_in_unit(evidence(rng, m, 800, 300, design), unit))
+        scores = attack.score(convert_unit(evidence(rng, m, 800, 300, design), unit))
         # One table, many truths: membership of the target is independent of all that was measured.
         areas.append(np.mean([area(scores, rng.permutation(800) < 400) for _ in range(20)]))
     fair(areas, 0.5)
@@ -144,7 +144,7 @@ def test_games_on_the_population_favour_no_option(design, m):
         rng = np.random.default_rng((33, m, seed))
         for game, member in auto.play_games(evidence(rng, m, 40, 1200, design), 4000, 16, seed):
             for option in options:
-                scores = option.attack.run(_in_unit(game, option.unit)).scores
+                scores = option.attack.run(convert_unit(game, option.unit)).scores
                 areas[option.name].append(auto.game_merit(scores, member)[0])
     for values in areas.values():
         assert len(values) >= 15

@@ -65,7 +65,7 @@ def test_a_registered_kind_is_read_back_reported_in_every_format_and_viewed(divu
     assert written["results"] == json.loads((toy_run / "summary.json").read_text())
     assert written["provenance"]["command"] == ""
     (entry,) = Shelf((tmp_path,)).entries()
-    assert (entry.kind, entry.tone, entry.first) == ("toy", "leak", "Two toys leak.")
+    assert (entry.kind, entry.tone, entry.first_sentence) == ("toy", "leak", "Two toys leak.")
     assert entry.has_report
     assert "Two toys leak." in entry.render_report()
 

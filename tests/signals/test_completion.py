@@ -200,7 +200,7 @@ def test_a_category_is_told_from_the_numbers_it_depends_on():
 @given(st.integers(0, 10_000), st.integers(2, 5), st.booleans())
 def test_settled_groups_are_valid_whatever_is_known(seed, width, drawn):
     rng = np.random.default_rng(seed)
-    columns = RecordColumns.of(np.eye(width)[np.r_[np.arange(width), rng.integers(0, width, 10)]])
+    columns = RecordColumns.from_array(np.eye(width)[np.r_[np.arange(width), rng.integers(0, width, 10)]])
     assert len(columns.groups) == 1
     truth = np.eye(width)[rng.integers(0, width, 20)]
     known = rng.random(truth.shape) < 0.4

@@ -12,6 +12,7 @@ from divulge.attacks.auto import Auto, Combined, Consensus
 from divulge.attacks.bavaria import BaVarIA
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import Averaged, LiRA, SequenceLiRA
+from divulge.attacks.prediction_errors import OnErrors
 from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, seeded
 from divulge.attacks.quantile import QuantileRegression
 from divulge.attacks.residual import Residual, Transductive
@@ -34,6 +35,7 @@ __all__ = [
     "LiRA",
     "MajorityRMIA",
     "Need",
+    "OnErrors",
     "QuantileRegression",
     "Residual",
     "Scored",

@@ -212,7 +212,7 @@ class Auto:
         if _has_mostly_unseen_classes(evidence) and (
             unseen_option := next((option for option in options if option.name == _UNSEEN), None)
         ):
-            scored = unseen_option.attack.run(_in_unit(evidence, unseen_option.unit))
+            scored = unseen_option.attack.run(convert_unit(evidence, unseen_option.unit))
             return replace(scored, notes=(_UNSEEN_NOTE, *scored.notes), chosen=unseen_option.name)
         game_list = list(play_games(evidence, self.most, self.games, self.seed)) if len(options) > 1 else []
         outcomes = [_game_merits(options, *game) for game in game_list]
@@ -265,7 +265,7 @@ class _CachedRuns:
             return Scored(attack.left(inner.scores, self.evidence), inner.notes)
         key = unit, _identity(attack)
         if key not in self._kept:
-            self._kept[key] = attack.run(_in_unit(self.evidence, unit))
+            self._kept[key] = attack.run(convert_unit(self.evidence, unit))
         return self._kept[key]
 
 
@@ -305,7 +305,8 @@ def _identity(attack: Attack) -> object:
     return attack
 
 
-def _in_unit(evidence: Evidence, unit: Unit) -> Evidence:
+def convert_unit(evidence: Evidence, unit: Unit) -> Evidence:
+    """Return evidence of scaled logits as evidence of log-probabilities or probabilities, or as it is."""
     if unit == "scaled logit":
         return evidence
 

@@ -99,7 +99,7 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """How probable substitutes of the target find the true class, where the target finds it at all.
+    """Mean log-probability of the true class under substitute models, or the target's own signal where that is lower.
 
     Li & Zhang 2021 (arXiv:2007.15528), the transfer attack, as the code published with it computes the score: the
     smaller the loss of a substitute, the more like a member, and a record that the target tells wrong is less like one

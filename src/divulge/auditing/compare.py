@@ -450,6 +450,25 @@ def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[st
     ]
 
 
+def utility_blocks(before: Audit, after: Audit) -> list[Table]:
+    """Return a table of how well both models predict; nothing where neither run knows."""
+    utilities = [_utility(audit) for audit in (before, after)]
+    names = list(dict.fromkeys(name for utility in utilities for name in utility))
+    rows = [[name, *(utility.get(name, "–") for utility in utilities)] for name in names]
+    note = "On the records of the audit. Those on the non-members are what the model is worth on records it never saw."
+    return [Table(["of the target", "before", "after"], rows, sortable=False, note=note)] if rows else []
+
+
+def _utility(audit: Audit) -> dict[str, str]:
+    """Return accuracy, or R² and mean absolute error, of a run's target; empty where they are not known."""
+    if (accuracy := audit.about.accuracy) is not None:
+        return {
+            f"accuracy on {name}": formatting.format_percent_estimate(share)
+            for name, share in (("members", accuracy.members), ("non-members", accuracy.nonmembers))
+        }
+    return formatting.format_regression_fit(audit.about.regression_fit)
+
+
 def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
     """Build the page of a comparison: the finding, charts of the changes, and all changes in figures."""
     sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after))
@@ -468,6 +487,7 @@ def comparison_page(before: Audit, after: Audit, changes: Sequence[Difference]) 
         more=(f"Before: {before.verdict.plain}", f"After: {after.verdict.plain}"),
         sections=[
             Section("Changes", [*_change_charts(changes), Table(*change_table(changes), note=note)]),
+            Section("What the models are good for", utility_blocks(before, after)),
             Section("What this does not say", [Paragraph(_LIMITS)]),
             regulator_section(_regulator_answers(sentence, changes)),
         ],
@@ -498,7 +518,7 @@ def _regulator_answers(sentence: str, changes: Sequence[Difference]) -> Regulato
 
 _LIMITS = (
     "A smaller number under these attacks is no proof against others; an attack that is made for the defence may find "
-    "more. What the defence costs the model is in its accuracy, which both reports show where it is known."
+    "more. What the defence costs the model is in how well it predicts records that it never saw."
 )
 
 

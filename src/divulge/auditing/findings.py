@@ -320,7 +320,7 @@ class RealisedFpr:
 
     @property
     def broken(self) -> bool:
-        """Whether the rate is higher than the luck of one calibration explains."""
+        """Whether the rate is higher than the draw of one calibration set explains."""
         return self.p_value < FPR_FALSE_ALARM / self.tests
 
     @property

@@ -75,6 +75,10 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         )
     covariates = check_covariates(subject.covariates, len(members) + len(nonmembers))
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
+    if subject.known is not None and modality.labels == "real values":
+        raise InputError(
+            f"known: the target is {modality.name}: partly known records are completed for classifiers alone"
+        )
     modality.check_records(sets)
     check_record_sets(sets, recipes, modality)
     if options.references is not None:
@@ -436,7 +440,11 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
     all_records = concatenate_records([members, nonmembers, population])
     digests = all_records.digests()
-    values, copies = number_digests(digests), number_digests(digests, all_records.y)
+    copies = number_digests(digests, all_records.y)
+    # Two records of different classes and equal values are one that was labelled twice. A real value is measured: two
+    # records that differ in it are two.
+    has_real_values = all_records.y is not None and all_records.labels is None and all_records.x.dtype != object
+    values = copies if has_real_values else number_digests(digests)
     origin = np.repeat([0, 1, 2], [len(members), len(nonmembers), len(population)])
     among_members, among_nonmembers, among_population = (
         np.isin(values, values[origin == number]) for number in range(3)

@@ -49,7 +49,7 @@ class LanguageModel(Modality):
 
     @property
     def references(self) -> str:
-        """How reference models are trained, for messages."""
+        """Code that trains suitable reference models, for messages."""
         return "FineTune(base, count=4, epochs=…)"
 
     def known_recipes(self) -> tuple[Recipe, ...]:

@@ -1,4 +1,4 @@
-"""What an audit asks of a kind of model: its outputs, the records and recipes that fit, and how signals are computed.
+"""Modalities: outputs of a type of model, the records and recipes that fit it, and the computation of its signals.
 
 `Modality` serves any model whose outputs are arrays with a row for each record. Classifiers and language models are
 two further implementations; a target of the user's own class declares one as its attribute ``modality``.
@@ -67,7 +67,7 @@ class Modality:
 
     @property
     def references(self) -> str:
-        """How reference models are trained, for messages."""
+        """Code that trains suitable reference models, for messages."""
         return "Custom(train, count=16)"
 
     def known_recipes(self) -> tuple[Recipe, ...]:
@@ -234,7 +234,7 @@ class Classifier(Modality):
 
     @property
     def references(self) -> str:
-        """How reference models are trained, for messages."""
+        """Code that trains suitable reference models, for messages."""
         return "Train(make_model, count=16, epochs=…)"
 
     def resolve_recipe(self, requested: object) -> Recipe:
@@ -305,8 +305,17 @@ class Classifier(Modality):
             return 1 + max(int(labels.max()) for labels in shown if labels is not None)
         width = target.logits(inputs.candidates[:_N_PROBED]).shape[1]
         for name, labels in labelled.items():
-            if labels is not None:
+            if labels is None:
+                continue
+            try:
                 check_labels(labels, f"{name}: y", classes=width)
+            except InputError as error:
+                if width > 2:
+                    raise
+                raise InputError(
+                    f"{error}; if the target predicts a real value, say task='regression', in a plan "
+                    'task = "regression"'
+                ) from None
         return width
 
     def query(self, target: Any, records: Records) -> None:

@@ -187,6 +187,8 @@ def origin(run: AuditRun[Any]) -> Origin:
         qualifier = "completed " if accuracy.completed else ""
         facts |= {f"target's accuracy on {qualifier}members": format_percent_estimate(accuracy.members)}
         facts |= {f"target's accuracy on {qualifier}non-members": format_percent_estimate(accuracy.nonmembers)}
+    fit_facts = formatting.format_regression_fit(about.regression_fit)
+    facts |= {f"target's {name}": text for name, text in fit_facts.items()}
     if (fit := about.token_fit) is not None:
         facts |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
         facts |= {f"beyond {fit.unit} frequencies of the population": format_estimate(fit.gain, "+")}

@@ -16,6 +16,7 @@ from divulge.auditing.inputs import ALL_KNOWN, align_data, check_inputs, complet
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality
 from divulge.auditing.prepared import AuditLog, PreparedAudit
+from divulge.auditing.regression import RegressionModel, resolve_task
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
@@ -26,7 +27,15 @@ from divulge.references.progress import ignore_progress
 from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, collect_environment, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
-from divulge.targets import GivesTokens, adapt, declared_modality, is_language_model, token_statistics
+from divulge.targets import (
+    GivesTokens,
+    Task,
+    adapt,
+    declared_modality,
+    is_language_model,
+    is_regression_model,
+    token_statistics,
+)
 from divulge.types import AuditData, Records
 from divulge.validation import check_bool, check_path, require_callable
 
@@ -59,6 +68,7 @@ def audit(
     calibration: float = _DEFAULTS.calibration,
     duplicates: Duplicates = _DEFAULTS.duplicates,
     outputs: Outputs = _DEFAULTS.outputs,
+    task: Task = _DEFAULTS.task,
     unknown_classes: UnknownClasses = _DEFAULTS.unknown_classes,
     device: str = _DEFAULTS.device,
     texts: bool = _DEFAULTS.texts,
@@ -73,8 +83,8 @@ def audit(
     """Measure how well an adversary can tell ``target``'s training records from others.
 
     Args:
-        target: a torch module, scikit-learn classifier, callable, anything with ``logits(records)``, or with
-            ``labels(records)`` for recipes that ask for labels alone.
+        target: a torch module, scikit-learn classifier or regressor, callable, anything with ``logits(records)``, with
+            ``labels(records)`` for recipes that ask for labels alone, or with ``predictions(records)``: real values.
         members: records the target was trained on.
         nonmembers: records of the same kind that it was not trained on.
         population: other data that the auditor holds, known not to be in the training set; may lack classes. A quarter
@@ -99,6 +109,8 @@ def audit(
         calibration: share of the population set aside.
         duplicates: what to do about records that occur in several sets: "error", "drop" or "keep".
         outputs: "logits" or "probabilities": what ``target`` returns, if it is a module or callable.
+        task: "classification", "regression" (``y`` holds real values), or "auto": what an estimator says of itself; a
+            module or callable of one output is a regression model where some of ``y`` is not a whole number.
         unknown_classes: what to do about records of a class that the target was not fitted on: "error" or "drop".
         device: where a torch module runs: "auto", "cpu", "cuda", "mps".
         texts: whether the most exposed documents are kept as they are in the run directory and shown in the report.
@@ -144,6 +156,7 @@ def audit(
         calibration=calibration,
         duplicates=duplicates,
         outputs=outputs,
+        task=task,
         unknown_classes=unknown_classes,
         device=device,
         texts=texts,
@@ -194,7 +207,8 @@ def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
-    adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
+    adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
+    adapted_target = resolve_task(adapted_target, subject, options.task)
     modality = find_modality(adapted_target)
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
@@ -223,8 +237,12 @@ def _prepare_audit(
 
 
 def find_modality(target: Any) -> Modality:
-    """Return the modality that a target declares; without one it is a language model or a classifier by its outputs."""
-    return declared_modality(target) or (LanguageModel() if is_language_model(target) else Classifier())
+    """Return the modality that a target declares; without one its outputs say which it is."""
+    if (declared := declared_modality(target)) is not None:
+        return declared
+    if is_regression_model(target):
+        return RegressionModel()
+    return LanguageModel() if is_language_model(target) else Classifier()
 
 
 def _run_into(
@@ -300,6 +318,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         engine="; ".join(dict.fromkeys(log.engines)),
         accuracy=_target_accuracy(prepared, log),
         token_fit=log.token_fit,
+        regression_fit=log.regression_fit,
         single_answer=log.predicted_labels is not None
         and plausibility.gives_single_answer(prepared, log.predicted_labels),
     )
@@ -355,7 +374,7 @@ def _transfer(
 def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
     """Classify members without the model; None (with a warning) if there are too few records."""
     inside, records = prepared.inputs.truth, prepared.inputs.candidates
-    y = records.labels
+    y = records.y
     member_labels, nonmember_labels = (None, None) if y is None else (y[inside], y[~inside])
     try:
         baseline = blind.baseline(
@@ -375,7 +394,7 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
 def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the candidates' scores less what the records alone explain."""
     records = prepared.inputs.candidates
-    return blind.adjust_scores(scores, records.x, records.labels, prepared.seed)
+    return blind.adjust_scores(scores, records.x, records.y, prepared.seed)
 
 
 def over_shares(

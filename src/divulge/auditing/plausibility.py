@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from divulge import people
-from divulge.results import TokenFit
+from divulge.results import RegressionFit, TokenFit
 from divulge.statistics import intervals
 from divulge.targets import Endpoint
 from divulge.types import Estimate
@@ -24,13 +24,18 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Findings
     from divulge.auditing.prepared import PreparedAudit
     from divulge.targets import TokenStatistics
-    from divulge.types import Floats
+    from divulge.types import Bools, Floats
 
 ERROR = 1e-3
 """Largest probability that a target no better than its baseline passes by chance."""
 _UNBOUNDED = 1e6  # nats: beyond any mean log-probability
 MARGIN, MAX_MARGIN = 0.05, 0.02
 """What a target must surely be better by: this share of what the constant answer gets wrong, and at most so much."""
+GAIN_MARGIN = 0.01
+"""Share of a constant answer's squared or absolute error that a regression model must save."""
+CORRELATION_MARGIN = 0.1
+"""Rank correlation with the values that its predictions must surely exceed: about 1 % of the variance."""
+_INTERVAL_ERROR = 0.025  # on each side of the intervals that a report shows
 
 
 def describe_doubt(audit: Findings) -> str:
@@ -42,6 +47,8 @@ def describe_doubt(audit: Findings) -> str:
     about = audit.about
     if about.token_fit is not None:
         return _describe_token_doubt(about.token_fit)
+    if about.regression_fit is not None:
+        return _describe_regression_doubt(about.regression_fit)
     if about.accuracy is None or audit.labels is None:
         return "the model gives all candidates one and the same class" if about.single_answer else ""
     labels = audit.labels[audit.members]
@@ -65,6 +72,13 @@ def doubt_advice(audit: Findings) -> str:
         return (
             "So nothing shows that this is the model that was trained on them; one with another tokenizer, another "
             "base under its adapter, or from another file would give nothing away either. Check these first."
+        )
+    if audit.about.regression_fit is not None:
+        return (
+            "So nothing shows that this is the model that was trained on them; one that is given its columns in "
+            "another order, its inputs in another scale, values in another unit, or that comes from another file would "
+            "give nothing away either. Check these first. A model that predicts no better than that may give nothing "
+            "away, but this audit cannot tell it from a mistake."
         )
     return (
         "So nothing shows that this is the model that was trained on them; one that is given its columns or classes in "
@@ -103,9 +117,32 @@ def measure_token_fit(audit: PreparedAudit, statistics: TokenStatistics) -> Toke
     spread = float(np.ptp(statistics.logp)) if len(statistics.logp) else 0.0
     return TokenFit(
         members=float(log_probabilities.mean()),
-        gain=_mean_gain(gains),
+        gain=_mean_estimate(gains, ERROR),
         unit="byte" if tokenize is _utf8_bytes else "token",
         constant=spread <= 1e-6 * max(1.0, abs(float(statistics.logp[0]))),
+    )
+
+
+def measure_regression_fit(y: Floats, predictions: Floats, is_member: Bools) -> RegressionFit:
+    """Measure how well a regression model predicts members and non-members, and beside a constant on the members.
+
+    The constant is the best there is in hindsight: the mean for squared errors, the median for absolute ones.
+
+    Args:
+        y: true values of the candidates, ``[n]``.
+        predictions: predicted values, ``[n]``.
+        is_member: bool, ``[n]``.
+    """
+    member_y, member_predictions = y[is_member], predictions[is_member]
+    errors, member_errors = np.abs(y - predictions), np.abs(member_y - member_predictions)
+    return RegressionFit(
+        r_squared_members=_r_squared(member_y, member_predictions),
+        r_squared_nonmembers=_r_squared(y[~is_member], predictions[~is_member]),
+        error_members=_mean_estimate(member_errors, _INTERVAL_ERROR),
+        error_nonmembers=_mean_estimate(errors[~is_member], _INTERVAL_ERROR),
+        squared_gain=_share_saved((member_y - member_y.mean()) ** 2, member_errors**2),
+        absolute_gain=_share_saved(np.abs(member_y - np.median(member_y)), member_errors),
+        rank_correlation=_rank_correlation(member_y, member_predictions),
     )
 
 
@@ -126,6 +163,61 @@ def _describe_token_doubt(fit: TokenFit) -> str:
     )
 
 
+def _describe_regression_doubt(fit: RegressionFit) -> str:
+    """Explain why a regression model may not be the one that was trained on the members; empty if it surely is.
+
+    It must predict better than a constant, by squared or absolute errors, and its predictions must surely rise with the
+    values: a model that has nothing to do with the records predicts some of them well by chance.
+    """
+    gains = [gain.value for gain in (fit.squared_gain, fit.absolute_gain) if gain is not None]
+    if not gains:
+        return "the values of all training records are equal, so any model that predicts that value fits them"
+    if max(gains) > GAIN_MARGIN and fit.rank_correlation.low > CORRELATION_MARGIN:
+        return ""
+    r_squared = "" if fit.r_squared_members is None else f", R² {fit.r_squared_members.value:z.3f}"
+    comparison = "hardly worse, so the model is not surely better" if max(gains) > 0 else "no worse"
+    return (
+        f"the model errs by {fit.error_members.value:.4g} on average on its own training records{r_squared}, and "
+        f"always answering their mean or median is {comparison}"
+    )
+
+
+def _share_saved(constant_errors: Floats, model_errors: Floats) -> Estimate | None:
+    """Return the share of a constant answer's error that the model saves; None if it has none."""
+    scale = float(constant_errors.mean())
+    if not np.isfinite(scale) or scale <= 0:
+        return None
+    return _mean_estimate((constant_errors - model_errors) / scale, _INTERVAL_ERROR)
+
+
+def _r_squared(y: Floats, predictions: Floats) -> Estimate | None:
+    """Return R² with the delta method's interval; None where all values are equal."""
+    squares, deviations = (y - predictions) ** 2, (y - y.mean()) ** 2
+    variance, n = float(deviations.mean()), len(y)
+    if not np.isfinite(variance) or variance <= 0:
+        return None
+    ratio = float(squares.mean()) / variance
+    deviation = float((squares - ratio * deviations).std()) / variance
+    half_width = float(stats.norm.isf(_INTERVAL_ERROR)) * deviation / n**0.5
+    return Estimate(1 - ratio, 1 - ratio - half_width, 1 - ratio + half_width, 1 - 2 * _INTERVAL_ERROR, "delta")
+
+
+def _rank_correlation(y: Floats, predictions: Floats) -> Estimate:
+    """Return Spearman's correlation with the interval of Bonett & Wright (2000) at error `ERROR` on each side.
+
+    It is 0 where all values or all predictions are equal.
+    """
+    ranks = stats.rankdata(y), stats.rankdata(predictions)
+    n, varies = len(y), all(np.ptp(each) > 0 for each in ranks)
+    value = float(np.corrcoef(*ranks)[0, 1]) if varies else 0.0
+    if n < 4:
+        return Estimate(value, -1.0, 1.0, 1 - 2 * ERROR, "bonett-wright")
+    half_width = float(stats.norm.isf(ERROR)) * ((1 + value**2 / 2) / (n - 3)) ** 0.5
+    middle = np.arctanh(np.clip(value, -1 + 1e-12, 1 - 1e-12))
+    low, high = float(np.tanh(middle - half_width)), float(np.tanh(middle + half_width))
+    return Estimate(value, low, high, 1 - 2 * ERROR, "bonett-wright")
+
+
 def _tokenizer(target: object) -> Callable[[str], Sequence[int]]:
     """Return the target's own tokenizer, or UTF-8 encoding if it has none."""
     encode = getattr(target, "encode", None)
@@ -136,13 +228,13 @@ def _utf8_bytes(text: str) -> Sequence[int]:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _mean_gain(values: Floats) -> Estimate:
-    """Return the mean with Student's interval at error `ERROR` on each side."""
+def _mean_estimate(values: Floats, error: float) -> Estimate:
+    """Return the mean with Student's interval at ``error`` on each side."""
     n, mean = len(values), float(values.mean())
     if n < 2:
-        return Estimate(mean, -_UNBOUNDED, _UNBOUNDED, 1 - 2 * ERROR, "student")
-    half_width = float(stats.t.isf(ERROR, n - 1)) * float(values.std(ddof=1)) / n**0.5
-    return Estimate(mean, mean - half_width, mean + half_width, 1 - 2 * ERROR, "student")
+        return Estimate(mean, -_UNBOUNDED, _UNBOUNDED, 1 - 2 * error, "student")
+    half_width = float(stats.t.isf(error, n - 1)) * float(values.std(ddof=1)) / n**0.5
+    return Estimate(mean, mean - half_width, mean + half_width, 1 - 2 * error, "student")
 
 
 def _per_cent(share: float) -> str:

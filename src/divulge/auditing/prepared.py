@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from divulge.auditing.modality import Modality
     from divulge.recipes import Recipe
     from divulge.references import Progress
-    from divulge.results import TokenFit
+    from divulge.results import RegressionFit, TokenFit
     from divulge.types import Array, Bools, Ints
 
 T = TypeVar("T")
@@ -189,6 +189,7 @@ class AuditLog:
         engines: engines that trained reference models.
         predicted_labels: class that the target predicts for each record, ``[n]``; None for a language model.
         token_fit: fit of a language model to its training documents; None for other targets.
+        regression_fit: how well a regression model predicts; None for other targets.
     """
 
     timings: dict[str, float] = field(default_factory=dict)
@@ -197,6 +198,7 @@ class AuditLog:
     engines: list[str] = field(default_factory=list)
     predicted_labels: Ints | None = None
     token_fit: TokenFit | None = None
+    regression_fit: RegressionFit | None = None
 
     def run_timed(self, name: str, work: Callable[[], T]) -> T:
         """Return the result of ``work`` and add its seconds to those of ``name``."""

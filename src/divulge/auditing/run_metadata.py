@@ -14,6 +14,7 @@ from divulge.errors import InputError
 from divulge.results import AuditSettings, Digests, RecipeRun, RecordCounts
 from divulge.signals import internals
 from divulge.targets.estimators import SklearnTarget, describe_estimator
+from divulge.targets.regression import SklearnRegressor
 from divulge.targets.rights import GivesTokens, UserTarget, weights_key
 from divulge.types import Records
 
@@ -64,8 +65,8 @@ def describe_attack(recipe: Recipe) -> str:
 
 def describe_target(target: Any) -> str:
     """Describe the target by its type and a digest of its weights, if they can be read."""
-    if isinstance(target, SklearnTarget):
-        return f"SklearnTarget, {describe_estimator(target.estimator)}"
+    if isinstance(target, SklearnTarget | SklearnRegressor):
+        return f"{type(target).__name__}, {describe_estimator(target.estimator)}"
     target_type = type(target.target if isinstance(target, UserTarget) else target).__name__
     if not (key := weights_key(target)):
         return target_type

@@ -76,7 +76,14 @@ def compute_features(audit: PreparedAudit, log: AuditLog) -> Floats | None:
         return None
     is_population = np.zeros(audit.layout.total, dtype=bool)
     is_population[audit.layout.population_rows] = True
-    return log.run_timed("features", lambda: regression_features(audit.views[0], is_population, audit.seed))
+    return log.run_timed("features", lambda: record_features(audit.views[0], is_population, audit.seed))
+
+
+def record_features(records: Records, fit_on: Bools, seed: int) -> Floats:
+    """Return what attacks may know of how hard a record is: its own features, and its real value if it has one."""
+    features = regression_features(records, fit_on, seed)
+    has_real_values = records.y is not None and records.labels is None
+    return np.column_stack([features, records.y]) if has_real_values else features
 
 
 def signal_names(recipes: Sequence[Recipe]) -> dict[str, str]:

@@ -240,6 +240,9 @@ def list_all(
             {
                 "recipes": {recipe.name: recipe.summary for recipe in recipes.everything()},
                 "recipes for documents": {recipe.name: recipe.summary for recipe in recipes.document_recipes()},
+                "recipes for regression models": {
+                    recipe.name: recipe.summary for recipe in recipes.regression_recipes()
+                },
                 "signals": signals,
                 "data sets": data_sets,
                 "attacks": [_attack_as_json(attack) for attack in recipes.ATTACKS],
@@ -262,6 +265,8 @@ def list_all(
         printing.table(title, ["name", "what it is", "settings, the default first"], rows)
     names = dict.fromkeys([*recipes.aliases(), *recipes.aliases(documents=True)])
     printing.paragraph(f"Also by name, each an attack with settings (docs/methods): {', '.join(names)}")
+    regression_names = ", ".join(recipe.name for recipe in recipes.regression_recipes())
+    printing.paragraph(f"Of regression models, whose labels are real values: {regression_names}")
     for title, entries in {"signals": signals, "data sets": data_sets}.items():
         printing.table(title, ["name", "what it is"], entries.items())
 

@@ -206,6 +206,8 @@ def compare(
     text, tone = comparison.summarise_changes(changes, plausibility.describe_doubt(run_after))
     printing.verdict(tone, text)
     printing.table("After minus before", *comparison.change_table(changes))
+    for block in comparison.utility_blocks(run_before, run_after):
+        printing.table("What the models are good for", block.columns, block.rows)
     if report is not None:
         printing.line(f"Report: {report}")
 

@@ -84,7 +84,9 @@ class Autoencoder:
             layers = self._train((x - centre) / scale, _encode_classes(labels, classes, len(x)))
         # Beside the values it reads which of them are known, and the class; these are not rescaled.
         n_indicators = x.shape[1] + len(classes)
-        decoder = Perceptron.of(np.r_[centre, np.zeros(n_indicators)], np.r_[scale, np.ones(n_indicators)], layers)
+        decoder = Perceptron.from_linear(
+            np.r_[centre, np.zeros(n_indicators)], np.r_[scale, np.ones(n_indicators)], layers
+        )
         filler = _AutoencoderFiller(x, labels, classes, centre, scale, decoder)
         return FittedImputer(f"autoencoder ({self.latent} latent dimensions)", columns, auxiliary.x, filler)
 

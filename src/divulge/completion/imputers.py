@@ -152,7 +152,7 @@ def flatten_records(auxiliary: Records) -> tuple[Floats, RecordColumns]:
     if len(auxiliary) < 2:
         raise InputError(f"auxiliary: at least 2 records are needed, got {len(auxiliary)}")
     rows = auxiliary.x.reshape(len(auxiliary), -1)
-    return rows.astype(np.float64), RecordColumns.of(rows)
+    return rows.astype(np.float64), RecordColumns.from_array(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class _FunctionFiller:
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         hidden = np.where(known, x, np.nan)
         filled = [
-            check_array(self._asked(hidden.copy(), known, labels, rng), "imputer", finite=False)
+            check_array(self._call(hidden.copy(), known, labels, rng), "imputer", finite=False)
             for rng in (rngs or [None])
         ]
         for completed in filled:
@@ -202,7 +202,7 @@ class _FunctionFiller:
                 raise InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
         return check_array(np.where(known, x, np.stack(filled)), "imputer: completed values")
 
-    def _asked(self, x: Floats, known: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
+    def _call(self, x: Floats, known: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
         with errors.user_code_errors("imputer"):
             return self.function(x, known, labels, self.x, rng)
 
@@ -226,11 +226,11 @@ class RecordColumns:
     whole: bool = False
 
     @classmethod
-    def of(cls, x: Array) -> RecordColumns:
+    def from_array(cls, x: Array) -> RecordColumns:
         """The columns of ``x[n, d]``.
 
         Examples:
-            >>> found = RecordColumns.of(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
+            >>> found = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
             >>> [group.tolist() for group in found.groups], found.binary.tolist()
             ([[1, 2, 3]], [False, False, False, False, True])
         """
@@ -398,7 +398,7 @@ class _DonorFiller:
             for start in range(0, len(rows), _CHUNK):
                 part = rows[start : start + _CHUNK]
                 donors = self._donors(x[part], known[part], pool)
-                filled[:, part] = self._drawn(donors, rngs) if rngs else self._best(donors)
+                filled[:, part] = self._sample(donors, rngs) if rngs else self._complete_best(donors)
         return np.where(known, x, filled)
 
     def _donors(self, x: Floats, known: Bools, pool: Ints) -> Ints:
@@ -410,16 +410,16 @@ class _DonorFiller:
         distance = (a * a).sum(axis=1)[:, None] - 2.0 * a @ z.T + m @ (z * z).T
         return pool[np.argsort(distance, axis=1, kind="stable")[:, : self.count]]
 
-    def _best(self, donors: Ints) -> Floats:
+    def _complete_best(self, donors: Ints) -> Floats:
         if self.together:
             return self.x[donors[:, 0]]
         # All records of a class are everyone's donors: one mean does.
         return self.x[donors[0]].mean(axis=0) if self.count is None else self.x[donors].mean(axis=1)
 
-    def _drawn(self, donors: Ints, rngs: Sequence[np.random.Generator]) -> Floats:
+    def _sample(self, donors: Ints, rngs: Sequence[np.random.Generator]) -> Floats:
         n, d = len(donors), self.x.shape[1]
-        picked = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.together else d)) for rng in rngs])
-        return self.x[donors[np.arange(n)[:, None], picked], np.arange(d)]
+        choices = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.together else d)) for rng in rngs])
+        return self.x[donors[np.arange(n)[:, None], choices], np.arange(d)]
 
 
 def group_by_class(auxiliary_labels: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[Ints, Ints]]:
@@ -500,8 +500,8 @@ class ConditionalGaussian:
         means = np.stack([standard[labels == c].mean(axis=0) for c in classes] + [np.zeros(x.shape[1])])
         within = standard if labels is None else standard - means[np.searchsorted(classes, labels)]
         known_classes = _Gaussian(self._covariance(within))
-        others = known_classes if labels is None else _Gaussian(self._covariance(standard))
-        filler = _Filler(x.mean(axis=0), scale, classes, means, known_classes, others)
+        other_classes = known_classes if labels is None else _Gaussian(self._covariance(standard))
+        filler = _Filler(x.mean(axis=0), scale, classes, means, known_classes, other_classes)
         n, d = x.shape
         warnings = [] if n > d else [f"{n} auxiliary records for {d} columns: the covariance is mostly shrinkage"]
         return FittedImputer(
@@ -606,7 +606,7 @@ class Perceptron:
     layers: tuple[tuple[Floats, Floats], ...]
 
     @classmethod
-    def of(cls, centre: Floats, scale: Floats, linear: Sequence[nn.Linear]) -> Perceptron:
+    def from_linear(cls, centre: Floats, scale: Floats, linear: Sequence[nn.Linear]) -> Perceptron:
         """From torch's linear layers."""
         layers = tuple(
             (each.weight.detach().double().numpy().T, each.bias.detach().double().numpy()) for each in linear

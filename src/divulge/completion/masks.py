@@ -1,4 +1,4 @@
-"""Which values of a record are known, in words: columns, a share, a block."""
+"""Masks of known values from descriptions in words: columns, a share, a block."""
 
 from __future__ import annotations
 

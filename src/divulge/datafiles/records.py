@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.tables import ColumnNames, Table
-    from divulge.types import Array, Bools, Floats, Ints
+    from divulge.types import Array, Bools, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class FileLayout:
         classes: names of the classes, in the order of the model's outputs; None if classes are numbers.
         codes: columns of a text file that are read as texts, such as 007.
         user_set: names of the settings that the user made; columns among them must exist.
+        real_values: whether labels may be real values, and not classes alone.
     """
 
     label: str = "label"
@@ -69,6 +70,7 @@ class FileLayout:
     covariates: tuple[str, ...] | None = None
     codes: tuple[str, ...] = ()
     user_set: frozenset[str] = frozenset()
+    real_values: bool = False
 
     @classmethod
     def from_column_names(cls, names: ColumnNames, **defaults: Any) -> FileLayout:
@@ -220,9 +222,8 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
         check_class_names(y, layout.classes, "y")
     covariates = {name: arrays[check_choice(name, "data.covariates", arrays)] for name in layout.covariates or ()}
     class_names = layout.classes if y is not None else None
-    records = _check_classes(
-        Records(_scale_array(arrays["x"], layout.scale), y, arrays.get("ids"), class_names=class_names)
-    )
+    x = _scale_array(arrays["x"], layout.scale)
+    records = _check_classes(Records(x, y, arrays.get("ids"), class_names=class_names), layout)
     return DataFile(records, group, columns, covariates=covariates)
 
 
@@ -276,7 +277,8 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
         values = [name for name in values if name not in words or frame[name].dtype == pl.Boolean]
     x = _check_values(frame.select(values), layout.scale, layout.codes)
     class_names = _class_order(special, layout)
-    records = _check_classes(Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names))
+    records = Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names)
+    records = _check_classes(records, layout)
     group = special.get(layout.group or "")
     return DataFile(records, group, tuple(values), covariates=_covariate_columns(frame, layout))
 
@@ -306,7 +308,7 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     _require_column(text, "data.text", table.columns)
     _require_named(layout, table.columns)
     names_lines = any(part.lines is not None for part in table.parts)  # Their errors name the line, below.
-    if (column_type := table.kind(text)) not in (tables.TEXT, "any", "empty") and not names_lines:
+    if (column_type := table.column_type(text)) not in (tables.TEXT, "any", "empty") and not names_lines:
         raise InputError(f"data.text: {text!r} holds no texts ({column_type}); name the column that does")
     words = [name for name in (text, layout.id, layout.group, layout.person) if name is not None and name in table]
     # No language model needs labels, so a label column may hold anything and is read as texts first.
@@ -429,9 +431,9 @@ def _scale_array(x: Array, scale: float) -> Array:
     return x if scale == 1.0 else check_array(x, "x").astype(np.float32) * np.float32(scale)
 
 
-def _check_classes(records: Records) -> Records:
-    """Return the records if their labels, where they have some, are of classes: files hold no real values yet."""
-    if records.y is not None and records.labels is None:
+def _check_classes(records: Records, layout: FileLayout) -> Records:
+    """Return the records if their labels, where they have some, are of classes, or real values are welcome."""
+    if not layout.real_values and records.y is not None and records.labels is None:
         raise InputError("y: whole-number labels are needed, or names of classes, got float")
     return records
 
@@ -489,8 +491,10 @@ def encode_classes(values: Array, classes: Sequence[str] | None, column: str) ->
     return np.array([positions[str(name)] for name in names], dtype=np.int64)[name_index]
 
 
-def encode_document_classes(values: Array, layout: FileLayout) -> tuple[Ints | None, str]:
-    """Return labels of documents, or None and the reason why they cannot be read; a language model needs none.
+def encode_document_classes(values: Array, layout: FileLayout) -> tuple[Array | None, str]:
+    """Return labels or real values of documents, or None and the reason why they cannot be read.
+
+    A language model needs none.
 
     Raises:
         divulge.InputError: they cannot be read although the user named their column.
@@ -501,6 +505,8 @@ def encode_document_classes(values: Array, layout: FileLayout) -> tuple[Ints | N
         >>> encode_document_classes(np.array([-1, 0]), FileLayout())
         (None, "'label': labels must be ≥ 0, got -1")
     """
+    if layout.real_values and values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1 != 0).any():
+        return values, ""
     try:
         return check_labels(encode_classes(values, layout.classes, layout.label), repr(layout.label)), ""
     except InputError as error:

@@ -29,8 +29,9 @@ from divulge import seeds
 from divulge.decisions import counts as counting
 from divulge.decisions import fpr, usage
 from divulge.decisions.counts import Counts, ranks
-from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Moments, StepUp, Storey, resolve_method
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Moments, StepUp, Storey, check_fdr, resolve_method
 from divulge.errors import InputError
+from divulge.settings import DecisionSettings
 from divulge.statistics.duplicates import hash_tables
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_integer, check_names, check_number, check_vector
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _METHOD_TYPES = (BH, PTDI, Storey, Adaptive)
 METHODS = tuple(method_type.name for method_type in _METHOD_TYPES)
 ASSUMES = ("non-member candidates are exchangeable with the calibration records",)
-_MIN_LEVEL = 1e-12  # A lower level needs more calibration records than can be counted.
+_DEFAULTS = DecisionSettings()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +82,7 @@ def decide(counts: Counts, *, fdr: float, method: StepUp | Moments | str = "stor
         >>> rule.threshold, rule.rank, rule.q_values[:2].round(3).tolist()
         (93.0, 5, [0.015, 0.03])
     """
-    check_number(fdr, "fdr", above=_MIN_LEVEL, below=1)
+    check_fdr(fdr)
     step_up_method = _resolve_fdr_method(method)
     counting.check_counts(counts)
     require_enough_calibration(len(counts.calibration), counts.total, fdr)
@@ -155,7 +156,7 @@ def select(
     candidates: object,
     calibration: object,
     *,
-    fdr: float = 0.05,
+    fdr: float = _DEFAULTS.fdr,
     method: StepUp | Moments | str = "storey",
 ) -> Selection:
     """Select candidates that were used for training, with false discovery rate at most ``fdr``.
@@ -297,7 +298,7 @@ def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
         199
     """
     check_integer(m, "m", least=1, most=10**15)
-    check_number(fdr, "fdr", above=_MIN_LEVEL, below=1)
+    check_fdr(fdr)
     check_integer(expected_selected, "expected_selected", least=1)
     if expected_selected > m:
         raise InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")
@@ -319,7 +320,7 @@ def min_selected(n: int, m: int, fdr: float) -> int | None:
     """
     check_integer(n, "n", least=1, most=10**15)
     check_integer(m, "m", least=1, most=10**15)
-    check_number(fdr, "fdr", above=_MIN_LEVEL, below=1)
+    check_fdr(fdr)
     return None if is_calibration_too_small(n, fdr) else min(max(math.ceil(m / (fdr * (n + 1)) - 1e-9), 1), m)
 
 
@@ -352,7 +353,9 @@ def benjamini_hochberg(p_values: object, level: float) -> Bools:
 BOUNDARY_FDR = "FDR of the last candidate selected"
 
 
-def select_at_boundary(candidates: object, calibration: object, *, fdr: float = 0.05, seed: int = 0) -> Selection:
+def select_at_boundary(
+    candidates: object, calibration: object, *, fdr: float = _DEFAULTS.fdr, seed: int = 0
+) -> Selection:
     """Select candidates so that the last one, with the lowest score, is a non-member with probability at most ``fdr``.
 
     The false discovery rate is an average over the selection: the best candidates make up for those near its edge. The
@@ -390,7 +393,7 @@ def select_at_boundary(candidates: object, calibration: object, *, fdr: float = 
         >>> select_at_boundary(scores, known, fdr=0.1)
         Selection(44 of 100 selected; FDR of the last candidate selected ≤ 0.1, assuming non-member ...)
     """
-    level = check_number(fdr, "fdr", above=1e-12, below=1)
+    level = check_fdr(fdr)
     check_integer(seed, "seed", least=0)
     score_counts = ScoreCounts.from_scores(candidates, calibration)
     calibration_scores, scores = score_counts.counts.calibration + 0.0, score_counts.scores + 0.0
@@ -459,7 +462,7 @@ def select_groups(
     calibration: object,
     calibration_groups: object = None,
     *,
-    fdr: float = 0.05,
+    fdr: float = _DEFAULTS.fdr,
     method: StepUp | str = "storey",
 ) -> GroupSelection:
     """Select groups (users, books or sites) that had documents in training, with the FDR over groups at most ``fdr``.
@@ -498,7 +501,7 @@ def select_groups(
         >>> set(range(20)) <= set(users.selected.tolist())
         True
     """
-    level = check_number(fdr, "fdr", above=0, below=1)
+    level = check_fdr(fdr)
     scores, calibration_scores = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
     names, sizes, means = _group_means(scores, groups, "groups")
     if calibration_groups is not None:
@@ -605,7 +608,7 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gammas", check_vector(self.gammas, "gammas"))
-        check_number(self.fdr, "fdr", above=0, below=1)
+        check_fdr(self.fdr)
 
     def count(self, gamma: float) -> int:
         """Return the number of candidates that are selected if ``Γ`` is ``gamma``.
@@ -646,7 +649,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    candidates: object, calibration: object, *, fdr: float = 0.05, method: StepUp | AdaDetect | str = "storey"
+    candidates: object, calibration: object, *, fdr: float = _DEFAULTS.fdr, method: StepUp | AdaDetect | str = "storey"
 ) -> Sensitivity:
     """Return, for each candidate, how far non-members may be from exchangeable before it is no longer selected.
 
@@ -669,7 +672,7 @@ def sensitivity(
     scores = check_vector(candidates, "candidates")
     counts = Counts.empty(calibration).add(scores)
     require_distinct_scores(scores, counts.calibration)
-    require_enough_calibration(len(counts.calibration), counts.total, check_number(fdr, "fdr", above=0, below=1))
+    require_enough_calibration(len(counts.calibration), counts.total, check_fdr(fdr))
     return Sensitivity(sensitivity_by_rank(counts, fdr=fdr, method=method)[ranks(scores, counts.calibration)], fdr)
 
 
@@ -684,7 +687,7 @@ def sensitivity_by_rank(counts: Counts, *, fdr: float, method: StepUp | AdaDetec
     counting.check_counts(counts)
     step_up_method = resolve_method(method, _SENSITIVITY_METHODS)
     estimates_no_share = isinstance(step_up_method, BH | AdaDetect)
-    level = check_number(fdr, "fdr", above=0, below=1)
+    level = check_fdr(fdr)
     rule = step_up(counts, level, BH() if isinstance(step_up_method, AdaDetect) else step_up_method)
     gammas = (level / rule.q_values) ** (1.0 if estimates_no_share else 0.5)
     return np.where(np.arange(len(gammas)) <= rule.rank, np.maximum(gammas, 1.0), 0.0)

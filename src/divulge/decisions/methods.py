@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 import numpy as np
 
 from divulge.errors import InputError
+from divulge.settings import DecisionSettings
 from divulge.validation import check_bool, check_choice, check_instance, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -21,7 +22,22 @@ if TYPE_CHECKING:
     from divulge.decisions.counts import Counts
     from divulge.types import Floats
 
+_DEFAULTS = DecisionSettings()
+_MIN_FDR = 1e-12  # a lower level needs more calibration records than can be counted
 _MAX_EXCESS = 1.01  # ratio of PTDI's false discovery rate to its level from which on a warning is given
+
+
+def check_fdr(fdr: float) -> float:
+    """Return a bound on the false discovery rate, checked as the setting ``fdr``.
+
+    Raises:
+        divulge.InputError: no number, or one outside (1e-12, 1).
+
+    Examples:
+        >>> check_fdr(0.05)
+        0.05
+    """
+    return check_number(DecisionSettings.check(fdr=fdr).fdr, "fdr", above=_MIN_FDR, below=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +75,12 @@ class Storey:
         (50, 100)
     """
 
-    lam: float = 0.5
+    lam: float = _DEFAULTS.lam
 
     name: ClassVar[str] = "storey"
 
     def __post_init__(self) -> None:
-        check_number(self.lam, "lam", above=0, below=1)
+        DecisionSettings.check_attributes(self)
 
     def grid(self, n: int) -> int:
         """``K`` of ``λ = K / (n + 1)``: the grid point, of ``n`` calibration scores, at or next below ``lam``."""
@@ -129,12 +145,12 @@ class PTDI:
         ('with 5 candidates and eta=0.5 ptdi can reach 1.16 times its bound; storey and bh do not',)
     """
 
-    eta: float = 0.05
+    eta: float = _DEFAULTS.eta
 
     name: ClassVar[str] = "ptdi"
 
     def __post_init__(self) -> None:
-        check_number(self.eta, "eta", above=0, below=1)
+        DecisionSettings.check_attributes(self)
 
     def region(self, counts: Counts) -> tuple[int, int]:
         """Return the numbers of candidates and of calibration scores in the region R, where members are rare.
@@ -219,7 +235,7 @@ class Moments:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_scores", check_vector(self.members, "members"))
-        check_number(self.eta, "eta", above=0, below=1)
+        DecisionSettings.check_attributes(self)
         check_bool(self.corrected, "corrected")
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
@@ -289,7 +305,7 @@ MethodT = TypeVar("MethodT", bound=Auto | BH | PTDI | Storey | Adaptive | AdaDet
 
 
 def resolve_method(
-    method: object, method_types: Sequence[type[MethodT]], *, eta: float = 0.05, lam: float = 0.5
+    method: object, method_types: Sequence[type[MethodT]], *, eta: float = _DEFAULTS.eta, lam: float = _DEFAULTS.lam
 ) -> MethodT:
     """Return the method of a name; return a method as it is.
 

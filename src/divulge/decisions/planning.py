@@ -17,6 +17,8 @@ from scipy import special
 from divulge import seeds
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts
+from divulge.decisions.methods import check_fdr
+from divulge.settings import DecisionSettings
 from divulge.statistics import intervals
 from divulge.types import Estimate
 from divulge.validation import check_instance, check_integer, check_number
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp
     from divulge.types import Floats
 
+_DEFAULTS = DecisionSettings()
 _SEARCH_RUNS = 100  # simulations of each size during the search
 _FINAL_RUNS = 400  # simulations of the size that is returned
 _SIZE_RATIO = 1.1  # ratio of neighbouring sizes in the search
@@ -74,7 +77,9 @@ class Plan:
     least: int
 
 
-def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str = "storey", seed: int = 0) -> Estimate:
+def power(
+    n: int, setting: Setting, *, fdr: float = _DEFAULTS.fdr, method: StepUp | str = "storey", seed: int = 0
+) -> Estimate:
     """Return the share of members that is selected, on average over 400 simulated draws.
 
     Args:
@@ -93,7 +98,7 @@ def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str =
     """
     check_instance(setting, "setting", Setting, "a decisions.planning.Setting")
     check_integer(n, "n", least=1, most=10**7)
-    level = check_number(fdr, "fdr", above=0, below=1)
+    level = check_fdr(fdr)
     return _simulate_power(n, setting, level, method, _FINAL_RUNS, seed)
 
 
@@ -101,7 +106,7 @@ def calibration(
     setting: Setting,
     wanted: float,
     *,
-    fdr: float = 0.05,
+    fdr: float = _DEFAULTS.fdr,
     method: StepUp | str = "storey",
     most: int = 20_000,
     seed: int = 0,
@@ -130,7 +135,7 @@ def calibration(
     """
     check_instance(setting, "setting", Setting, "a decisions.planning.Setting")
     level, target_power = (
-        check_number(fdr, "fdr", above=0, below=1),
+        check_fdr(fdr),
         check_number(wanted, "wanted", above=0, below=1),
     )
     min_calibration = step_up.required_calibration(setting.candidates, level, setting.candidates)

@@ -21,7 +21,9 @@ import numpy as np
 from divulge import lazy, seeds
 from divulge.decisions import fpr as fpr_decisions
 from divulge.decisions.fdr import benjamini_hochberg
+from divulge.decisions.methods import check_fdr
 from divulge.errors import InputError
+from divulge.settings import DecisionSettings
 from divulge.statistics import ranking
 from divulge.statistics.duplicates import hash_tables, keep_together
 from divulge.types import Guarantee, Selection
@@ -37,6 +39,7 @@ else:
     linear_model = lazy.module("sklearn.linear_model")
     preprocessing = lazy.module("sklearn.preprocessing")
 
+_DEFAULTS = DecisionSettings()
 _FOLDS = 5
 _LARGEST_VALUE = 1e100  # The square of a larger number overflows.
 
@@ -250,7 +253,9 @@ ASSUMES_TRUE_WEIGHTS = (
 _EXACT = 1e-12  # Tolerance, as a share of all weight, so that equal weights decide as counts do.
 
 
-def select(candidates: object, calibration: object, weights: Weights, *, fdr: float = 0.05, seed: int = 0) -> Selection:
+def select(
+    candidates: object, calibration: object, weights: Weights, *, fdr: float = _DEFAULTS.fdr, seed: int = 0
+) -> Selection:
     """Select candidates that were used for training, with FDR at most ``fdr`` if the weights are right.
 
     Let ``w(x)`` be the density of the features among non-member candidates over that among the calibration. Then
@@ -291,7 +296,7 @@ def select(candidates: object, calibration: object, weights: Weights, *, fdr: fl
         >>> select(scores, known, Weights(np.exp(x_known), np.exp(x)), fdr=0.1)
         Selection(55 of 100 selected; FDR ≤ 0.1, assuming a non-member...)
     """
-    level = check_number(fdr, "fdr", above=1e-12, below=1)
+    level = check_fdr(fdr)
     check_integer(seed, "seed", least=0)
     scores, calibration_scores = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
     p = p_values(calibration_scores, scores, weights)
@@ -433,7 +438,9 @@ def stratified_p_values(candidates: object, calibration: object, strata: Strata)
     return p
 
 
-def select_within_strata(candidates: object, calibration: object, strata: Strata, *, fdr: float = 0.05) -> Selection:
+def select_within_strata(
+    candidates: object, calibration: object, strata: Strata, *, fdr: float = _DEFAULTS.fdr
+) -> Selection:
     """Select candidates that were used for training, each compared with the calibration of its stratum.
 
     If non-members of one stratum score alike among candidates and calibration, p-values within strata are valid,
@@ -458,7 +465,7 @@ def select_within_strata(candidates: object, calibration: object, strata: Strata
         >>> select_within_strata(scores, known, Strata(year, known_year), fdr=0.1)
         Selection(104 of 200 selected; FDR ≤ 0.1, assuming within each stratum non-member ...)
     """
-    level = check_number(fdr, "fdr", above=1e-12, below=1)
+    level = check_fdr(fdr)
     p, m = stratified_p_values(candidates, calibration, strata), len(strata.candidates)
     smallest_p = np.ones(m)
     for candidate_rows, calibration_rows in strata.iterate_rows():

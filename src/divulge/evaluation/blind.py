@@ -26,7 +26,7 @@ from divulge.statistics.duplicates import (
 )
 from divulge.statistics.ranking import auc
 from divulge.types import Estimate
-from divulge.validation import check_integer, check_labels, check_number, check_records
+from divulge.validation import check_integer, check_labels, check_number, check_records, check_vector, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -85,7 +85,8 @@ def baseline(
 
     The classifier is kernel ridge regression (a Gaussian process' mean at unit noise) on a sum of
     kernels: linear and radial on standardised columns, with summaries for images; for texts, words and
-    pairs of words by tf-idf, and length, digits, capitals and years; and equality of labels where given.
+    pairs of words by tf-idf, and length, digits, capitals and years; and equality of labels where given. Real values
+    are two more columns, as they are and as normal scores of their ranks.
     The statistic is its AUC on five held-out folds. Kernel ridge is linear in the membership vector, so all permuted
     vectors are fitted at once: the whole procedure, cross-validation included, is repeated on ``permutations`` random
         memberships,
@@ -107,8 +108,8 @@ def baseline(
         x_members: numbers ``[m, ...]`` or texts ``[m]``.
         x_nonmembers: the same, ``[n, ...]``.
         seed: of the draw, the folds and the permutations.
-        y_members: whole-number labels ``[m]``, or None.
-        y_nonmembers: labels ``[n]``, or None; both or neither.
+        y_members: whole-number labels ``[m]``, which are classes; floats, which are real values; or None.
+        y_nonmembers: the same ``[n]``, or None; both or neither.
         false_alarm: level of the verdict, in (0, 1).
         permutations: at least ``1/false_alarm - 1``.
         confidence: coverage of the AUC's interval.
@@ -181,7 +182,7 @@ def baseline(
     )
 
 
-def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Ints | None, seed: int = 0) -> dict[str, Floats]:
+def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Array | None, seed: int = 0) -> dict[str, Floats]:
     """Return the residuals of the scores, as normal scores of ranks, after regression on the records.
 
     Without a leak a score is a function of the record. A regression that does not use membership predicts it for each
@@ -192,7 +193,7 @@ def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Ints | None, s
     Args:
         scores: name → ``[n]``.
         x: the records, numbers ``[n, ...]`` or texts ``[n]``.
-        labels: classes ``[n]``, or None.
+        labels: classes ``[n]``, int; real values ``[n]``, float; or None.
         seed: of the folds and landmarks.
 
     Examples:
@@ -278,15 +279,16 @@ def _check_pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
     return inside.astype(common_dtype, copy=False), outside.astype(common_dtype, copy=False)
 
 
-def _check_labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Ints | None:
+def _check_labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Array | None:
+    """Return the classes of both sides, or their real values as float64."""
     if (y_members is None) != (y_nonmembers is None):
         raise InputError("y_members, y_nonmembers: give both or neither")
     if y_members is None:
         return None
-    return np.r_[
-        check_labels(y_members, "y_members", length=m),
-        check_labels(y_nonmembers, "y_nonmembers", length=n),
-    ]
+    sides = (("y_members", y_members, m), ("y_nonmembers", y_nonmembers, n))
+    if any(to_numpy(values, name).dtype.kind == "f" for name, values, _ in sides):
+        return np.concatenate([check_vector(values, name, length=length) for name, values, length in sides])
+    return np.concatenate([check_labels(values, name, length=length) for name, values, length in sides])
 
 
 def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:

@@ -39,7 +39,7 @@ WITHOUT_TRAINING_NOISE = "paired AUC difference from one control; training noise
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ErasureTest:
-    """What the scores of forgotten and never-used records say of an erasure.
+    """Comparison of the scores of forgotten records with those of never-used ones.
 
     Attributes:
         answer: one of four; wrong with probability 1 - ``confidence`` where the model after it never saw the records.

@@ -87,7 +87,7 @@ class Family(Protocol):
 
     @property
     def assumes(self) -> str:
-        """What is taken for granted, in words."""
+        """Assumptions, in words."""
         ...
 
     def losses(self, strength: float) -> PrivacyLoss:
@@ -114,7 +114,7 @@ class GaussianMechanism:
 
     @property
     def assumes(self) -> str:
-        """What is taken for granted, in words."""
+        """Assumptions, in words."""
         return "what the model gives away of each canary is that of a Gaussian mechanism"
 
     def losses(self, strength: float) -> PrivacyLoss:
@@ -162,7 +162,7 @@ class SubsampledGaussian:
 
     @property
     def assumes(self) -> str:
-        """What is taken for granted, in words."""
+        """Assumptions, in words."""
         return (
             f"what the model gives away of each canary is that of {self.steps} steps of a Gaussian mechanism that "
             f"uses it with probability {self.rate:g}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg, special, stats
 
 from divulge import lazy
 
@@ -30,15 +30,38 @@ MAX_CHARACTERS = 20_000
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
-def similarity_kernel(x: Array, labels: Ints | None) -> Floats:
+def similarity_kernel(x: Array, labels: Array | None) -> Floats:
     """Return the similarity of records, ``[n, n]``; membership is not used."""
+    x, labels, values = split_real_values(x, labels)
     parts = _text_kernels(x) if x.dtype == object else _number_kernels(x)
     if labels is not None:
         parts = [*parts, (labels[:, None] == labels).astype(np.float64)]
+    if values is not None:
+        parts = [*parts, *_linear_and_radial_kernels(values)]
     total = np.zeros((len(x), len(x)))
     for part in parts:
         total += part / max(float(np.diag(part).mean()), 1e-12)
     return total
+
+
+def split_real_values(x: Array, labels: Array | None) -> tuple[Array, Array | None, Floats | None]:
+    """Return records, classes and columns of real values, where ``labels`` may be classes or such values.
+
+    The values are two columns: as they are, and as normal scores of their ranks, in which large ones hide no others.
+    They join the columns of a table, as what tells members from others may lie in both; beside texts and images they
+    are a table of their own.
+
+    Examples:
+        >>> x, labels, values = split_real_values(np.zeros((3, 2)), np.array([0.5, 2.0, 9.0]))
+        >>> x.shape, labels, values
+        ((3, 4), None, None)
+    """
+    if labels is None or labels.dtype.kind != "f":
+        return x, labels, None
+    columns = np.column_stack([labels, special.ndtri((stats.rankdata(labels) - 0.5) / len(labels))])
+    if x.dtype == object or x.ndim > 2:
+        return x, None, columns
+    return np.hstack([x.reshape(len(x), -1).astype(np.float64), columns]), None, None
 
 
 def _number_kernels(x: Array) -> list[Floats]:
@@ -139,15 +162,18 @@ class RecordFeatures:
         return joined
 
 
-def extract_features(x: Array, labels: Ints | None, sample: Ints) -> RecordFeatures:
+def extract_features(x: Array, labels: Array | None, sample: Ints) -> RecordFeatures:
     """Compute features of all records without using membership; time and memory are linear in their number.
 
     Args:
         x: numbers ``[n, ...]`` or texts ``[n]``.
-        labels: classes ``[n]``, or None.
+        labels: classes ``[n]``, int; real values ``[n]``, float; or None.
         sample: rows from which components, landmarks and distances are taken.
     """
+    x, labels, values = split_real_values(x, labels)
     blocks = _text_blocks(x, sample) if x.dtype == object else _number_blocks(x, sample)
+    if values is not None:
+        blocks.append(_linear_and_radial_block(values, sample))
     linear, radial = [block[0] for block in blocks], [block[1] for block in blocks if block[1] is not None]
     records = np.hstack(linear)
     plain = records.shape[1]
@@ -259,7 +285,7 @@ _MAX_COMPARED_COLUMNS = 4096
 _FALSE_ALARM = 0.01
 
 
-def differences(x: Array, inside: Bools, labels: Ints | None = None, *, most: int = 3) -> tuple[str, ...]:
+def differences(x: Array, inside: Bools, labels: Array | None = None, *, most: int = 3) -> tuple[str, ...]:
     """Name the columns, image summaries and classes in which members and non-members differ, most significant first.
 
     Each is compared by rank sums (classes by their shares), with Bonferroni's correction at 1 %. Use it to describe a
@@ -268,7 +294,7 @@ def differences(x: Array, inside: Bools, labels: Ints | None = None, *, most: in
     Args:
         x: numbers ``[n, ...]``, or texts, of which only the labels are compared.
         inside: bool ``[n]``, True for members.
-        labels: classes ``[n]``, or None.
+        labels: classes ``[n]``, int; real values ``[n]``, float, which are compared as a column; or None.
         most: maximum number of differences.
 
     Examples:
@@ -278,6 +304,8 @@ def differences(x: Array, inside: Bools, labels: Ints | None = None, *, most: in
         'column 1 (from 0) is larger among the members (AUC 0.78)'
     """
     columns, names = _columns(x)
+    if labels is not None and labels.dtype.kind == "f":
+        columns, names, labels = np.column_stack([columns, labels]), [*names, "y"], None
     descriptions: list[tuple[float, str]] = []
     m, n = int(inside.sum()), int((~inside).sum())
     class_labels = np.zeros(len(inside), dtype=np.int64) if labels is None else labels

@@ -233,7 +233,7 @@ class Linearity:
 
 
 class Violation(NamedTuple):
-    """How far a regressor is from multi-accuracy.
+    """Distance of a regressor from multi-accuracy.
 
     Args:
         size: the largest ``|E[c(x)·(selected - level)]|``.

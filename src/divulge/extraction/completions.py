@@ -159,16 +159,16 @@ class Completer:
         self._decoding, self._texts, self._cache = decoding, texts, cache
         self._progress, self._n_done, self._total = progress, 0, total
 
-    def complete(self, records: Records, cut: Passages, passages: Sequence[Passage]) -> MeasuredDocuments:
+    def complete(self, records: Records, passage_set: Passages, passages: Sequence[Passage]) -> MeasuredDocuments:
         """Complete ``passages``, the part of ``cut`` that is compared."""
         ids = np.arange(len(records)) if records.ids is None else records.ids
         measured = MeasuredDocuments(
             ids[np.array([passage.row for passage in passages])],
             self._complete_by(self._target, passages, "target"),
             None if self._reference is None else self._complete_by(self._reference, passages, "reference"),
-            repeated=len(cut.passages) - len(passages),
-            short=cut.short,
-            shortened=cut.shortened,
+            repeated=len(passage_set.passages) - len(passages),
+            short=passage_set.short,
+            shortened=passage_set.shortened,
         )
         self._n_done += len(passages)
         if not self._texts:

@@ -38,7 +38,7 @@ _MAX_PLAIN_DRAWS = 1e6  # draws from which on their number is a power of ten
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExtractionRun:
-    """What a model gave back of members and of non-members."""
+    """Result of an extraction: its summary and the documents of both sets."""
 
     summary: ExtractionSummary
     members: MeasuredDocuments

@@ -182,21 +182,23 @@ def _check_same_tokenizer(target: GivesContinuations, reference: GivesContinuati
         raise InputError("reference: a model with the target's tokenizer is needed, this one cuts other tokens")
 
 
-def _distinct_passages(cuts: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
+def _distinct_passages(passage_sets: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
     """Return the passages of each set without repeats and those of both sets, and a warning about the latter."""
-    member_tokens, nonmember_tokens = ({passage.tokens for passage in each.passages} for each in cuts)
+    member_tokens, nonmember_tokens = (
+        {passage.tokens for passage in passage_set.passages} for passage_set in passage_sets
+    )
     shared = member_tokens & nonmember_tokens
     distinct = []
-    for each in cuts:
-        first: dict[tuple[int, ...], Passage] = {}
-        for passage in each.passages:
+    for passage_set in passage_sets:
+        passages_by_tokens: dict[tuple[int, ...], Passage] = {}
+        for passage in passage_set.passages:
             if passage.tokens not in shared:
-                first.setdefault(passage.tokens, passage)
-        distinct.append(list(first.values()))
+                passages_by_tokens.setdefault(passage.tokens, passage)
+        distinct.append(list(passages_by_tokens.values()))
     if not all(distinct):
         raise InputError("nonmembers: every passage of one set stands in the other; nothing is left to compare")
-    several = formatting.format_count(len(shared), "passage")
-    return distinct, [f"in documents of both sets, and left out of both: {several}"] if shared else []
+    shared_passages = formatting.format_count(len(shared), "passage")
+    return distinct, [f"in documents of both sets, and left out of both: {shared_passages}"] if shared else []
 
 
 def _describe_left_out(*sets: MeasuredDocuments) -> list[str]:

@@ -22,7 +22,7 @@ _CUT = CutSettings()
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How documents are cut into a prompt and a suffix.
+    """Settings for cutting documents into a prompt and a suffix.
 
     Args:
         prefix: number of tokens of the prompt, or its share of the document.
@@ -128,10 +128,10 @@ def cut_passages(
         shortened += n_prefix < prompt_length
         passages.append(Passage(row, tokens[split - n_prefix : split], tokens[split : split + cut.suffix]))
     if not passages:
-        needed = (
+        required = (
             f"{cut.prefix} + {cut.suffix}"
             if cut.prompt_length(1) == cut.prefix
             else f"enough for {cut.suffix} + a prompt"
         )
-        raise InputError(f"{name}: none of {len(texts)} documents has the tokens that are needed ({needed})")
+        raise InputError(f"{name}: none of {len(texts)} documents has the tokens that are needed ({required})")
     return Passages(tuple(passages), short, shortened)

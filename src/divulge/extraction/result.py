@@ -136,7 +136,7 @@ class Extraction:
     def extracted(self) -> Array:
         """Ids of the members returned by a method that shows extraction; empty unless the answer is "extracted"."""
         hits = self.hits(self.members)
-        significant = [hits[way] for way in self.finding.shown_by if self.finding.answer == "extracted"]
+        significant = [hits[method] for method in self.finding.shown_by if self.finding.answer == "extracted"]
         return self.members.ids[np.any(significant, axis=0)] if significant else self.members.ids[:0]
 
     def summary(self) -> ExtractionSummary:
@@ -199,11 +199,11 @@ class Extraction:
 
 def hits_beyond_reference(measured: MeasuredDocuments, draws: tuple[int, ...], near: float) -> Mapping[str, Bools]:
     """Return which documents the model returns and the reference does not, ``[n]``, for each method."""
-    by_target = measured.target.hits(draws, near)
+    target_hits = measured.target.hits(draws, near)
     if measured.reference is None:
-        return by_target
-    by_reference = measured.reference.hits(draws, near)
-    return {way: hits & ~by_reference[way] for way, hits in by_target.items()}
+        return target_hits
+    reference_hits = measured.reference.hits(draws, near)
+    return {method: hits & ~reference_hits[method] for method, hits in target_hits.items()}
 
 
 def compare_rates(
@@ -215,16 +215,16 @@ def compare_rates(
     references = [side.reference.hits(draws, near) for side in (members, nonmembers) if side.reference is not None]
     level = 1 - (1 - confidence) / len(member_hits)
     rates = []
-    for way in member_hits:
-        (k, m), (j, n) = ((int(hits[way].sum()), len(hits[way])) for hits in (member_hits, nonmember_hits))
-        by_reference = [int(hits[way].sum()) for hits in references]
+    for method in member_hits:
+        (k, m), (j, n) = ((int(hits[method].sum()), len(hits[method])) for hits in (member_hits, nonmember_hits))
+        reference_counts = [int(hits[method].sum()) for hits in references]
         rates.append(
             RateComparison(
-                way,
+                method,
                 proportion(k, m, level),
                 proportion(j, n, level),
                 rate_difference(k, m, j, n, level),
-                (by_reference[0], by_reference[1]) if by_reference else None,
+                (reference_counts[0], reference_counts[1]) if reference_counts else None,
             )
         )
     return tuple(rates)
@@ -250,7 +250,7 @@ def recompute_summary(
     confounded = describe_confounding(stored.blind, stored.signs)
     finding = find_extraction(rates, len(members), len(nonmembers), confounded)
     hits = hits_beyond_reference(members, stored.draws, stored.near)
-    significant = [hits[way] for way in finding.shown_by if finding.answer == "extracted"]
+    significant = [hits[method] for method in finding.shown_by if finding.answer == "extracted"]
     return replace(
         stored,
         verdict=finding.text,
@@ -286,7 +286,7 @@ def find_extraction(rates: Sequence[RateComparison], members: int, nonmembers: i
     """
     significant = [rate for rate in rates if rate.difference.low > 0]
     smallest = _smallest_count(rates[0], members, nonmembers)
-    ways = tuple(rate.way for rate in significant)
+    methods = tuple(rate.way for rate in significant)
     if not significant:
         return _no_extraction(rates[0], members, nonmembers, smallest)
     best = max(significant, key=lambda rate: rate.difference.low)
@@ -296,8 +296,8 @@ def find_extraction(rates: Sequence[RateComparison], members: int, nonmembers: i
             "Members are given back more often than non-members, but the two sets can be told apart without the model, "
             f"so this need not come from training: {confounded}. {text}"
         )
-        return Finding("confounded", text, "doubt", ways, smallest)
-    return Finding("extracted", f"Training documents can be extracted: {text}", "leak", ways, smallest)
+        return Finding("confounded", text, "doubt", methods, smallest)
+    return Finding("extracted", f"Training documents can be extracted: {text}", "leak", methods, smallest)
 
 
 def _no_extraction(verbatim: RateComparison, members: int, nonmembers: int, smallest: int | None) -> Finding:

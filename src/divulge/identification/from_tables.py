@@ -61,7 +61,7 @@ _INPUT_COLUMNS = ("row", "id", "score", "unadjusted", "baseline", "truth")  # of
 
 @dataclass(frozen=True, slots=True)
 class DecisionPlan:
-    """What to decide, and what to do with rows that cannot be used.
+    """Settings of a decision from tables: columns, policy, and the treatment of unusable rows.
 
     Args:
         columns: which columns mean what.

@@ -20,6 +20,7 @@ from divulge.identification.decision import METHODS, Policy
 from divulge.identification.finished_run import RUN_TYPE
 from divulge.identification.score_tables import Columns, Score
 from divulge.run_directory import RunDirectory
+from divulge.settings import DecisionSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +76,7 @@ def load_paragraphs(seed: int = 0) -> list[str]:
 def run(
     out: Path,
     *,
-    fdr: float = 0.05,
+    fdr: float = DecisionSettings().fdr,
     method: Method | str = "auto",
     seed: int = 0,
     recipe: DemoModel | None = None,

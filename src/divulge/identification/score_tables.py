@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.tables import Table
-    from divulge.tables.table import Kind
+    from divulge.tables.table import ColumnType
     from divulge.types import Array, Bools, Floats
 
 DOCUMENTS = "documents"
@@ -101,7 +101,7 @@ class Columns:
         """The columns that are read as texts."""
         return [column for column in (self.id, self.text, self.truth) if column]
 
-    def dtypes(self) -> dict[str, Kind]:
+    def dtypes(self) -> dict[str, ColumnType]:
         """Return the type as which each column is read."""
         if shared := sorted({*self.texts} & {*self.numbers}):
             raise InputError(f"score: column {shared[0]!r} is also named as id, text or truth")
@@ -167,10 +167,10 @@ def check_columns(table: Table, columns: Columns) -> None:
     if not table.has_rows():
         raise InputError(f"{table.name}: at least 1 row is needed, got 0")
     for column in columns.numbers:
-        if (dtype := table.kind(column)) not in (tables.NUMBER, "any", "empty"):
+        if (dtype := table.column_type(column)) not in (tables.NUMBER, "any", "empty"):
             raise InputError(f"{table.name}: score column {column!r} is {dtype}, not numeric")
     for column in columns.texts:
-        if (dtype := table.kind(column)) not in (tables.NUMBER, tables.TEXT, "any", "empty", "true or false"):
+        if (dtype := table.column_type(column)) not in (tables.NUMBER, tables.TEXT, "any", "empty", "true or false"):
             raise InputError(f"{table.name}: column {column!r} is {dtype}, which is neither text nor numeric")
 
 

@@ -62,7 +62,7 @@ _REFERENCE_COUNT = re.compile(r"(\d{1,9}) references?")
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What an auditor has.
+    """Circumstances of an auditor: data, access and budget.
 
     Args:
         right: what the target gives: "labels", "probabilities", "logits" or "weights"; each includes those before it.
@@ -208,7 +208,7 @@ def _applicable_figures(
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """What was measured on.
+    """Data set of the measured tables.
 
     Args:
         title: what the data set is called.

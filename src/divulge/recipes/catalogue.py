@@ -29,11 +29,14 @@ from divulge.recipes.settings import (
     Transductive,
     Transfer,
 )
-from divulge.targets import declared_modality, is_language_model
+from divulge.signals.regression import NEGATIVE_SQUARED_LOSS
+from divulge.targets import declared_modality, is_language_model, is_regression_model
 from divulge.validation import check_choice, check_instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from divulge.attacks.auto import Unit
 
 _WHOLE_RECORDS: dict[str, AttackSettings] = {
     "loss": Loss(),
@@ -118,6 +121,14 @@ _DOCUMENTS: dict[str, AttackSettings] = {
     "learned-online": Learned(mode="online"),
     "quantile": Quantile(),
     "auto": Auto(),
+}
+
+# What of the true class's probability a classifier's recipe reads: of an error's likelihood, the same.
+_ERROR_UNITS: dict[str, Unit] = {
+    "negative-loss": "log-probability",
+    "confidence": "probability",
+    "scaled-logit": "scaled logit",
+    "hinge": "scaled logit",
 }
 
 
@@ -229,6 +240,56 @@ def document_recipes() -> tuple[Recipe, ...]:
     return _recipes_of(_DOCUMENTS, documents=True)
 
 
+@cache
+def regression_recipes() -> tuple[Recipe, ...]:
+    """Return the recipes that `divulge.audit` knows where the target is a regression model, in the order of the report.
+
+    They are called as their counterparts for classifiers are: the same attack, where the likelihood of the target's
+    error takes the place of a class's probability (`divulge.attacks.OnErrors`).
+
+    Examples:
+        >>> [recipe.name for recipe in regression_recipes()][:3]
+        ['loss', 'calibrated', 'lira']
+    """
+    return tuple(on_errors(recipe) for recipe in recipes() if recipe.signal_name in _ERROR_UNITS)
+
+
+def on_errors(recipe: Recipe) -> Recipe:
+    """Return a classifier's recipe as one for regression models.
+
+    Raises:
+        divulge.InputError: its signal is no function of the true class's probability; it asks about versions of
+            records, completes them, or trains substitutes.
+
+    Examples:
+        >>> on_errors(resolve("lira")).signal_name
+        'negative-squared-loss'
+    """
+    unit = _ERROR_UNITS.get(recipe.signal_name)
+    is_plain = recipe.versions is None and not (
+        recipe.beside or recipe.needs_known or recipe.references == "substitutes"
+    )
+    if unit is None or not is_plain:
+        usable = [each.name for each in regression_recipes()]
+        raise InputError(
+            f"recipes: {recipe.name} is no attack on a regression model, the target; there are: {', '.join(usable)}"
+        )
+    return dataclasses.replace(recipe, signal=NEGATIVE_SQUARED_LOSS, attack=attacks.OnErrors(recipe.attack, unit))
+
+
+def resolve_regression(requested: object) -> Recipe:
+    """Return the recipe for regression models that ``requested`` means, as `resolve` does for classifiers.
+
+    A `Recipe`, or the name of a third party's, is taken as it is.
+
+    Raises:
+        divulge.InputError: as `resolve`; an attack that regression models have none of.
+    """
+    recipe = resolve(requested)
+    is_named = isinstance(requested, AttackSettings) or (isinstance(requested, str) and ":" not in requested)
+    return on_errors(recipe) if is_named else recipe
+
+
 def resolve(requested: object, *, documents: bool = False) -> Recipe:
     """Return the recipe that ``requested`` means.
 
@@ -273,6 +334,8 @@ def resolve_for(target: Any, requested: object) -> Recipe:
     modality = declared_modality(target)
     if modality is not None:
         return modality.resolve_recipe(requested)
+    if is_regression_model(target):
+        return resolve_regression(requested)
     return resolve(requested, documents=is_language_model(target))
 
 

@@ -1,4 +1,4 @@
-"""What a recipe is: a signal, an attack on it, and what the pair needs."""
+"""Recipes: a signal, an attack on it, and the requirements of the pair."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Signal(Protocol):
 
     @property
     def name(self) -> str:
-        """What the signal is called in tables and files."""
+        """Name of the signal in tables and files."""
         ...
 
     def measure(self, target: Any, records: Records) -> Floats:
@@ -45,7 +45,7 @@ class PreparedSignal(Protocol):
 
     @property
     def name(self) -> str:
-        """What the signal is called in tables and files."""
+        """Name of the signal in tables and files."""
         ...
 
     def prepare(self, population: Sequence[str], seed: int = 0) -> Signal:
@@ -73,7 +73,7 @@ class PartialSignal(Protocol):
 
     @property
     def name(self) -> str:
-        """What the signal is called in tables and files."""
+        """Name of the signal in tables and files."""
         ...
 
     def fit(self, auxiliary: Records, seed: int = 0) -> PartialMeasure:
@@ -83,7 +83,7 @@ class PartialSignal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Imputed:
-    """How completions of a record, of which only part is known, become one score.
+    """Combination of several completions of a partly known record into one score.
 
     Args:
         draws: 1 for the single best completion; more for multiple imputation.
@@ -103,7 +103,7 @@ class Imputed:
 
     @property
     def random(self) -> int:
-        """How many random completions of each record are queried; 0 where the best one is."""
+        """Number of random completions of each record that are queried; 0 if only the best one is."""
         return 0 if self.draws == 1 else self.draws
 
 
@@ -160,7 +160,7 @@ class Recipe:
         self._check_inside()
 
     def _check_attack(self) -> None:
-        """What the attack needs must exist, and the recipe must have the models it cannot do without."""
+        """Check that the attack's needs exist, and that the recipe has the reference models they require."""
         attack_needs = {
             Need(check_choice(part, "attack: needs", [need.value for need in Need]))
             for part in adapt(self.attack).needs
@@ -250,7 +250,7 @@ class Recipe:
 
     @property
     def reads(self) -> str:
-        """What of the target the adversary must see; a signal that reads more than outputs says so itself."""
+        """Access to the target that the adversary needs; a signal that reads more than outputs declares it."""
         substitute_text = " and its label of each population record" * (self.references == "substitutes")
         if self.output == "labels":
             return f"the target's label of each candidate{substitute_text}"
@@ -269,12 +269,12 @@ class Recipe:
 
     @property
     def needs_logits(self) -> bool:
-        """Whether a target that gives its label alone will not do."""
+        """Whether the target must give logits, not labels alone."""
         return self.needs_known if self.output is None else self.output != "labels"
 
     @property
     def needs_numbers(self) -> bool:
-        """Whether the signal moves records about, which texts cannot be."""
+        """Whether the signal perturbs records, which is impossible for texts."""
         return self.versions is not None or getattr(self.signal, "needs_numbers", False)
 
     @property
@@ -289,5 +289,5 @@ class Recipe:
 
     @property
     def needs_known(self) -> bool:
-        """Whether it is made for records of which only part is known."""
+        """Whether the recipe is for partly known records only."""
         return self.partial or self.imputed.random > 0 or isinstance(self.signal, PartialSignal)

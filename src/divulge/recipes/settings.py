@@ -75,7 +75,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Only:
-    """Which choices of a setting there are for classifiers and for documents; None: all of them."""
+    """Choices of a setting for classifiers and for documents; None for all of them."""
 
     classifiers: tuple[str | bool, ...] | None = None
     documents: tuple[str | bool, ...] | None = None
@@ -276,7 +276,7 @@ class Calibrated(AttackSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels(AttackSettings):
-    """What the predicted label alone tells, of each record and of points around it.
+    """Label-only attacks: from the predicted labels of each record and of points around it.
 
     Args:
         signal: whether the record is told right (one query), its distance to the decision boundary (at most 500),
@@ -585,7 +585,7 @@ class Learned(AttackSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantile(AttackSettings):
-    """How far the signal is above what such records show, without reference models (Bertran et al. 2023).
+    """Quantile regression of the signal on records, without reference models (Bertran et al. 2023).
 
     Args:
         signal: the true class's logit above the largest other one, or the gap between the two largest logits, which
@@ -691,7 +691,7 @@ class MRAD(AttackSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Margin(AttackSettings):
-    """What the weights of a homogeneous ReLU network with two classes tell of its training records.
+    """Margin attacks on the weights of a homogeneous ReLU network with two classes.
 
     Args:
         method: the size of the output, how close it is to the margin, the multiplier in the best KKT explanation of the
@@ -731,7 +731,7 @@ class Auto(AttackSettings):
         has_base: bool = False,
         has_vocabulary: bool = True,
     ) -> Recipe:
-        """Return the recipe "auto" for the circumstances; docs/methods/with_references.md says why each is what it is.
+        """Return the recipe "auto" for the circumstances; docs/methods/attacks.md says why each is what it is.
 
         Args:
             documents: whether the target is a language model.

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,9 @@ from divulge.references.jobs import (
     count_classes,
     output_only_model,
 )
+from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import SklearnTarget, describe_estimator, estimator_inputs, sub_estimators
+from divulge.targets.regression import SklearnRegressor
 from divulge.targets.rights import FramedTarget
 
 if TYPE_CHECKING:
@@ -69,7 +72,7 @@ class CloneTraining:
     count: int
     engine: EngineName = "auto"
     workers: int | None = None
-    target: SklearnTarget | None = field(default=None, repr=False)
+    target: SklearnTarget | SklearnRegressor | None = field(default=None, repr=False)
     device = "cpu"
 
     def __post_init__(self) -> None:
@@ -136,7 +139,8 @@ class CloneLearner(OutputLearner):
         """Return a digest of class, parameters, library versions, data, subset, seed, observed records and signal."""
         config = self.config
         target = config.target
-        given = () if target is None else (list(target.feature_names), repr(np.asarray(target.estimator.classes_)))
+        classes = np.asarray(getattr(None if target is None else target.estimator, "classes_", ()))
+        given = () if target is None else (list(target.feature_names), repr(classes))
         observed = [pool.digest_records(records) for records in task.observe]
         functions = [pool.digest_function(f) for f in (task.signal, task.inside, task.measure)]
         return store.hash_values(
@@ -157,6 +161,10 @@ class CloneLearner(OutputLearner):
         """Return a function that fits a clone to the records of a job."""
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
+            if task.measure is not None:
+                regressor = train_regressor(self.config, task.records[job.rows], job.seed)
+                tick(1.0)
+                return output_only_model(partial(task.measure, regressor), regressor)
             target = train_clone(self.config, task.records[job.rows], job.seed, task.classes)
             tick(1.0)
             return output_only_model(lambda records: target.logits(records).astype(np.float32), target)
@@ -204,23 +212,63 @@ def train_clone(config: CloneTraining, records: Records, seed: int, classes: int
     """
     if records.labels is None:
         raise InputError("references: labels are needed to train on, got y=None")
+    like = config.target if isinstance(config.target, SklearnTarget) else None
     clone = clone_estimator(config.estimator, seed)
     seen, codes = np.unique(records.labels, return_inverse=True)
     values = _class_values(config, seen)
     y = codes if values is None else values[codes]
     if hasattr(clone, "get_booster") and len(seen) == 2 and str(clone.objective).startswith("multi:"):
         clone.set_params(objective="binary:logistic")  # XGBoost notes the number of the target's classes there
-    inputs = model_inputs(config.target, clone, records)
+    inputs = model_inputs(like, clone, records)
     with errors.user_code_errors(f"references: {type(clone).__name__}.fit"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the target's training has said the same once
         clone.fit(inputs, y)
     if values is None:
         is_complete = len(seen) == classes
         inner = SklearnTarget(clone, classes=len(seen))
-        target = CloneTarget(inner, classes, None if is_complete else seen, config.target)
+        target = CloneTarget(inner, classes, None if is_complete else seen, like)
     else:
-        names = None if config.target is None else config.target.class_names
-        target = CloneTarget(SklearnTarget(clone, classes=classes, names=names), classes, None, config.target)
+        names = None if like is None else like.class_names
+        target = CloneTarget(SklearnTarget(clone, classes=classes, names=names), classes, None, like)
+    return target if records.table is None else FramedTarget(target, records[:1])
+
+
+@dataclass(frozen=True, slots=True)
+class CloneRegressor:
+    """A fitted clone of a regressor as a target: asked as the audited target is.
+
+    Args:
+        inner: the clone.
+        like: the audited target, or None.
+    """
+
+    inner: SklearnRegressor
+    like: SklearnRegressor | None = None
+
+    def predictions(self, records: Records) -> Floats:
+        """Return the predicted value of each record ``[n]``."""
+        name = f"references: {type(self.inner.estimator).__name__}"
+        with errors.user_code_errors(name):
+            predicted = self.inner.estimator.predict(model_inputs(self.like, self.inner.estimator, records))
+        return as_predictions(predicted, len(records), f"{name}.predict")
+
+
+def train_regressor(config: CloneTraining, records: Records, seed: int) -> Any:
+    """Fit a clone to the records' real values and return it as a target with predictions ``[n]``.
+
+    Raises:
+        divulge.InputError: records without values; a classifier.
+        divulge.errors.UserCodeError: the estimator raised an error.
+    """
+    if records.y is None:
+        raise InputError("references: real values are needed to train on, got y=None")
+    like = config.target if isinstance(config.target, SklearnRegressor) else None
+    clone = clone_estimator(config.estimator, seed)
+    inputs = model_inputs(like, clone, records)
+    with errors.user_code_errors(f"references: {type(clone).__name__}.fit"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the target's training has said the same once
+        clone.fit(inputs, records.y.astype(np.float64))
+    target = CloneRegressor(SklearnRegressor(clone), like)
     return target if records.table is None else FramedTarget(target, records[:1])
 
 
@@ -244,7 +292,7 @@ def clone_estimator(estimator: Any, seed: int) -> Any:
         return clone.set_params(**changed) if changed else clone
 
 
-def model_inputs(target: SklearnTarget | None, estimator: Any, records: Records) -> Any:
+def model_inputs(target: SklearnTarget | SklearnRegressor | None, estimator: Any, records: Records) -> Any:
     """Return the records as the audited target is given them, or as an estimator of its own would be."""
     copied = records.copy()
     return estimator_inputs(estimator, copied) if target is None else target.model_inputs(copied)
@@ -261,13 +309,13 @@ def resolve_training(training: Any, target: Any) -> Any:
         divulge.InputError: no ``make_model`` and a target that is no estimator; settings that only networks have.
     """
     estimator = None
-    fitted = target if isinstance(target, SklearnTarget) else None
+    fitted = target if isinstance(target, SklearnTarget | SklearnRegressor) else None
     if training.make_model is None:
         if fitted is None:
             raise InputError(
                 "references: make_model is needed, a function that returns a new network or estimator; without it "
                 "references are clones of the target, which must be a scikit-learn, LightGBM, XGBoost or CatBoost "
-                f"classifier, and it is of the type {type(target).__name__}"
+                f"classifier or regressor, and it is of the type {type(target).__name__}"
             )
         estimator = fitted.estimator
     elif not isinstance(target, targets.TorchTarget):
@@ -306,7 +354,7 @@ def _class_values(config: CloneTraining, seen: Ints) -> Array | None:
     """
     if hasattr(config.estimator, "get_booster"):
         return None
-    if config.target is None:
+    if not isinstance(config.target, SklearnTarget):
         return seen
     known = config.target.known_classes
     places = {int(number): place for place, number in enumerate(known)}

@@ -375,7 +375,8 @@ class Custom(_ReferenceTraining):
     Args:
         train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
             scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``, or
-            one of the user's own modality, as the audited target is.
+            one of the user's own modality, as the audited target is. Where that is a regression model: a fitted
+            regressor, a network or function of one output, or an object with ``predictions(records)``.
         count: number of reference models.
         version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
             it imports is not: change this when that changes.
@@ -456,7 +457,7 @@ class _CustomLearner(OutputLearner):
                 target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
             if task.measure is not None:
-                model = targets.wrap_target(target)
+                model = targets.adapt_output_model(target)
                 return output_only_model(partial(task.measure, model), model)
             target_model = adapt_trained_model(target, task.classes, self.config.outputs)
             return output_only_model(checked_predictor(target_model, task.classes), target_model)

@@ -30,7 +30,7 @@ _PREDICTION_BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long and how fast a regressor learns: those fields of `divulge.regressors.Network`."""
+    """Training schedule: the fields of `divulge.regressors.Network` about optimisation."""
 
     epochs: int
     lr: float
@@ -43,7 +43,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class NetworkShape:
-    """What a regressor's network is made of: those fields of `divulge.regressors.Network`."""
+    """Architecture: the fields of `divulge.regressors.Network` about body and head."""
 
     body: Body
     head: Literal["gaussian", "pinball"]

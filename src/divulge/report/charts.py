@@ -261,7 +261,7 @@ def _coloured(series: Mapping[str, object], *, shape: bool = False) -> Row:
 
 
 def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: int = 50) -> Spec:
-    """How the values of each group spread: the share of the group in each bin, over common bins.
+    """Draw histograms of several groups: the share of each group in each of common bins.
 
     The bins span the middle 99.8 % of all values; what lies outside is counted in the first and the last bin.
 
@@ -457,13 +457,13 @@ def _check_rates(curves: Mapping[str, Curve]) -> Mapping[str, Curve]:
 
 
 def axis_floor(rates: Floats) -> float:
-    """Where a logarithmic axis begins: at half of the least positive rate, but not under 1e-6."""
+    """Return the lower end of a logarithmic axis: half of the least positive rate, at least 1e-6."""
     positive = rates[rates > 0]
     return float(np.clip(positive.min() / 2, 1e-6, 0.1)) if positive.size else 0.1
 
 
 def _points_per_curve(count: int) -> int:
-    """How many points each of so many curves may have."""
+    """Return the maximal number of points of each curve."""
     return min(CURVE_POINTS, max(_MIN_CURVE_POINTS, ALL_POINTS // count))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from divulge.results import RegressionFit
     from divulge.types import Estimate
 
 _DENOMINATORS = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -117,6 +118,25 @@ def format_estimate(estimate: Estimate | None, sign: str = "") -> str:
     if estimate is None:
         return "–"
     return f"{estimate.value:{sign}z.3f} [{estimate.low:{sign}z.3f}, {estimate.high:{sign}z.3f}]"
+
+
+def format_regression_fit(fit: RegressionFit | None) -> dict[str, str]:
+    """Format R² and mean absolute error of a regression model on members and non-members; empty without them.
+
+    Examples:
+        >>> format_regression_fit(None)
+        {}
+    """
+    if fit is None:
+        return {}
+    sets = (
+        ("members", fit.r_squared_members, fit.error_members),
+        ("non-members", fit.r_squared_nonmembers, fit.error_nonmembers),
+    )
+    texts = {f"R² on {name}": format_estimate(r_squared) for name, r_squared, _ in sets if r_squared is not None}
+    # An error is in the unit of the values, whose size is not known.
+    errors = {f"mean absolute error on {name}": f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]" for name, _, e in sets}
+    return texts | errors
 
 
 def format_percent_estimate(estimate: Estimate | None) -> str:

@@ -1,4 +1,4 @@
-"""What the words of a report mean, for whoever meets one of them there."""
+"""Glossary of the terms that reports use."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _dot_grids(grids: Sequence[DotGrid]) -> list[tuple[str, markupsafe.Markup, b
 
 
 def _contains(blocks: Sequence[Block], wanted: type[Block] | tuple[type[Block], ...]) -> bool:
-    """Whether a block of a kind stands among ``blocks``, or folded within them."""
+    """Check whether ``blocks``, or the folded blocks inside them, contain a block of a type."""
     return any(
         isinstance(block, wanted) or (isinstance(block, Collapsible) and _contains(block.blocks, wanted))
         for block in blocks
@@ -201,7 +201,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _numeric(cells: Sequence[str]) -> bool:
-    """Whether a column holds numbers: then it is set flush right."""
+    """Check whether a column holds numbers and is therefore aligned right."""
     return any(re.search(r"\d", cell) for cell in cells) and all(NUMBER.fullmatch(cell) for cell in cells)
 
 

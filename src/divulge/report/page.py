@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Heading(NamedTuple):
-    """What stands over a verdict of one tone, so that colour is never the only sign of it."""
+    """Heading and icon of a verdict of one tone, so that colour is never its only sign."""
 
     words: str
     icon: str

@@ -91,7 +91,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the section on provenance says of a run beside date, command, files and software.
+    """Facts of a run for the section on provenance, beside date, command, files and software.
 
     Args:
         facts: name → value: seeds, accuracy, digests; empty values are left out.

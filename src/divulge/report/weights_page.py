@@ -225,7 +225,7 @@ def _network(summary: ReconstructionSummary, line: Callable[[Floats], Floats], t
 
 
 def _known(summary: ReconstructionSummary, truth: Floats | None) -> list[Block]:
-    """How far the known training points lie from what was read off."""
+    """Describe the distance of known training points from the reconstructed ones."""
     if truth is None or not len(truth) or not summary.candidates:
         return []
     farthest = np.abs(np.subtract.outer(truth, summary.candidates)).min(axis=1).max()

@@ -55,7 +55,7 @@ class RealisedRate:
 
 @dataclass(frozen=True, slots=True)
 class MemberCalls:
-    """Who is called a member at a nominal false-positive rate.
+    """Candidates that are selected as members at a nominal false-positive rate.
 
     Args:
         selected: how many candidates are.
@@ -164,7 +164,7 @@ class SmallestLeak:
 
 @dataclass(frozen=True, slots=True)
 class HeatStrip:
-    """How much better the target knows each token of a document than it should.
+    """Excess log-probability that the target gives each token of a document.
 
     Args:
         ends: where each token ends in the text; what stands before the first token has no value.
@@ -177,7 +177,7 @@ class HeatStrip:
     against: str
 
     def fits(self, text: str) -> bool:
-        """Whether the tokens follow one another within the text."""
+        """Check that the token ends are increasing and within the text."""
         ends = [0, *self.ends]
         return len(self.ends) == len(self.values) and ends == sorted(ends) and ends[-1] <= len(text)
 
@@ -255,7 +255,7 @@ class Digests:
 
 @dataclass(frozen=True, slots=True)
 class PartialKnowledgeSettings:
-    """What the adversary knows of the records.
+    """Partial knowledge of the records: share of known values and their completion.
 
     Args:
         share: part of all values that is known.
@@ -347,7 +347,7 @@ class RecordCounts:
 
 @dataclass(frozen=True, slots=True)
 class BlindBaseline:
-    """What a classifier that never saw the model could tell, see `divulge.evaluation.blind.Blind`.
+    """Result of a classifier that never saw the model, see `divulge.evaluation.blind.Blind`.
 
     ``differences`` names what tells the sets apart, the surest first, where the split is confounded.
     """
@@ -368,7 +368,7 @@ EQUAL_LENGTH_LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class TextSplit:
-    """How sets of texts compare, without the model.
+    """Comparison of the sets of texts, without the model.
 
     Args:
         signs: words, years and lengths by which members and non-members differ, the surest first.
@@ -398,7 +398,7 @@ class TextSplit:
 
 @dataclass(frozen=True, slots=True)
 class TransferCheck:
-    """Whether a recipe's rate is expected to hold on unseen classes, see `divulge.evaluation.transfer.Transfer`."""
+    """Assessment of a recipe's rate on unseen classes, see `divulge.evaluation.transfer.Transfer`."""
 
     holds: bool
     text: str
@@ -414,7 +414,7 @@ class TransferCheck:
 
 @dataclass(frozen=True, slots=True)
 class ProjectedRecords:
-    """Where seen and unseen records lie, in the plane of two components."""
+    """Seen and unseen records in the plane of two principal components."""
 
     seen: tuple[tuple[float, float], ...]
     query: tuple[tuple[float, float], ...]
@@ -422,7 +422,7 @@ class ProjectedRecords:
 
 @dataclass(frozen=True, slots=True)
 class TransferSummary:
-    """Whether a false-positive rate set on seen classes carries over to the unseen ones.
+    """Transfer of a false-positive rate from seen to unseen classes.
 
     Args:
         level: the rate.
@@ -439,7 +439,7 @@ class TransferSummary:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How often the target's most likely class is right.
+    """Accuracy of the target on members and non-members.
 
     Args:
         members: on the members.
@@ -453,8 +453,33 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True)
+class RegressionFit:
+    """How well a regression model predicts, and whether it surely does better than a constant on its training records.
+
+    Args:
+        r_squared_members: share of the variance of the members' values that it explains; None where they are all equal.
+        r_squared_nonmembers: the same of the non-members.
+        error_members: mean absolute error on the members, in the unit of the values.
+        error_nonmembers: mean absolute error on the non-members.
+        squared_gain: share of the squared error of the members' mean, as a constant answer, that the model saves on
+            them; None where their values are all equal.
+        absolute_gain: the same of the absolute error of their median; None where all values are equal.
+        rank_correlation: Spearman's, of the members' values and predictions; its interval is that of the plausibility
+            check.
+    """
+
+    r_squared_members: Estimate | None
+    r_squared_nonmembers: Estimate | None
+    error_members: Estimate
+    error_nonmembers: Estimate
+    squared_gain: Estimate | None
+    absolute_gain: Estimate | None
+    rank_correlation: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class TokenFit:
-    """How well a language model knows its own training documents, beside one that reads no context.
+    """Fit of a language model to its training documents, compared with token frequencies.
 
     Args:
         members: mean log-probability of a unit of the members' text, in nats.
@@ -487,6 +512,7 @@ class RunMetadata:
         engine: what trained the reference models.
         accuracy: of the target; None where it or the records have no classes.
         token_fit: how well a language model knows its training documents; None for others.
+        regression_fit: how well a regression model predicts; None for others.
         single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
     """
 
@@ -503,6 +529,7 @@ class RunMetadata:
     engine: str
     accuracy: Accuracy | None = None
     token_fit: TokenFit | None = None
+    regression_fit: RegressionFit | None = None
     single_answer: bool = False
 
     @property
@@ -547,7 +574,7 @@ class ScoringSummary:
 
 @dataclass(frozen=True, slots=True)
 class IdentificationSettings:
-    """What was asked for.
+    """Settings of an identification.
 
     Args:
         method: name of the method, or "auto".
@@ -570,7 +597,7 @@ class IdentificationSettings:
 
 @dataclass(frozen=True, slots=True)
 class ControlResult:
-    """What a negative control found, see `divulge.decisions.controls.Control`."""
+    """Result of a negative control, see `divulge.decisions.controls.Control`."""
 
     name: str
     p_value: float
@@ -583,7 +610,7 @@ class ControlResult:
 
 @dataclass(frozen=True, slots=True)
 class RealisedOutcome:
-    """What came true among the candidates whose membership is known.
+    """Realised error rates among the candidates whose membership is known.
 
     Args:
         known: how many they are.
@@ -602,7 +629,7 @@ class RealisedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class BlindScoreResult:
-    """How the score compares with a blind score, which never saw the model.
+    """Comparison of the score with a blind score, which never saw the model.
 
     Args:
         column: of the blind score, with its member-like end.
@@ -685,7 +712,7 @@ class EpsilonLowerBound:
 
 @dataclass(frozen=True, slots=True)
 class BoundSettings:
-    """How scores of canaries became a bound on ε: with the scores, all that is needed to compute it again.
+    """Settings of a bound on ε; with the scores of the canaries, they suffice to recompute it.
 
     Args:
         design: how it was decided what is included.
@@ -708,7 +735,7 @@ class BoundSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanarySummary:
-    """What canaries prove; `divulge.canaries.Proof` and `CanaryAudit` say what each field means.
+    """Summary of a canary audit; `divulge.canaries.Proof` and `CanaryAudit` say what each field means.
 
     Args:
         claimed: the ε that is claimed, or None.
@@ -764,7 +791,7 @@ class ExtractionRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionSummary:
-    """What was extracted; `divulge.extraction.Extraction` says what each field means.
+    """Summary of an extraction; `divulge.extraction.Extraction` says what each field means.
 
     Args:
         members: documents asked for that the model was trained on.
@@ -985,7 +1012,7 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True)
 class CapacitySummary:
-    """What no plan exceeds, and what limits it: see `divulge.labels.Capacity`."""
+    """Upper bound on labels per query, and its cause: see `divulge.labels.Capacity`."""
 
     queries: int
     labels_per_query: float
@@ -994,7 +1021,7 @@ class CapacitySummary:
 
 @dataclass(frozen=True, slots=True)
 class DefenceSummary:
-    """What stops the attack.
+    """Settings of an endpoint that prevent the attack.
 
     Args:
         queries: what the attacker may ask.
@@ -1087,7 +1114,7 @@ class CalledRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsSummary:
-    """Which candidates a network was trained on, read off its weights.
+    """Membership of candidates, from the weights of a network.
 
     Args:
         verdict: two or three sentences.

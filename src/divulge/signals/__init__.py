@@ -1,6 +1,6 @@
 """Answers of a model into one number per record, larger = more like a member."""
 
-from divulge.signals import classification, internals, margin, tokens, versions
+from divulge.signals import classification, internals, margin, regression, tokens, versions
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.matching import GradientMatching
 from divulge.signals.mrad import MRAD
@@ -18,6 +18,7 @@ __all__ = [
     "classification",
     "internals",
     "margin",
+    "regression",
     "tokens",
     "versions",
 ]

@@ -472,7 +472,7 @@ class Contrastive:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.derive_seed(seed, "contrastive"))
             layers = self._train((x - centre) / scale, labels, seeds.generator(seed, "contrastive batches"))
-        return Perceptron.of(centre, scale, layers)
+        return Perceptron.from_linear(centre, scale, layers)
 
     def _train(self, x: Floats, labels: Ints, rng: np.random.Generator) -> tuple[nn.Linear, nn.Linear]:
         d = x.shape[1]

@@ -1,1 +1,1 @@
-"""What decisions and evaluation both rest on: intervals, placements, tests of two samples, orders of rows."""
+"""Statistics that decisions and evaluation share: intervals, placements, two-sample tests, duplicates."""

@@ -115,7 +115,7 @@ def groups_are_split_whole(groups: Ints, side: Array) -> bool:
     return bool(n_undivided > mean + _MAX_DEVIATIONS * variance**0.5)
 
 
-def canonical_order(x: Array, labels: Ints | None, last: Bools) -> tuple[Ints, Ints]:
+def canonical_order(x: Array, labels: Array | None, last: Bools) -> tuple[Ints, Ints]:
     """Return the positions of records in canonical order, and for each place the first place of an equal record.
 
     Records are compared by class, then column by column until they differ. Increasing changes of units do not change
@@ -124,7 +124,7 @@ def canonical_order(x: Array, labels: Ints | None, last: Bools) -> tuple[Ints, I
 
     Args:
         x: numbers ``[n, ...]`` or texts ``[n]``.
-        labels: ``[n]``, or None.
+        labels: classes or real values ``[n]``, or None.
         last: bool ``[n]``, True for records that come last among equal ones.
 
     Examples:
@@ -141,9 +141,9 @@ def canonical_order(x: Array, labels: Ints | None, last: Bools) -> tuple[Ints, I
     return rows, first[rows]
 
 
-def _columns(x: Array, labels: Ints | None) -> Iterator[Array]:
+def _columns(x: Array, labels: Array | None) -> Iterator[Array]:
     if labels is not None:
-        yield labels
+        yield labels if labels.dtype.kind != "f" else _orient(labels)
     if x.dtype == object:
         yield np.unique(x, return_inverse=True)[1]
         return

@@ -139,7 +139,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _is_western(block: bytes) -> bool:
-    """Whether the bytes are code page 1252: all are defined there, and no two of them would be a letter of UTF-8."""
+    """Check whether the bytes are code page 1252: all are defined there, and no two of them form a UTF-8 character."""
     try:
         block.decode("cp1252")
     except UnicodeDecodeError:
@@ -347,9 +347,9 @@ class BadCell(ValueError):
         needed: what it should have been.
     """
 
-    def __init__(self, at: int, needed: str) -> None:
-        super().__init__(f"{needed} is needed")
-        self.at, self.needed = at, needed
+    def __init__(self, row: int, required: str) -> None:
+        super().__init__(f"{required} is needed")
+        self.row, self.required = row, required
 
 
 def infer_column(texts: pl.Series, separator: str, *, with_gaps: bool = False) -> pl.Series:

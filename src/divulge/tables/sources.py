@@ -70,7 +70,7 @@ class TableFile:
     folder: TemporaryFolder | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, source: Source) -> TableFile:
+    def from_source(cls, source: Source) -> TableFile:
         """The file that a path, bytes or an open binary file stand for."""
         if isinstance(source, bytes):
             return cls("bytes", None, source)
@@ -81,7 +81,7 @@ class TableFile:
         return cls(str(getattr(source, "name", "file")), None, source.read())
 
     @contextlib.contextmanager
-    def opened(self) -> Generator[IO[bytes]]:
+    def open(self) -> Generator[IO[bytes]]:
         """The content, from its beginning, as it was stored."""
         if self.path is None or self.content is not None:
             yield io.BytesIO(self.content or b"")
@@ -91,7 +91,7 @@ class TableFile:
 
     @property
     def polars_source(self) -> Any:
-        """What polars opens: an absolute path, in which nothing is a pattern, or the content itself."""
+        """Source for polars: an absolute path, in which nothing is a pattern, or the content itself."""
         return self.path.absolute() if self.path is not None and self.content is None else self.content
 
     def size(self) -> int:
@@ -131,7 +131,7 @@ def file_type(file: TableFile) -> tuple[FileType, str]:
     Raises:
         divulge.InputError: neither the content nor the name says what it is.
     """
-    with file.opened() as opened:
+    with file.open() as opened:
         head = opened.read(8)
     compression = "gzip" if head.startswith(_GZIP) else "zstd" if head.startswith(_ZSTD) else ""
     if head.startswith(b"PAR1"):
@@ -164,7 +164,7 @@ def check_stream(file: TableFile) -> None:
     Raises:
         divulge.InputError: in that case.
     """
-    with file.opened() as opened:
+    with file.open() as opened:
         at, end = 0, file.size()
         while at < end:
             head = opened.read(8)
@@ -200,7 +200,7 @@ def unpacked(file: TableFile, compression: str) -> Generator[IO[bytes]]:
     if compression == "zstd":
         yield cast("IO[bytes]", io.BufferedReader(_Lines(file), _BLOCK))
         return
-    with file.opened() as opened:
+    with file.open() as opened:
         if compression != "gzip":
             yield opened
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
@@ -31,14 +32,14 @@ from divulge.validation import check_memory, format_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-Kind: TypeAlias = Literal["number", "text"]
-NUMBER: Kind = "number"
-TEXT: Kind = "text"
+ColumnType: TypeAlias = Literal["number", "text"]
+NUMBER: ColumnType = "number"
+TEXT: ColumnType = "text"
 BATCH = 1 << 16
 """Rows at a time."""
 BATCH_OF_TEXTS = 1 << 14
 """Rows at a time where each may hold a long document."""
-_SHORT = 12  # characters of a value that a message shows
+_MAX_SHOWN_LENGTH = 12  # characters of a value that a message shows
 _ROW = "\0row"  # a column's name that no file has
 _TEXT_TYPES = ("String", "Categorical", "Enum")
 _PIECE_ROWS, _PIECE_BYTES = 1 << 20, 1 << 26  # of a file of a `PieceWriter`, at most
@@ -52,8 +53,8 @@ class Part:
         name: of the file, for messages.
         dtypes: of its columns by their names; texts for all columns of a file of text.
         frames: scans, in the order of the rows; of which each may lack columns.
-        delimited: how a CSV file is written; None for other files.
-        lines: what stands in a file of JSON lines; None for other files.
+        delimited: separator and encoding of a CSV file; None for other files.
+        lines: content of a file of JSON lines; None for other files.
         repeated: names that several columns have.
         rows_at_once: bytes that a row takes in memory, at least.
     """
@@ -67,16 +68,20 @@ class Part:
 
     @property
     def is_text(self) -> bool:
-        """Whether the file spells its values, so that a column's type is told by its values."""
+        """Whether the file is text, so that the type of a column follows from its values."""
         return self.delimited is not None or self.lines is not None
 
-    def kind(self, name: str) -> str:
-        """What a column holds, as messages call it; "any" in a CSV file, where values tell."""
+    def column_type(self, name: str) -> str:
+        """Return the type of a column, as messages call it; "any" in a CSV file, whose values decide."""
         if self.delimited is not None:
             return "any"
         if self.lines is not None:
-            kinds = list(self.lines.kinds[name])
-            return {json_lines.NUMBER: NUMBER, json_lines.TEXT: TEXT}.get(kinds[0], kinds[0]) if kinds else "empty"
+            column_types = list(self.lines.kinds[name])
+            return (
+                {json_lines.NUMBER: NUMBER, json_lines.TEXT: TEXT}.get(column_types[0], column_types[0])
+                if column_types
+                else "empty"
+            )
         dtype = self.dtypes[name]
         if dtype.base_type() == pl.Null:
             return "empty"
@@ -86,24 +91,28 @@ class Part:
             return TEXT
         return "true or false" if dtype == pl.Boolean else str(dtype)
 
-    def batches(self, wanted: Mapping[str, Kind], size: int) -> Iterator[pl.DataFrame]:
-        """Yield the wanted columns of all rows: numbers as float64, texts as texts, and missing columns as missing.
+    def batches(self, column_types: Mapping[str, ColumnType], size: int) -> Iterator[pl.DataFrame]:
+        """Yield the requested columns of all rows: numbers as float64, texts as texts, and missing columns as missing.
 
         Raises:
-            divulge.InputError: a damaged file, a value of another kind, with its row.
+            divulge.InputError: a damaged file, a value of another type, with its row.
         """
-        for name in wanted:
+        for name in column_types:
             if name in self.repeated:
                 raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
-            self._refuse_kind(name, wanted[name])
-        if self.lines is not None and (part := self._exact(wanted)) is not self:
-            yield from part.batches(wanted, size)
+            self._check_column_type(name, column_types[name])
+        if self.lines is not None and (part := self._with_exact_numbers(column_types)) is not self:
+            yield from part.batches(column_types, size)
             return
-        readers = {name: self._number_reader() for name, kind in wanted.items() if kind == NUMBER and self.delimited}
+        readers = {
+            name: self._number_reader()
+            for name, column_type in column_types.items()
+            if column_type == NUMBER and self.delimited
+        }
         row = 0
         for scan in self.frames:
-            for batch in _batches(scan(), wanted, size, spelled=self.delimited is not None):
-                columns = {name: batch.get_column(name) for name in wanted}
+            for batch in _batches(scan(), column_types, size, spelled=self.delimited is not None):
+                columns = {name: batch.get_column(name) for name in column_types}
                 for name in readers.keys() & self.dtypes.keys():
                     columns[name] = self._read_numbers(readers[name], columns[name], row)
                 yield pl.DataFrame(columns)
@@ -114,9 +123,9 @@ class Part:
             except InputError as error:
                 raise InputError(f"column {name!r}: {error}") from None
 
-    def _exact(self, wanted: Mapping[str, Kind]) -> Part:
-        """Return the part with the numbers of columns that are wanted as texts in the spelling of the file."""
-        words = {name for name, kind in wanted.items() if kind == TEXT}
+    def _with_exact_numbers(self, column_types: Mapping[str, ColumnType]) -> Part:
+        """Return the part with the numbers of columns that are requested as texts in the spelling of the file."""
+        words = {name for name, column_type in column_types.items() if column_type == TEXT}
         if self.lines is None or self.lines.exact or not self.lines.fractions & words:
             return self
         return _part_of_lines(self.name, convert_json_lines(self.lines.file, self.lines.compression, exact=True))
@@ -128,34 +137,34 @@ class Part:
         try:
             return reader.read(column)
         except BadCell as error:
-            value = _shown(column[error.at])
+            value = _describe_value(column[error.row])
             raise InputError(
-                f"row {row + error.at}: column {column.name!r}: {error.needed} is needed, got {value}"
+                f"row {row + error.row}: column {column.name!r}: {error.required} is needed, got {value}"
             ) from None
 
-    def _refuse_kind(self, name: str, wanted: Kind) -> None:
-        """Raise where a column holds values of a kind that is not wanted.
+    def _check_column_type(self, name: str, required: ColumnType) -> None:
+        """Check that a column holds values of the required type.
 
         Raises:
-            divulge.InputError: in that case; of JSON lines the line is named.
+            divulge.InputError: it holds others; of JSON lines the line is named.
         """
         if name not in self.dtypes or self.delimited is not None:
             return
         if self.lines is not None:
             allowed = (
-                {json_lines.NUMBER} if wanted == NUMBER else {json_lines.TEXT, json_lines.NUMBER, json_lines.BOOLEAN}
+                {json_lines.NUMBER} if required == NUMBER else {json_lines.TEXT, json_lines.NUMBER, json_lines.BOOLEAN}
             )
-            for kind, (line, value) in self.lines.kinds[name].items():
-                if kind not in allowed:
-                    needed = json_lines.NUMBER if wanted == NUMBER else json_lines.TEXT
-                    got = kind if kind in (json_lines.LIST, json_lines.OBJECT) else value
-                    raise InputError(f"line {line}: {name}: {needed} is needed, got {got}")
+            for column_type, (line, value) in self.lines.kinds[name].items():
+                if column_type not in allowed:
+                    required_type = json_lines.NUMBER if required == NUMBER else json_lines.TEXT
+                    shown_value = column_type if column_type in (json_lines.LIST, json_lines.OBJECT) else value
+                    raise InputError(f"line {line}: {name}: {required_type} is needed, got {shown_value}")
             return
-        kind = self.kind(name)
-        if wanted == NUMBER and kind not in (NUMBER, "empty"):
-            raise InputError(f"column {name!r} is {kind}, not numeric")
-        if kind not in (NUMBER, TEXT, "empty", "true or false"):
-            raise InputError(f"column {name!r} is {kind}, which is neither text nor numeric")
+        column_type = self.column_type(name)
+        if required == NUMBER and column_type not in (NUMBER, "empty"):
+            raise InputError(f"column {name!r} is {column_type}, not numeric")
+        if column_type not in (NUMBER, TEXT, "empty", "true or false"):
+            raise InputError(f"column {name!r} is {column_type}, which is neither text nor numeric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,26 +187,26 @@ class Table:
     def __contains__(self, name: object) -> bool:
         return name in self.columns
 
-    def kind(self, name: str) -> str:
-        """What a column holds: "number", "text", "empty", "any" of a CSV file, or what else it is called.
+    def column_type(self, name: str) -> str:
+        """Return the type of a column: "number", "text", "empty", "any" of a CSV file, or the name of another type.
 
-        Of files that differ it is a text where it is one in any of them, and else what is no number.
+        Where files differ, it is "text" if it is text in any of them; a type that is neither takes precedence.
         """
-        kinds = {part.kind(name) for part in self.parts if name in part.dtypes} - {"empty"}
-        if len(kinds) < 2:
-            return next(iter(kinds), "empty")
-        odd = sorted(kinds - {NUMBER, TEXT, "any"})
-        return odd[0] if odd else TEXT if TEXT in kinds else "any"
+        column_types = {part.column_type(name) for part in self.parts if name in part.dtypes} - {"empty"}
+        if len(column_types) < 2:
+            return next(iter(column_types), "empty")
+        odd = sorted(column_types - {NUMBER, TEXT, "any"})
+        return odd[0] if odd else TEXT if TEXT in column_types else "any"
 
-    def batches(self, wanted: Mapping[str, Kind], size: int | None = None) -> Iterator[pl.DataFrame]:
-        """Yield the wanted columns, at most ``size`` rows at a time; see `Part.batches`.
+    def batches(self, column_types: Mapping[str, ColumnType], size: int | None = None) -> Iterator[pl.DataFrame]:
+        """Yield the requested columns, at most ``size`` rows at a time; see `Part.batches`.
 
         Raises:
-            divulge.InputError: a damaged file, a value of another kind.
+            divulge.InputError: a damaged file, a value of another type.
         """
         for part in self.parts:
-            with table_errors(_named(self.name, part.name)):
-                yield from part.batches(wanted, size or BATCH)
+            with table_errors(_error_prefix(self.name, part.name)):
+                yield from part.batches(column_types, size or BATCH)
 
     def collect(
         self, columns: Sequence[str] | None = None, texts: Sequence[str] = (), *, with_gaps: Sequence[str] = ()
@@ -213,10 +222,10 @@ class Table:
             divulge.InputError: a damaged file, columns of different kinds in several files, more than memory can take.
         """
         names = list(self.columns) if columns is None else list(columns)
-        _refuse_size(self)
+        _check_fits_memory(self)
         frames = []
         for part in self.parts:
-            with table_errors(_named(self.name, part.name)):
+            with table_errors(_error_prefix(self.name, part.name)):
                 frames.append(_collect_part(part, names, texts, with_gaps))
         return frames[0] if len(frames) == 1 else _stack(self, frames, names)
 
@@ -227,25 +236,25 @@ class Table:
             divulge.InputError: a damaged file.
         """
         for part in self.parts:
-            with table_errors(_named(self.name, part.name)), without_panic_output():
+            with table_errors(_error_prefix(self.name, part.name)), without_panic_output():
                 if any(len(scan().head(1).collect()) for scan in part.frames):
                     return True
         return False
 
-    def take(self, rows: Sequence[int], wanted: Mapping[str, Kind]) -> dict[int, dict[str, Any]]:
-        """Return the wanted columns of some rows, by the numbers of the rows from 0; errors as for `batches`."""
-        taken: dict[int, dict[str, Any]] = {}
+    def take(self, rows: Sequence[int], column_types: Mapping[str, ColumnType]) -> dict[int, dict[str, Any]]:
+        """Return the requested columns of some rows, by the numbers of the rows from 0; errors as for `batches`."""
+        rows_by_number: dict[int, dict[str, Any]] = {}
         start = 0
         for part in self.parts:
-            with table_errors(_named(self.name, part.name)):
-                for scan in part._exact(wanted).frames:
-                    taken |= _take_rows(scan(), rows, start, wanted)
+            with table_errors(_error_prefix(self.name, part.name)):
+                for scan in part._with_exact_numbers(column_types).frames:
+                    rows_by_number |= _take_rows(scan(), rows, start, column_types)
                     with without_panic_output():
                         start += int(scan().select(pl.len()).collect().item())
-        return taken
+        return rows_by_number
 
     def place(self, row: int) -> str:
-        """Return where a row stands: its line in a file of JSON lines, else its number from 0."""
+        """Return the position of a row: its line in a file of JSON lines, else its number from 0."""
         for part in self.parts:
             if part.lines is None:
                 return f"row {row}"
@@ -257,7 +266,7 @@ class Table:
         return f"row {row}"
 
 
-def _named(argument: str, file: str) -> str:
+def _error_prefix(argument: str, file: str) -> str:
     return f"{argument}: {file}" if argument else file
 
 
@@ -266,22 +275,24 @@ def scan_table(sources: Source | Iterable[Source], name: str = "", *, separator:
 
     Args:
         sources: paths, open binary files or bytes, in their order.
-        name: of the argument that named them, for messages.
+        name: name of the argument, , for messages.
         separator: between the values of CSV files; told by their headers when None.
 
     Raises:
-        divulge.InputError: nothing there, an unknown kind of file, or a damaged one.
+        divulge.InputError: no such file, an unknown file format, or a damaged one.
     """
-    given: Any = [sources] if isinstance(sources, str | Path | bytes) or hasattr(sources, "read") else sources
+    source_list: Any = [sources] if isinstance(sources, str | Path | bytes) or hasattr(sources, "read") else sources
     parts = []
-    for source in given:
+    for source in source_list:
         if isinstance(source, str | Path):
-            with table_errors(_named(name, str(source)) if not str(source).startswith(name or "\0") else str(source)):
+            with table_errors(
+                _error_prefix(name, str(source)) if not str(source).startswith(name or "\0") else str(source)
+            ):
                 files: list[Source] = [*find_files(Path(source))]
         else:
             files = [source]
-        for file in map(TableFile.of, files):
-            with table_errors(_named(name, file.name)):
+        for file in map(TableFile.from_source, files):
+            with table_errors(_error_prefix(name, file.name)):
                 parts.append(_open_part(file, separator))
     return Table(name, tuple(parts))
 
@@ -304,33 +315,27 @@ def read_table(
 
 
 def _open_part(file: TableFile, separator: str | None) -> Part:
-    kind, compression = file_type(file)
-    if kind == "csv":
-        found = open_delimited(file, compression, separator)
-        repeated = (
-            frozenset(name for name in found.names if found.names.count(name) > 1) if _repeats(found) else frozenset()
-        )
-        dtypes = {name: pl.String() for name in found.names}
-        return Part(file.name, dtypes, (found.scan,), delimited=found, repeated=repeated)
-    if kind == "json lines":
+    file_format, compression = file_type(file)
+    if file_format == "csv":
+        delimited = open_delimited(file, compression, separator)
+        repeated = frozenset(name for name, count in Counter(delimited.names).items() if count > 1)
+        dtypes = {name: pl.String() for name in delimited.names}
+        return Part(file.name, dtypes, (delimited.scan,), delimited=delimited, repeated=repeated)
+    if file_format == "json lines":
         return _part_of_lines(file.name, convert_json_lines(file, compression))
     with without_panic_output():
-        if kind == "arrow stream":
+        if file_format == "arrow stream":
             check_stream(file)
             # polars reads a stream only whole; the columns are those of its first rows.
             schema = pl.read_ipc_stream(_stream_source(file), n_rows=0).schema
             return Part(file.name, dict(schema), (lambda: pl.read_ipc_stream(_stream_source(file)).lazy(),))
-        scan = _scan_ipc(file.polars_source) if kind == "arrow file" else _scan_parquet(file)
+        scan = _scan_ipc(file.polars_source) if file_format == "arrow file" else _scan_parquet(file)
         return Part(file.name, dict(scan().collect_schema()), (scan,))
 
 
 def _part_of_lines(name: str, lines: JsonLines) -> Part:
     scans = tuple(_scan_ipc(path) for path, _ in lines.files)
     return Part(name, {key: pl.String() for key in lines.kinds}, scans, lines=lines)
-
-
-def _repeats(found: DelimitedFile) -> bool:
-    return len(set(found.names)) < len(found.names)
 
 
 def _stream_source(file: TableFile) -> Any:
@@ -353,34 +358,37 @@ def _scan_parquet(file: TableFile) -> Callable[[], pl.LazyFrame]:
     return lambda: pl.scan_parquet(source, glob=False, hive_partitioning=False)
 
 
-def _batches(frame: pl.LazyFrame, wanted: Mapping[str, Kind], size: int, *, spelled: bool) -> Iterator[pl.DataFrame]:
-    """Yield the wanted columns; those of a CSV file as they are spelled."""
-    here = frame.collect_schema()
+def _batches(
+    frame: pl.LazyFrame, column_types: Mapping[str, ColumnType], size: int, *, spelled: bool
+) -> Iterator[pl.DataFrame]:
+    """Yield the requested columns; those of a CSV file as texts."""
+    schema = frame.collect_schema()
     selected = []
-    for name, kind in wanted.items():
-        if name not in here:
-            selected.append(pl.lit(None, dtype=pl.Float64 if kind == NUMBER else pl.String).alias(name))
-        elif kind == TEXT:
-            selected.append(text_expression(name, here[name]))
+    for name, column_type in column_types.items():
+        if name not in schema:
+            selected.append(pl.lit(None, dtype=pl.Float64 if column_type == NUMBER else pl.String).alias(name))
+        elif column_type == TEXT:
+            selected.append(text_expression(name, schema[name]))
         else:
             selected.append(pl.col(name) if spelled else pl.col(name).cast(pl.Float64))
-    if not here.keys() & wanted.keys():  # a column of the file tells how many rows there are
-        yield from row_batches(frame.select(next(iter(here)), *selected).select(list(wanted)), size)
+    if not schema.keys() & column_types.keys():  # a column of the file tells how many rows there are
+        yield from row_batches(frame.select(next(iter(schema)), *selected).select(list(column_types)), size)
         return
     yield from row_batches(frame.select(selected), size)
 
 
 def _take_rows(
-    frame: pl.LazyFrame, rows: Sequence[int], start: int, wanted: Mapping[str, Kind]
+    frame: pl.LazyFrame, rows: Sequence[int], start: int, column_types: Mapping[str, ColumnType]
 ) -> dict[int, dict[str, Any]]:
-    here = frame.collect_schema()
+    schema = frame.collect_schema()
     columns = [
-        text_expression(name, here[name]) if name in here else pl.lit(None, pl.String).alias(name) for name in wanted
+        text_expression(name, schema[name]) if name in schema else pl.lit(None, pl.String).alias(name)
+        for name in column_types
     ]
     numbered = frame.with_row_index(_ROW).filter(pl.col(_ROW).is_in([row - start for row in rows if row >= start]))
     with without_panic_output():
-        found = numbered.select(pl.col(_ROW), *columns).collect()
-    return {start + row.pop(_ROW): row for row in found.to_dicts()}
+        selected_rows = numbered.select(pl.col(_ROW), *columns).collect()
+    return {start + row.pop(_ROW): row for row in selected_rows.to_dicts()}
 
 
 def row_batches(frame: pl.LazyFrame, size: int | None = None) -> Iterator[pl.DataFrame]:
@@ -404,28 +412,30 @@ def row_batches(frame: pl.LazyFrame, size: int | None = None) -> Iterator[pl.Dat
 def _collect_part(
     part: Part, names: Sequence[str], texts: Sequence[str], with_gaps: Sequence[str] = ()
 ) -> pl.DataFrame:
-    here = [name for name in names if name in part.dtypes]
-    for name in here:
+    present_names = [name for name in names if name in part.dtypes]
+    for name in present_names:
         if name in part.repeated:
             raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
     if part.lines is not None:
-        exact = part._exact(dict.fromkeys(texts, TEXT))
-        return pl.DataFrame({name: _json_column(exact, name, as_text=name in texts) for name in here})
+        exact = part._with_exact_numbers(dict.fromkeys(texts, TEXT))
+        return pl.DataFrame({name: _json_column(exact, name, as_text=name in texts) for name in present_names})
     with without_panic_output():
-        frame = part.frames[0]().select(here).collect()
+        frame = part.frames[0]().select(present_names).collect()
     if part.delimited is not None:
         sign = part.delimited.separator
         typed = {
-            name: infer_column(frame[name], sign, with_gaps=name in with_gaps) for name in here if name not in texts
+            name: infer_column(frame[name], sign, with_gaps=name in with_gaps)
+            for name in present_names
+            if name not in texts
         }
-        read = {name: typed[name] if name in typed else _blank_as_missing(frame[name]) for name in here}
+        read = {name: typed[name] if name in typed else _blank_as_missing(frame[name]) for name in present_names}
         gaps = [name for name in with_gaps if name in texts and name in read]
         return pl.DataFrame(read).with_columns(pl.col(name).replace(dict.fromkeys(MISSING)) for name in gaps)
-    for name in here:
+    for name in present_names:
         if name in texts:
-            part._refuse_kind(name, TEXT)
-    texts = [*texts, *(name for name in here if part.dtypes[name] == pl.String)]
-    return frame.with_columns([text_expression(name, part.dtypes[name]) for name in here if name in texts])
+            part._check_column_type(name, TEXT)
+    texts = [*texts, *(name for name in present_names if part.dtypes[name] == pl.String)]
+    return frame.with_columns([text_expression(name, part.dtypes[name]) for name in present_names if name in texts])
 
 
 def _blank_as_missing(column: pl.Series) -> pl.Series:
@@ -438,34 +448,34 @@ def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
     Raises:
         divulge.InputError: values of several kinds, or whole numbers of more than 64 bits.
     """
-    kinds = {} if part.lines is None else part.lines.kinds[name]
-    first = next(iter(kinds), json_lines.TEXT)
-    for kind, (line, value) in kinds.items():
-        if kind != first:
-            got = kind if kind in (json_lines.LIST, json_lines.OBJECT) else value
-            raise InputError(f"line {line}: {name}: {first} is needed, got {got}")
-    if first in (json_lines.LIST, json_lines.OBJECT):
+    value_types = {} if part.lines is None else part.lines.kinds[name]
+    value_type = next(iter(value_types), json_lines.TEXT)
+    for other_type, (line, value) in value_types.items():
+        if other_type != value_type:
+            shown_value = other_type if other_type in (json_lines.LIST, json_lines.OBJECT) else value
+            raise InputError(f"line {line}: {name}: {value_type} is needed, got {shown_value}")
+    if value_type in (json_lines.LIST, json_lines.OBJECT):
         raise InputError(
             f"the columns {name} hold lists or images, and a value is a number; bring them as the array x of an .npz"
         )
-    first = json_lines.TEXT if as_text else first
-    own = {json_lines.NUMBER: pl.Float64, json_lines.BOOLEAN: pl.Boolean}.get(first, pl.String)
+    value_type = json_lines.TEXT if as_text else value_type
+    dtype = {json_lines.NUMBER: pl.Float64, json_lines.BOOLEAN: pl.Boolean}.get(value_type, pl.String)
     columns = []
     for scan in part.frames:
         frame, anchor = scan(), pl.col(LINE)
-        here = frame.collect_schema()
-        if name not in here:
-            chosen = frame.select(anchor, pl.lit(None, own).alias(name))
-        elif first == json_lines.TEXT:
-            chosen = frame.select(anchor, text_expression(name, here[name]))
+        schema = frame.collect_schema()
+        if name not in schema:
+            chosen = frame.select(anchor, pl.lit(None, dtype).alias(name))
+        elif value_type == json_lines.TEXT:
+            chosen = frame.select(anchor, text_expression(name, schema[name]))
         else:
             chosen = frame.select(anchor, name)
         columns.append(chosen.collect()[name])
-    if first == json_lines.NUMBER and part.lines is not None and name not in part.lines.fractions:
+    if value_type == json_lines.NUMBER and part.lines is not None and name not in part.lines.fractions:
         if any(column.dtype == pl.String for column in columns):
             raise InputError(f"{name}: cannot be read as a column (whole numbers of at most 64 bits are needed)")
-        own = pl.Int64
-    return pl.concat([column.cast(own) for column in columns])
+        dtype = pl.Int64
+    return pl.concat([column.cast(dtype) for column in columns])
 
 
 def _stack(table: Table, frames: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
@@ -475,30 +485,30 @@ def _stack(table: Table, frames: Sequence[pl.DataFrame], names: Sequence[str]) -
         divulge.InputError: a column is of one kind in a file and of another in another.
     """
     for name in names:
-        kinds: dict[str, str] = {}
+        files_by_type: dict[str, str] = {}
         for part, frame in zip(table.parts, frames, strict=True):
             if name in frame.columns and frame[name].null_count() < len(frame):
                 dtype = frame[name].dtype
-                kind = (
+                column_type = (
                     "numbers"
                     if dtype.is_numeric()
                     else "texts"
                     if str(dtype.base_type()) in _TEXT_TYPES
                     else str(dtype)
                 )
-                kinds.setdefault(kind, part.name)
-        if len(kinds) > 1:
-            (one, first), (other, second) = list(kinds.items())[:2]
+                files_by_type.setdefault(column_type, part.name)
+        if len(files_by_type) > 1:
+            (first_type, first_file), (second_type, second_file) = list(files_by_type.items())[:2]
             raise InputError(
-                f"{_named(table.name, first)}: column {name!r} holds {one} here and {other} in {second}; "
-                "columns of one kind are needed"
+                f"{_error_prefix(table.name, first_file)}: column {name!r} holds {first_type} here and "
+                f"{second_type} in {second_file}; columns of one kind are needed"
             )
     empty = [frame.with_columns(pl.col(pl.Null).cast(pl.String)) for frame in frames]
     return pl.concat(_without_empty(empty), how="diagonal_relaxed").select(list(names))
 
 
 def _without_empty(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """The parts without their columns of nothing but gaps where another part has values: those have no type."""
+    """Drop columns that are entirely missing in one part and have values in another, as they have no type."""
     filled = {name for frame in frames for name in frame.columns if frame[name].null_count() < len(frame)}
     return [
         frame.drop([name for name in frame.columns if name in filled and frame[name].null_count() == len(frame)])
@@ -508,28 +518,30 @@ def _without_empty(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
     ]
 
 
-def _refuse_size(table: Table) -> None:
-    """Raise where the table would not fit into memory, by what its files say of themselves.
+def _check_fits_memory(table: Table) -> None:
+    """Check that the table fits into memory, by the sizes and row counts of its files.
 
     Raises:
         divulge.InputError: in that case.
     """
-    needed = 0
+    n_bytes = 0
     for part in table.parts:
         if part.is_text:
             paths = [path for path, _ in part.lines.files] if part.lines is not None else []
             if part.delimited is not None and part.delimited.file.path is not None:
                 paths = [part.delimited.file.path]
-            needed += 4 * sum(path.stat().st_size for path in paths)
+            n_bytes += 4 * sum(path.stat().st_size for path in paths)
             continue
-        with table_errors(_named(table.name, part.name)), without_panic_output():
+        with table_errors(_error_prefix(table.name, part.name)), without_panic_output():
             rows = int(part.frames[0]().select(pl.len()).collect().item())
-        needed += 2 * rows * sum(map(_width, part.dtypes.values()))
-    check_memory(needed, _named(table.name, table.parts[0].name) if table.parts else table.name, "split the file")
+        n_bytes += 2 * rows * sum(map(_width, part.dtypes.values()))
+    check_memory(
+        n_bytes, _error_prefix(table.name, table.parts[0].name) if table.parts else table.name, "split the file"
+    )
 
 
 def _width(dtype: Any) -> int:
-    """Bytes that a value takes at least."""
+    """Return the bytes that a value takes at least."""
     if dtype == pl.Boolean:
         return 1
     if dtype.is_numeric() and not dtype.is_decimal():
@@ -537,8 +549,8 @@ def _width(dtype: Any) -> int:
     return 16 if not dtype.is_temporal() else 8
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, str) and len(value) > _SHORT:
+def _describe_value(value: Any) -> str:
+    if isinstance(value, str) and len(value) > _MAX_SHOWN_LENGTH:
         return f"a text of {len(value):,} characters"
     return str(format_value(value))
 
@@ -613,12 +625,12 @@ def read_parquet(source: str | Path | bytes | IO[bytes], columns: Sequence[str] 
     Raises:
         divulge.InputError: missing or damaged file, more than memory can take.
     """
-    file = TableFile.of(source if isinstance(source, str | Path | bytes) else source.read())
+    file = TableFile.from_source(source if isinstance(source, str | Path | bytes) else source.read())
     with table_errors(file.name):
         if file.path is not None and not file.path.is_file():
             raise InputError(f"{file.name}: no such file")
         table = Table("", (_open_part(file, None),))
-        _refuse_size(table)
+        _check_fits_memory(table)
         with without_panic_output():
             return table.parts[0].frames[0]().select(list(columns or table.columns)).collect()
 

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from divulge.targets.arrays import CallableTarget, TableTarget
+from divulge.targets.regression import Regressor, SklearnRegressor, as_regressor
 from divulge.targets.rights import (
     FramedTarget,
     GivesGradientNorms,
@@ -17,14 +18,18 @@ from divulge.targets.rights import (
     GivesLabels,
     GivesLogits,
     GivesLoss,
+    GivesPredictions,
     GivesWeights,
     Metered,
     Noisy,
     Rounded,
+    Task,
     adapt,
+    adapt_output_model,
     declared_modality,
     is_label_only,
     is_language_model,
+    is_regression_model,
     wrap_target,
 )
 from divulge.targets.token_statistics import Continuations, Decoding, GivesContinuations, GivesTokens, TokenStatistics
@@ -64,22 +69,29 @@ __all__ = [
     "GivesLabels",
     "GivesLogits",
     "GivesLoss",
+    "GivesPredictions",
     "GivesTokens",
     "GivesWeights",
     "Metered",
     "Noisy",
     "OnnxTarget",
+    "Regressor",
     "Rounded",
+    "SklearnRegressor",
     "SklearnTarget",
     "TableTarget",
+    "Task",
     "TextClassifier",
     "TokenStatistics",
     "TorchTarget",
     "VisionLanguage",
     "adapt",
+    "adapt_output_model",
+    "as_regressor",
     "declared_modality",
     "is_label_only",
     "is_language_model",
+    "is_regression_model",
     "load",
     "wrap_target",
 ]

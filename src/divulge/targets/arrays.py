@@ -46,9 +46,12 @@ class CallableTarget:
 
     def logits(self, records: Records) -> Floats:
         """Logits ``[n, K]`` of each record."""
+        return as_logits(self.raw_outputs(records), self.outputs, len(records))
+
+    def raw_outputs(self, records: Records) -> Any:
+        """What the function returns for the records, as it is."""
         with errors.user_code_errors("target"):
-            outputs = self.function(self._input(records.copy()))
-        return as_logits(outputs, self.outputs, len(records))
+            return self.function(self._input(records.copy()))
 
     def _input(self, records: Records) -> Any:
         if records.table is None or records.encoder is None or self.frames is False:
@@ -112,6 +115,29 @@ class TableTarget:
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
         return self.logits(records).argmax(axis=1)
+
+
+def as_predictions(outputs: Any, length: int, name: str = "target predictions") -> Floats:
+    """Convert ``outputs`` of a regression model to one real value for each record.
+
+    Args:
+        outputs: ``[n]`` or ``[n, 1]``.
+        length: number of records asked about.
+        name: what to call the outputs in errors.
+
+    Raises:
+        divulge.InputError: NaN or infinity, a wrong shape, several values for a record.
+
+    Examples:
+        >>> as_predictions([[0.5], [2.0]], 2)
+        array([0.5, 2. ])
+    """
+    values = check_array(outputs, name).astype(np.float64, copy=False)
+    if values.ndim == 0 or len(values) != length:
+        raise InputError(f"{name}: {length} rows are needed (one per record), got shape {values.shape}")
+    if values.size != length:
+        raise InputError(f"{name}: one real value per record is needed, got shape {values.shape}")
+    return values.reshape(length)
 
 
 OUTPUT_TYPES = ("logits", "probabilities")

@@ -105,32 +105,20 @@ class SklearnTarget:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns that the estimator was fitted on; empty where it was fitted on an array."""
-        names, are_certain = _column_names(self.estimator)
-        return names if are_certain else ()
+        return fitted_columns(self.estimator)
 
     @property
     def likely_names(self) -> tuple[tuple[str, ...], ...]:
         """Names that may be those of the columns: which a part of the estimator met, or which LightGBM makes up too."""
-        candidates = (_column_names(part)[0] for part in sub_estimators(self.estimator))
-        return tuple(dict.fromkeys(names for names in candidates if names))
+        return likely_columns(self.estimator)
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
         # An estimator of the user's own may write into what it is given.
         inputs = self.model_inputs(records.copy())
-        hint = "" if records.table is None else self._hint(inputs)
+        hint = "" if records.table is None else describe_inputs(inputs)
         with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
             return self._own_logits(inputs)
-
-    def _hint(self, inputs: Any) -> str:
-        """What an estimator that fails was given, and how it is given something else."""
-        input_type = (
-            "an array" if isinstance(inputs, np.ndarray) else f"a data frame of {type(inputs).__module__.split('.')[0]}"
-        )
-        return (
-            f'it was given {input_type}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
-            "in a plan target.frames"
-        )
 
     def model_inputs(self, records: Records) -> Any:
         """Return the records as the estimator was fitted on them: a frame with its columns, or an array."""
@@ -229,11 +217,9 @@ def estimator_inputs(
         >>> estimator_inputs(GaussianNB(), dv.Records([[1.0, 2.0]]))
         array([[1., 2.]])
     """
-    names, are_certain = _column_names(estimator)
-    names = names if are_certain else ()
+    names = fitted_columns(estimator)
     if records.table is not None and records.encoder is not None:
-        likely_names = tuple(dict.fromkeys(n for part in sub_estimators(estimator) if (n := _column_names(part)[0])))
-        if names := names or find_names(likely_names, records.table.columns):
+        if names := names or find_names(likely_columns(estimator), records.table.columns):
             table = match_columns(records.table, names, "records", of_model=True)
             return restore_categories(estimator, to_library(table, _frame_library(estimator, table, frames)))
         if frames == "auto" and records.encoder.is_plain:
@@ -245,6 +231,29 @@ def estimator_inputs(
     if names and x.shape[1] == len(names) and hasattr(estimator, "feature_names_in_"):
         return frame_of_array(x, names)  # it would warn of an array
     return x
+
+
+def fitted_columns(estimator: Any) -> tuple[str, ...]:
+    """Return the names of the columns that an estimator was fitted on; empty where it was fitted on an array."""
+    names, are_certain = _column_names(estimator)
+    return names if are_certain else ()
+
+
+def likely_columns(estimator: Any) -> tuple[tuple[str, ...], ...]:
+    """Return names that may be those of the columns: which a part met, or which LightGBM makes up too."""
+    candidates = (_column_names(part)[0] for part in sub_estimators(estimator))
+    return tuple(dict.fromkeys(names for names in candidates if names))
+
+
+def describe_inputs(inputs: Any) -> str:
+    """Describe what an estimator that fails was given, and how it is given something else."""
+    input_type = (
+        "an array" if isinstance(inputs, np.ndarray) else f"a data frame of {type(inputs).__module__.split('.')[0]}"
+    )
+    return (
+        f'it was given {input_type}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
+        "in a plan target.frames"
+    )
 
 
 def _frame_library(

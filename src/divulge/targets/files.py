@@ -12,6 +12,7 @@ from divulge import errors, lazy, user_code
 from divulge.errors import InputError
 from divulge.targets.endpoint import Endpoint
 from divulge.targets.onnx import OnnxTarget
+from divulge.targets.regression import as_regressor
 from divulge.targets.rights import adapt
 from divulge.targets.skops_files import read_skops as read_skops
 from divulge.targets.torch_modules import reject_quantised_weights
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from safetensors import torch as tensors
 
     from divulge.targets import folders
-    from divulge.targets.rights import GivesLogits
+    from divulge.targets.rights import GivesLogits, Task
 else:
     folders = lazy.module("divulge.targets.folders")
     tensors = lazy.module("safetensors.torch")
@@ -57,6 +58,7 @@ def load(
     endpoint: str | None = None,
     labels_only: bool = False,
     names: Sequence[str] | None = None,
+    task: Task = "auto",
 ) -> Any:
     """The target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
 
@@ -76,6 +78,7 @@ def load(
         endpoint: address of an OpenAI-compatible server, ``http://…/v1``, that has a language model of this name.
         labels_only: whether a named object that gives labels and no logits will do.
         names: of the classes, see `divulge.targets.adapt`.
+        task: "auto", "classification" or "regression", see `divulge.targets.adapt`.
 
     Raises:
         divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
@@ -93,15 +96,23 @@ def load(
         raise InputError(f"target.model: no such file or folder: {path} (and no 'module:callable' either)")
     _reject_options(base=base, dtype=dtype, bos=bos, reason=f"only Hugging Face folders have one, and {path} is none")
     if is_import_path:
-        return adapt(_import_model(model, folder), outputs=outputs, device=device, labels_only=labels_only, names=names)
+        return adapt(
+            _import_model(model, folder),
+            outputs=outputs,
+            device=device,
+            labels_only=labels_only,
+            names=names,
+            task=task,
+        )
     suffix = path.suffix.lower()
     if suffix == ".safetensors":
-        return adapt(_load_safetensors(path, factory, folder), outputs=outputs, device=device)
+        return adapt(_load_safetensors(path, factory, folder), outputs=outputs, device=device, task=task)
     if suffix == ".skops":
         trusted = [check_string(name, "trust") for name in as_list(trust, "trust")]
-        return adapt(read_skops(path, trusted), outputs=outputs, device=device, names=names)
+        return adapt(read_skops(path, trusted), outputs=outputs, device=device, names=names, task=task)
     if suffix == ".onnx":
-        return _load_onnx(path, outputs)
+        onnx_target = _load_onnx(path, outputs)
+        return as_regressor(onnx_target) if task == "regression" else onnx_target
     raise InputError(
         f"target.model: {path} cannot be loaded without running code from it: {_refusal_reason(path)}. What can: {SAFE}"
     )

@@ -16,7 +16,7 @@ from divulge.validation import check_choice, format_exception
 if TYPE_CHECKING:
     import onnxruntime
 
-    from divulge.types import Floats, Ints, Records
+    from divulge.types import Array, Floats, Ints, Records
 else:
     onnxruntime = lazy.module("onnxruntime")
 
@@ -56,6 +56,10 @@ class OnnxTarget:
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record, float64 ``[n, K]``."""
+        return out.as_logits(self.raw_outputs(records), self.outputs, len(records))
+
+    def raw_outputs(self, records: Records) -> Array:
+        """What the model returns for the records, as it is."""
         model_input = self.session.get_inputs()[0]
         dtype = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64}.get(
             model_input.type
@@ -72,7 +76,7 @@ class OnnxTarget:
             raise InputError(
                 f"target: the ONNX model cannot take records of shape {x.shape[1:]} ({format_exception(error)})"
             ) from None
-        return out.as_logits(np.concatenate(parts), self.outputs, len(records))
+        return np.concatenate(parts)
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from divulge.errors import InputError
 from divulge.targets import arrays as out
 from divulge.targets.arrays import PROBABILITY_FLOOR, CallableTarget
 from divulge.targets.estimators import SklearnTarget
+from divulge.targets.regression import SklearnRegressor, as_regressor, is_regressor
 from divulge.targets.token_statistics import GivesTokens, TokenStatistics
 from divulge.validation import (
     check_choice,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 else:
     torch_modules = lazy.module("divulge.targets.torch_modules")
 
+Task: TypeAlias = Literal["auto", "classification", "regression"]
+
 
 @runtime_checkable
 class GivesLogits(Protocol):
@@ -48,6 +51,15 @@ class GivesLabels(Protocol):
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
+        ...
+
+
+@runtime_checkable
+class GivesPredictions(Protocol):
+    """A predicted real value, ``[n]``: a regression model."""
+
+    def predictions(self, records: Records) -> Floats:
+        """Predicted value of each record, float64 ``[n]``."""
         ...
 
 
@@ -120,6 +132,11 @@ def is_language_model(target: Any) -> bool:
     return isinstance(target, GivesTokens) and not isinstance(target, GivesLogits)
 
 
+def is_regression_model(target: Any) -> bool:
+    """Check whether a target predicts real values, and neither classes nor tokens."""
+    return isinstance(target, GivesPredictions) and not isinstance(target, GivesLogits | GivesLabels | GivesTokens)
+
+
 def is_label_only(target: Any) -> bool:
     """Check whether a classifier gives its predicted labels and no logits."""
     return isinstance(target, GivesLabels) and not isinstance(target, GivesLogits)
@@ -136,11 +153,12 @@ def weights_key(target: Any) -> str:
 
 
 # Rights that ask the model about records, each record one query, and rights that ask nothing.
-_QUERY_RIGHTS = ("logits", "labels", "loss", "gradients", "head", "gradient_norms")
+_QUERY_RIGHTS = ("logits", "labels", "predictions", "loss", "gradients", "head", "gradient_norms")
 _OTHER_RIGHTS = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode")
 _TARGET_METHODS = (
     "logits",
     "labels",
+    "predictions",
     "loss",
     "gradients",
     "weights",
@@ -238,21 +256,24 @@ def adapt(
     device: str = "auto",
     labels_only: bool = False,
     names: Sequence[str] | None = None,
+    task: Task = "auto",
 ) -> Any:
     """Return the adapter that fits ``model``.
 
     A target stays itself (one of the user's own class inside `UserTarget`, which hands it copies of the records); a
-    torch module, a scikit-learn classifier or a callable is wrapped.
+    torch module, a scikit-learn classifier or regressor or a callable is wrapped.
 
     Args:
-        model: a target, torch module, fitted scikit-learn classifier or callable.
+        model: a target, torch module, fitted scikit-learn classifier or regressor, or callable.
         outputs: "logits" or "probabilities": what a module or callable returns.
         device: where a torch module runs.
         labels_only: whether a target that gives labels and no logits will do.
         names: of the classes, in the order in which labels number them, for a classifier that knows them by name.
+        task: "classification", "regression", or "auto": what ``model`` shows, and a classifier where a network or
+            function may be either.
 
     Raises:
-        divulge.InputError: nothing here fits ``model``.
+        divulge.InputError: nothing here fits ``model``; it is of the other task.
 
     Examples:
         >>> import numpy as np
@@ -260,20 +281,42 @@ def adapt(
         CallableTarget(function=..., outputs='logits', frames=None)
     """
     check_choice(outputs, "outputs", out.OUTPUT_TYPES)
-    is_target = isinstance(model, GivesLogits | GivesTokens) or declared_modality(model) is not None
-    if (is_target or (labels_only and isinstance(model, GivesLabels))) and not isinstance(model, type):
-        return wrap_target(model)
+    check_choice(task, "task", get_args(Task))
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
-    if "torch" in kinds and callable(model):
-        return torch_modules.TorchTarget(model, outputs=outputs, device=device)
-    if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
-        return SklearnTarget(model, names=names)
-    if callable(model):
-        return CallableTarget(model, outputs=outputs)
-    raise InputError(
-        f"target: {type(model).__name__} is neither a torch module, a scikit-learn classifier, a callable "
-        f"nor an object with a method logits(records){' or labels(records)' if labels_only else ''}"
-    )
+    is_module = "torch" in kinds and callable(model)
+    is_target = isinstance(model, GivesLogits | GivesTokens) or declared_modality(model) is not None
+    is_target |= isinstance(model, GivesPredictions) and not is_module and not hasattr(model, "predict")
+    is_target |= labels_only and isinstance(model, GivesLabels)
+    is_estimator = is_regressor(model) or (task == "regression" and callable(getattr(model, "predict", None)))
+    adapter: Any
+    if is_target and not isinstance(model, type):
+        adapter = wrap_target(model)
+    elif is_module:
+        adapter = torch_modules.TorchTarget(model, outputs=outputs, device=device)
+    elif is_estimator and not isinstance(model, type):
+        adapter = SklearnRegressor(model)
+    elif hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
+        adapter = SklearnTarget(model, names=names)
+    elif callable(model):
+        adapter = CallableTarget(model, outputs=outputs)
+    else:
+        raise InputError(
+            f"target: {type(model).__name__} is neither a torch module, a scikit-learn classifier or regressor, a "
+            f"callable nor an object with a method logits(records){' or labels(records)' if labels_only else ''} or "
+            "predictions(records)"
+        )
+    return as_regressor(adapter) if task == "regression" else adapter
+
+
+def adapt_output_model(model: Any) -> Any:
+    """Return a reference model as a target that is no classifier: one with a declared modality, or a regression model.
+
+    Raises:
+        divulge.InputError: neither.
+    """
+    is_own = any(callable(getattr(model, right, None)) for right in _TARGET_METHODS)
+    is_own &= not callable(getattr(model, "predict", None))
+    return wrap_target(model) if is_own or declared_modality(model) is not None else adapt(model, task="regression")
 
 
 @dataclass
@@ -419,4 +462,4 @@ class FramedTarget:
                 f"recipes: this one moves or completes records, which is not defined for free text (column {free[0]!r})"
             )
         framed = self.like[np.zeros(len(records), dtype=np.int64)].with_values(records.x)
-        return framed if records.y is None else framed.with_labels(records.y, records.class_names)
+        return framed.with_y_of(records)

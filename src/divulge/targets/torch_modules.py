@@ -68,10 +68,14 @@ class TorchTarget:
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record, float64 ``[n, K]``."""
+        return out.as_logits(self.raw_outputs(records), self.outputs, len(records))
+
+    def raw_outputs(self, records: Records) -> Array:
+        """What the module returns for the records, as it is."""
         device = resolve_device(self.device)
         with _evaluation_mode(self.module, device), torch.inference_mode():
             parts = [self._forward(batch.to(device)).float().cpu().numpy() for batch in self._batches(records.x)]
-        return out.as_logits(np.concatenate(parts), self.outputs, len(records))
+        return np.concatenate(parts)
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""

@@ -43,11 +43,11 @@ WORKER = "divulge view: answer"
 """Name of the threads that answer requests."""
 
 _COOKIE = "divulge-view"
-_OWN = (
+_PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'"
 )
 # A report may have been edited: it may draw and fold, in a page that has no origin and no connection.
-_REPORT = (
+_REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 )
 _HEADERS = {
@@ -85,10 +85,10 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
         listening.close()
         raise InputError(f"--port: {host}:{port} cannot be had ({error.strerror or error})") from None
     token = secrets.token_urlsafe(24)  # a key, not a draw that a result depends on
-    shown = f"[{host}]" if ":" in host else host
+    host_in_url = f"[{host}]" if ":" in host else host
     server = uvicorn.Server(
         uvicorn.Config(
-            application(shelf, token, (shown, "localhost")),
+            application(shelf, token, (host_in_url, "localhost")),
             log_level="critical",
             access_log=False,
             lifespan="off",
@@ -96,7 +96,7 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
         )
     )
     try:
-        ready(f"http://{shown}:{listening.getsockname()[1]}/?token={token}")
+        ready(f"http://{host_in_url}:{listening.getsockname()[1]}/?token={token}")
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass  # the only way to end it
@@ -106,7 +106,7 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
 
 
 def application(shelf: Shelf, token: str, hosts: tuple[str, ...]) -> applications.Starlette:
-    """The web application.
+    """Build the web application.
 
     Args:
         shelf: the runs.
@@ -122,13 +122,13 @@ def application(shelf: Shelf, token: str, hosts: tuple[str, ...]) -> application
         "/compare": pages.compare,
         "/assets/{name:str}": pages.asset,
     }
-    routes = [routing.Route(path, _in_thread(pages.guarded(answer))) for path, answer in answers.items()]
-    made = applications.Starlette(routes=routes)
-    made.add_middleware(_Door, token=token, hosts=hosts)
-    return made
+    routes = [routing.Route(path, _answer_in_thread(pages.retry_replaced(answer))) for path, answer in answers.items()]
+    app = applications.Starlette(routes=routes)
+    app.add_middleware(_AccessControl, token=token, hosts=hosts)
+    return app
 
 
-def _in_thread(answer: Callable[[requests.Request], responses.Response]) -> Any:
+def _answer_in_thread(answer: Callable[[requests.Request], responses.Response]) -> Any:
     """Answer in a thread that does not keep the process alive.
 
     The server's own worker threads would: whoever ends it by Ctrl-C had to wait for the slowest page.
@@ -161,8 +161,8 @@ def _in_thread(answer: Callable[[requests.Request], responses.Response]) -> Any:
     return endpoint
 
 
-class _Door:
-    """Lets in whoever has the token, under a known name, to read."""
+class _AccessControl:
+    """Admits requests to read that have the token and a known host name."""
 
     def __init__(self, app: Any, *, token: str, hosts: tuple[str, ...]) -> None:
         self._app, self._token, self._hosts = app, token, hosts
@@ -184,10 +184,10 @@ class _Door:
             return responses.PlainTextResponse("unknown host", status_code=400, headers=_HEADERS)
         if request.method not in ("GET", "HEAD"):
             return responses.PlainTextResponse("this server only shows", status_code=405, headers=_HEADERS)
-        given = request.query_params.get("token") or request.cookies.get(_COOKIE) or ""
-        if not hmac.compare_digest(given.encode(), self._token.encode()):
-            words = "open the address that divulge view printed, with its token"
-            return responses.PlainTextResponse(words, status_code=403, headers=_HEADERS)
+        token = request.query_params.get("token") or request.cookies.get(_COOKIE) or ""
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            advice = "open the address that divulge view printed, with its token"
+            return responses.PlainTextResponse(advice, status_code=403, headers=_HEADERS)
         return None
 
 
@@ -201,12 +201,12 @@ class _Pages:
             loader=jinja2.FunctionLoader(_asset),
         )  # fmt: skip
 
-    def guarded(
+    def retry_replaced(
         self, answer: Callable[[requests.Request], responses.Response]
     ) -> Callable[[requests.Request], responses.Response]:
-        """Return ``answer``, asked twice where runs are replaced while it reads them, and then a page that says so."""
+        """Return ``answer`` with one retry where runs are replaced while it reads them, then a page with an error."""
 
-        def guarded(request: requests.Request) -> responses.Response:
+        def answer_or_retry(request: requests.Request) -> responses.Response:
             for _ in range(2):
                 try:
                     return answer(request)
@@ -215,41 +215,41 @@ class _Pages:
             words = "Runs are being replaced while they are read. Load the page again."
             return self._page("failed.html.j2", status=503, words=words)
 
-        return guarded
+        return answer_or_retry
 
     def listing(self, request: requests.Request) -> responses.Response:
-        every = self._shelf.entries()
+        entries = self._shelf.entries()
         kind, words = request.query_params.get("kind", ""), request.query_params.get("words", "")
-        shown = [
-            entry for entry in every
-            if kind in ("", entry.kind) and words.lower() in f"{entry.name} {entry.says}".lower()
+        matching = [
+            entry for entry in entries
+            if kind in ("", entry.kind) and words.lower() in f"{entry.name} {entry.verdict}".lower()
         ]  # fmt: skip
-        kinds = sorted({entry.kind for entry in every})
-        return self._page("list.html.j2", entries=shown, kinds=kinds, kind=kind, words=words, total=len(every))
+        run_types = sorted({entry.kind for entry in entries})
+        return self._page("list.html.j2", entries=matching, kinds=run_types, kind=kind, words=words, total=len(entries))
 
     def run(self, request: requests.Request) -> responses.Response:
-        def made(entry: Entry) -> responses.Response:
-            level = _level(request, _asked(entry))
-            others = [e for e in self._shelf.places() if e.kind == entry.kind == AUDIT and e.key != entry.key]
+        def render(entry: Entry) -> responses.Response:
+            level = _level(request, _requested_level(entry))
+            other_audits = [e for e in self._shelf.places() if e.kind == entry.kind == AUDIT and e.key != entry.key]
             decision = _decision(entry, level) if entry.finished else None
-            return self._page("run.html.j2", entry=entry, decision=decision, level=f"{level:g}", others=others)
+            return self._page("run.html.j2", entry=entry, decision=decision, level=f"{level:g}", others=other_audits)
 
-        return self._of(request, made)
+        return self._render_run(request, render)
 
     def decision(self, request: requests.Request) -> responses.Response:
-        def made(entry: Entry) -> responses.Response:
+        def render(entry: Entry) -> responses.Response:
             return self._page("decision.html.j2", decision=_decision(entry, _level(request, "")))
 
-        return self._of(request, made)
+        return self._render_run(request, render)
 
     def report(self, request: requests.Request) -> responses.Response:
-        def made(entry: Entry) -> responses.Response:
+        def render(entry: Entry) -> responses.Response:
             if not entry.has_report:
                 return self._missing("this run has no report")
-            headers = _HEADERS | {"Content-Security-Policy": _REPORT}
+            headers = _HEADERS | {"Content-Security-Policy": _REPORT_POLICY}
             return responses.HTMLResponse(entry.render_report(), headers=headers)
 
-        return self._of(request, made)
+        return self._render_run(request, render)
 
     def compare(self, request: requests.Request) -> responses.Response:
         try:
@@ -270,10 +270,12 @@ class _Pages:
             return self._missing("there is no such file")
         return responses.Response(_asset(name), media_type=_ASSETS[name], headers=_HEADERS)
 
-    def _of(self, request: requests.Request, made: Callable[[Entry], responses.Response]) -> responses.Response:
-        """What is made of the run an address names."""
+    def _render_run(
+        self, request: requests.Request, render: Callable[[Entry], responses.Response]
+    ) -> responses.Response:
+        """Answer with ``render`` of the run that the address names, or with a page with the error."""
         try:
-            return made(self._shelf.entry(request.path_params["key"]))
+            return render(self._shelf.entry(request.path_params["key"]))
         except KeyError:
             return self._missing("there is no such run")
         except ReplacedError:
@@ -288,11 +290,13 @@ class _Pages:
         text = self._templates.get_template(template).render(headings=HEADINGS, when=_when, **values)
         # Half a surrogate pair (from a damaged file name, say) cannot be written as UTF-8.
         body = text.encode("utf-8", "replace")
-        return responses.HTMLResponse(body, status_code=status, headers=_HEADERS | {"Content-Security-Policy": _OWN})
+        return responses.HTMLResponse(
+            body, status_code=status, headers=_HEADERS | {"Content-Security-Policy": _PAGE_POLICY}
+        )
 
 
-def _asked(entry: Entry) -> str:
-    """The level that the run was asked for."""
+def _requested_level(entry: Entry) -> str:
+    """Return the level that the run was made with, as text."""
     if entry.finished and entry.kind == AUDIT:
         return f"{results.read_summary(entry.path, results.AuditSummary).fpr[0]:g}"
     if entry.finished and entry.kind == IDENTIFICATION:
@@ -301,40 +305,41 @@ def _asked(entry: Entry) -> str:
 
 
 def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
-    """What is decided at a level, as a table; None for runs that decide nothing."""
+    """Return the decision at a level, as a table; None for runs without decisions."""
     if entry.kind == IDENTIFICATION:
-        seen = finished_run.preview(entry.path, level)
-        rows = [[f"{seen.selected:,} of {seen.candidates:,}", seen.claim]]
-        return _table("FDR", level, ["selected", "what is claimed"], rows, seen.warnings)
+        preview = finished_run.preview(entry.path, level)
+        rows = [[f"{preview.selected:,} of {preview.candidates:,}", preview.claim]]
+        return _table("FDR", level, ["selected", "what is claimed"], rows, preview.warnings)
     if entry.kind != AUDIT:
         return None
     audit = auditing.load(entry.path)
     try:
-        chosen = {name: audit[name].selection(fpr=level) for name in audit}
+        selections = {name: audit[name].selection(fpr=level) for name in audit}
     except InputError as error:  # too few calibration records for this level
         return _table("FPR", level, [], [], [str(error)])
-    told = {
-        name: audit_summary.summarise_decision(audit[name], made, level, len(audit)) for name, made in chosen.items()
+    decisions = {
+        name: audit_summary.summarise_decision(audit[name], selection, level, len(audit))
+        for name, selection in selections.items()
     }
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
     rows = [
         [name, f"{d.selected:,}", *map(formatting.format_percent_estimate, (d.fpr, d.tpr, d.precision)), d.guarantee]
-        for name, d in told.items()
+        for name, d in decisions.items()
     ]
-    return _table("FPR", level, columns, rows, dict.fromkeys(note for d in told.values() for note in d.warnings))
+    return _table("FPR", level, columns, rows, dict.fromkeys(note for d in decisions.values() for note in d.warnings))
 
 
 def _table(rate: str, level: float, columns: list[str], rows: list[list[str]], warnings: Any) -> dict[str, Any]:
-    said = [formatting.as_sentence(warning) for warning in warnings]
-    return {"rate": rate, "level": f"{level:g}", "columns": columns, "rows": rows, "warnings": said}
+    sentences = [formatting.as_sentence(warning) for warning in warnings]
+    return {"rate": rate, "level": f"{level:g}", "columns": columns, "rows": rows, "warnings": sentences}
 
 
 def _level(request: requests.Request, default: str) -> float:
-    given = request.query_params.get("level", default)
+    text = request.query_params.get("level", default)
     try:
-        return check_number(float(given), "level", above=0, below=1)
+        return check_number(float(text), "level", above=0, below=1)
     except ValueError:
-        raise InputError(f"level: a number between 0 and 1 is needed, got {format_value(given)}") from None
+        raise InputError(f"level: a number between 0 and 1 is needed, got {format_value(text)}") from None
 
 
 def _when(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Which runs lie below some directories, and what each of them says."""
+"""Find runs below directories, and read the verdict of each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from divulge.run_directory import ReplacedError
 from divulge.runs import RUN_KINDS
 from divulge.types import Tone
 
-_DEEPEST = 4  # folders below a directory in which runs are looked for
-_MOST = 2000  # runs that are listed
-_OTHERS = {
+_MAX_DEPTH = 4  # folders below a directory in which runs are looked for
+_MAX_RUNS = 2000  # runs that are listed
+_DESCRIPTIONS_WITHOUT_VERDICT = {
     "canaries": "Canaries, made and not yet audited.",
     "scores": "Token statistics and signals of documents, nothing decided.",
 }
@@ -27,10 +27,10 @@ _SENTENCE = re.compile(r".+?[.](?= \S|$)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run lies.
+    """Location of a run.
 
     Args:
-        key: names it in an address; says nothing about where it lies.
+        key: identifies it in an address, without its path.
         path: its directory.
         name: the same, from the directory that was given.
         kind: of run.
@@ -46,31 +46,31 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Place):
-    """One run, and what it says.
+    """A run with its verdict.
 
     Args:
-        tone: of what it says.
-        says: its verdict, computed from its scores.
-        when: seconds since 1970 of its last change.
+        tone: of the verdict.
+        verdict: what the run shows, computed from its scores.
+        modified: seconds since 1970 of its last change.
     """
 
     tone: Tone
-    says: str
-    when: float
+    verdict: str
+    modified: float
 
     @property
-    def first(self) -> str:
-        """The first sentence of what it says."""
-        begun = _SENTENCE.match(self.says)
-        return self.says if begun is None else begun[0]
+    def first_sentence(self) -> str:
+        """First sentence of the verdict."""
+        match = _SENTENCE.match(self.verdict)
+        return self.verdict if match is None else match[0]
 
     @property
     def has_report(self) -> bool:
-        """Whether a report can be made of it."""
+        """Whether a report of the run can be rendered."""
         return self.finished and self.kind in RUN_KINDS
 
     def render_report(self) -> str:
-        """Return its report, made anew from its scores: the one beside them may say anything.
+        """Render its report from its scores; the stored one may have been edited.
 
         Raises:
             KeyError: there is none of this kind of run.
@@ -101,12 +101,12 @@ class Shelf:
                 raise InputError(f"view: no such directory: {root}")
 
     def places(self) -> list[Place]:
-        """Return where runs lie; nothing of them is read but what kind they are."""
-        found = {place.key: place for root in self.roots for place in _places_below(root)}
-        return sorted(found.values(), key=lambda place: place.name)[:_MOST]
+        """Return the locations of runs; of each the manifest alone is read."""
+        places_by_key = {place.key: place for root in self.roots for place in _places_below(root)}
+        return sorted(places_by_key.values(), key=lambda place: place.name)[:_MAX_RUNS]
 
     def entries(self) -> list[Entry]:
-        """All runs, the latest first; one that is being replaced says so."""
+        """Return all runs, the latest first; a run that is being replaced has that as its verdict."""
         entries = []
         for place in self.places():
             try:
@@ -115,10 +115,10 @@ class Shelf:
                 entries.append(_entry_of(place, "void", f"cannot be read: {error}", 0.0))
             except KeyError:
                 continue  # removed since
-        return sorted(entries, key=lambda entry: (-entry.when, entry.name))
+        return sorted(entries, key=lambda entry: (-entry.modified, entry.name))
 
     def entry(self, key: str) -> Entry:
-        """The run of this key.
+        """Return the run with this key.
 
         Raises:
             KeyError: none.
@@ -127,18 +127,18 @@ class Shelf:
         return self._entry({place.key: place for place in self.places()}[key])
 
     def _entry(self, place: Place) -> Entry:
-        """What a run says; computed again when any of its files has changed."""
+        """Return a run with its verdict, computed again when any of its files has changed."""
         version = _version(place.path)
         if version is None:
             raise KeyError(place.key)
-        known = self._read.get(place.key)
-        if known is None or known[0] != version:
-            tone, says = _verdict(place)
-            entry = _entry_of(place, tone, says, version[0][1])
+        cached = self._read.get(place.key)
+        if cached is None or cached[0] != version:
+            tone, verdict = _verdict(place)
+            entry = _entry_of(place, tone, verdict, version[0][1])
             if _version(place.path) != version:
                 raise ReplacedError(f"{place.path}: other runs are being published here while it is read; try again")
-            self._read[place.key] = known = (version, entry)
-        return known[1]
+            self._read[place.key] = cached = (version, entry)
+        return cached[1]
 
 
 def _places_below(root: Path) -> Iterator[Place]:
@@ -146,24 +146,27 @@ def _places_below(root: Path) -> Iterator[Place]:
     for folder, inner, files in os.walk(root):  # links to directories are not followed
         path = Path(folder)
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name != "pool")
-        if len(path.parts) - start >= _DEEPEST:
+        if len(path.parts) - start >= _MAX_DEPTH:
             inner.clear()
-        if run_directory.MANIFEST_NAME in files and (there := run_directory.peek_manifest(path)) is not None:
+        if run_directory.MANIFEST_NAME in files and (manifest := run_directory.peek_manifest(path)) is not None:
             name = root.name if path == root else f"{root.name}/{path.relative_to(root).as_posix()}"
             key = store.hash_values("run", os.fsencode(path.resolve()))[:16]
-            yield Place(key, path, name, there.kind, there.of(there.kind, there.key))
+            yield Place(key, path, name, manifest.kind, manifest.is_finished(manifest.kind, manifest.key))
 
 
 def _version(path: Path) -> list[tuple[Any, ...]] | None:
-    """What tells one content of a run directory from another; None where there is no run."""
-    there = run_directory.peek_manifest(path)
-    if there is None:
+    """Return the state of a run's files, which changes with their content; None without a run."""
+    manifest = run_directory.peek_manifest(path)
+    if manifest is None:
         return None
     try:
-        own = (path / run_directory.MANIFEST_NAME).stat()
+        status = (path / run_directory.MANIFEST_NAME).stat()
     except OSError:
         return None
-    return [(run_directory.MANIFEST_NAME, own.st_mtime, own.st_ino), *(_status(path, name) for name in there.files)]
+    return [
+        (run_directory.MANIFEST_NAME, status.st_mtime, status.st_ino),
+        *(_status(path, name) for name in manifest.files),
+    ]
 
 
 def _status(path: Path, name: str) -> tuple[Any, ...]:
@@ -176,19 +179,19 @@ def _status(path: Path, name: str) -> tuple[Any, ...]:
 
 
 def _verdict(place: Place) -> tuple[Tone, str]:
-    """The tone and the verdict of a run, from its scores."""
+    """Compute tone and verdict of a run from its scores."""
     if not place.finished:
         return "plain", "not finished; repeat its command to go on"
     try:
-        if (kind := RUN_KINDS.get(place.kind)) is not None:
-            headline = kind.open(place.path, kind.headline)
+        if (run_kind := RUN_KINDS.get(place.kind)) is not None:
+            headline = run_kind.open(place.path, run_kind.headline)
             return headline.tone, headline.statement or headline.text
     except ReplacedError:
         raise
     except (InputError, OSError) as error:
         return "void", f"cannot be read: {error}"
-    return "plain", _OTHERS.get(place.kind, place.kind)
+    return "plain", _DESCRIPTIONS_WITHOUT_VERDICT.get(place.kind, place.kind)
 
 
-def _entry_of(place: Place, tone: Tone, says: str, when: float) -> Entry:
-    return Entry(place.key, place.path, place.name, place.kind, place.finished, tone, says, when)
+def _entry_of(place: Place, tone: Tone, verdict: str, modified: float) -> Entry:
+    return Entry(place.key, place.path, place.name, place.kind, place.finished, tone, verdict, modified)

@@ -1,0 +1,469 @@
+"""Audits of regression models: every kind of target, the task, what y means, and what the pages say."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import divulge as dv
+from divulge import auditing, plan, recipes, targets
+from divulge.attacks import RMIA, LiRA, OnErrors, Threshold
+from divulge.attacks.prediction_errors import error_logits, error_variance
+from divulge.auditing.compare import compare, comparison_page, gate
+from divulge.evaluation import blind
+from divulge.evaluation.record_features import differences
+from divulge.references import Custom, Train
+from divulge.report import html
+from divulge.types import Evidence
+
+
+def draw(n, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3))
+    return dv.Records(x, 5 + x @ np.array([2.0, -1.0, 0.0]) + rng.normal(size=n))
+
+
+def forest(records, seed):
+    return RandomForestRegressor(20, random_state=seed % 2**31).fit(records.x, records.y)
+
+
+@pytest.fixture(scope="module")
+def sets():
+    return {"members": draw(80, 0), "nonmembers": draw(80, 1), "population": draw(160, 2)}
+
+
+@pytest.fixture(scope="module")
+def run(sets, tmp_path_factory):
+    return dv.audit(
+        forest(sets["members"], 0),
+        **sets,
+        recipes=["auto", "loss", "lira", "rmia", "lira-residual", "quantile"],
+        references=Custom(forest, count=4, engine="serial"),
+        fpr=[0.05],
+        out=tmp_path_factory.mktemp("regression") / "run",
+    )
+
+
+def audited(target, sets, **options):
+    return dv.audit(target, **sets, **({"recipes": ["loss"], "fpr": [0.05]} | options))
+
+
+# The likelihood of an error in the place of a class's probability.
+
+
+def literal_evidence(likelihood, unit, rng):
+    """Evidence of squared errors, and the same turned by hand into what an attack on probabilities takes."""
+    errors = {"target": rng.normal(size=30), "population": rng.normal(size=50) * 3}
+    errors |= {"references": rng.normal(size=(4, 30)), "population_references": rng.normal(size=(4, 50))}
+    inside = rng.random((4, 50)) < 0.5
+    variance = np.median(errors["population"] ** 2) / stats.chi2.median(1)
+    turned = {}
+    for name, values in errors.items():
+        z = values / variance**0.5
+        p = 1 / (1 + z**2) if likelihood == "cauchy" else np.exp(-(z**2) / 2)
+        turned[name] = {"probability": p, "log-probability": np.log(p), "scaled logit": np.log(p / (1 - p))}[unit]
+    squares = {name: -(values**2) for name, values in errors.items()}
+    return Evidence(**squares, population_trained_on=inside), Evidence(**turned, population_trained_on=inside)
+
+
+@pytest.mark.parametrize("likelihood", ["cauchy", "gaussian"])
+@pytest.mark.parametrize(
+    ("attack", "unit"),
+    [(LiRA(variance="global"), "scaled logit"), (RMIA(), "probability"), (Threshold(), "log-probability")],
+)
+def test_attacks_on_errors_are_attacks_on_their_likelihood(likelihood, attack, unit):
+    squares, turned = literal_evidence(likelihood, unit, np.random.default_rng(3))
+    got = OnErrors(attack, unit, likelihood).score(squares)
+    np.testing.assert_allclose(got, attack.score(turned), rtol=1e-7, atol=1e-9)
+
+
+def test_the_deviation_does_not_follow_a_few_large_errors():
+    squares = np.random.default_rng(0).normal(size=4000) ** 2
+    assert error_variance(squares) == pytest.approx(1, rel=0.1)
+    assert error_variance(np.r_[squares, np.full(40, 1e12)]) == pytest.approx(1, rel=0.15)
+    assert error_variance(np.r_[np.zeros(6), 5.0]) == pytest.approx(5 / 7)  # where half of the errors are 0
+    logits = error_logits(np.array([0.0, 1e-300, 1.0, 1e300]), 1.0)
+    assert np.isfinite(logits).all()
+    assert (np.diff(logits) <= 0).all()
+
+
+def test_scores_do_not_depend_on_the_unit_of_y(sets):
+    in_cents = {name: dv.Records(records.x, 100 * records.y) for name, records in sets.items()}
+    runs = [
+        audited(
+            LinearRegression().fit(parts["members"].x, parts["members"].y),
+            parts,
+            recipes=["loss", "rmia", "lira"],
+            references=Custom(lambda records, seed: LinearRegression().fit(records.x, records.y), count=3),
+        )
+        for parts in (sets, in_cents)
+    ]
+    for recipe in runs[0]:
+        np.testing.assert_allclose(runs[0].scores[recipe], runs[1].scores[recipe], rtol=1e-6, atol=1e-6)
+
+
+# Targets.
+
+
+def torch_target(records):
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(3, 1)
+    fitted = LinearRegression().fit(records.x, records.y)
+    with torch.no_grad():
+        model.weight.copy_(torch.as_tensor(fitted.coef_[None]))
+        model.bias.copy_(torch.as_tensor([fitted.intercept_]))
+    return model, fitted
+
+
+def onnx_bytes(fitted):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    helper, numpy_helper, kind = onnx.helper, onnx.numpy_helper, onnx.TensorProto.FLOAT
+    weights = [numpy_helper.from_array(fitted.coef_[:, None].astype(np.float32), "w")]
+    weights.append(numpy_helper.from_array(np.array([fitted.intercept_], np.float32), "b"))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["xw"]), helper.make_node("Add", ["xw", "b"], ["y"])]
+    inputs = [helper.make_tensor_value_info("x", kind, [None, 3])]
+    outputs = [helper.make_tensor_value_info("y", kind, [None, 1])]
+    graph = helper.make_graph(nodes, "line", inputs, outputs, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return model.SerializeToString()
+
+
+class Own:
+    def __init__(self, fitted):
+        self.fitted = fitted
+
+    def predictions(self, records):
+        return self.fitted.predict(records.x)
+
+
+def make_target(kind, records, folder):
+    """A target of a kind, and the estimator whose predictions it gives."""
+    linear = LinearRegression().fit(records.x, records.y)
+    if kind in ("lightgbm", "xgboost", "catboost"):
+        library = pytest.importorskip(kind)
+        settings = {
+            "lightgbm": {"verbose": -1},
+            "xgboost": {},
+            "catboost": {"verbose": 0, "allow_writing_files": False},
+        }
+        classes = {"lightgbm": "LGBMRegressor", "xgboost": "XGBRegressor", "catboost": "CatBoostRegressor"}
+        model = getattr(library, classes[kind])(n_estimators=10, **settings[kind]).fit(records.x, records.y)
+        return model, model
+    if kind == "torch":
+        return torch_target(records)
+    if kind == "onnx":
+        (folder / "line.onnx").write_bytes(onnx_bytes(linear))
+        return targets.OnnxTarget(folder / "line.onnx"), linear
+    pipeline = make_pipeline(StandardScaler(), Ridge()).fit(records.x, records.y)
+    return {
+        "estimator": (linear, linear),
+        "pipeline": (pipeline, pipeline),
+        "function": (lambda x: linear.predict(x), linear),
+        "function of a column": (lambda x: linear.predict(x)[:, None], linear),
+        "own class": (Own(linear), linear),
+        "adapter": (targets.SklearnRegressor(linear), linear),
+    }[kind]
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("estimator", "pipeline", "lightgbm", "xgboost", "catboost", "torch", "onnx"),
+        *("function", "function of a column", "own class", "adapter"),
+    ],
+)
+def test_every_kind_of_target_is_audited_by_its_own_errors(kind, sets, tmp_path):
+    target, estimator = make_target(kind, sets["members"], tmp_path)
+    result = audited(target, sets)
+    records = dv.Records.concatenate([sets["members"], sets["nonmembers"]])
+    expected = -((estimator.predict(records.x) - records.y) ** 2)
+    np.testing.assert_allclose(result.signals["negative-squared-loss"], expected, rtol=2e-3, atol=1e-4)
+    assert result.about.regression_fit is not None
+    assert result.about.counts.classes == 0
+
+
+def test_named_columns_are_given_in_the_order_of_the_fit(sets):
+    def frames(order):
+        return {
+            name: dv.Records(pl.DataFrame(dict(zip("abc", records.x.T, strict=True))).select(*order), records.y)
+            for name, records in sets.items()
+        }
+
+    members = frames("abc")["members"]
+    model = LinearRegression().fit(members.table.to_native().to_pandas(), members.y)
+    one, other = (audited(model, frames(order)) for order in ("abc", "cab"))
+    assert np.array_equal(one.scores["loss"], other.scores["loss"])
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        (RandomForestClassifier(5), {"task": "regression"}, "RandomForestClassifier is a classifier"),
+        (LinearRegression(), {"task": "classification"}, "predicts real values"),
+        (LinearRegression(), {"task": "guessing"}, "task"),
+        (lambda x: np.zeros((len(x), 3)), {}, "the target is a classifier: whole-number labels are needed"),
+        (lambda x: np.zeros((len(x), 3)), {"task": "regression"}, "one real value per record is needed"),
+        (lambda x: np.full(len(x), np.nan), {"task": "regression"}, "NaN or infinite"),
+        (lambda x: np.zeros(len(x) - 1), {"task": "regression"}, "rows are needed"),
+        (LinearRegression(), {"known": "share:0.5"}, "known: the target is a regression model"),
+        (LinearRegression(), {"recipes": ["gap"]}, "gap is no attack on a regression model.*lira"),
+        (LinearRegression(), {"recipes": ["lira-augmented"], "references": Custom(forest, count=2)}, "is no attack on"),
+        (LinearRegression(), {"recipes": ["lira"]}, "references=divulge.references.Train"),
+        (LinearRegression(), {"unseen_classes": [1]}, "needs labelled records"),
+    ],
+)
+def test_what_does_not_fit_is_refused(target, options, message, sets):
+    if hasattr(target, "fit"):
+        y = sets["members"].y
+        target.fit(sets["members"].x, y.round().astype(int) if isinstance(target, RandomForestClassifier) else y)
+    with pytest.raises(dv.InputError, match=message):
+        audited(target, sets, **options)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("kind", ["estimator", "pipeline", "lightgbm", "xgboost", "catboost"])
+def test_references_are_clones_of_an_estimator(kind, sets, tmp_path):
+    target, _ = make_target(kind, sets["members"], tmp_path)
+    options = {"recipes": ["lira", "loss"], "references": Train(count=3, engine="serial"), "pool": tmp_path / "pool"}
+    one, again = (audited(target, sets, **options) for _ in range(2))
+    assert np.array_equal(one.scores["lira"], again.scores["lira"])
+    assert "from the pool" not in one.about.engine
+    assert type(target).__name__ in one.about.settings.target
+    if kind == "estimator":  # it draws nothing, so a clone is what anyone fits on the same records
+
+        def fit(records, seed):
+            return LinearRegression().fit(records.x, records.y)
+
+        by_hand = audited(target, sets, **(options | {"references": Custom(fit, count=3, engine="serial")}))
+        np.testing.assert_allclose(one.scores["lira"], by_hand.scores["lira"], rtol=1e-9)
+
+
+def test_clones_are_given_frames_as_the_target_is(sets):
+    named = {
+        name: dv.Records(
+            pl.DataFrame(dict(zip("ab", records.x.T, strict=False)) | {"sex": np.where(records.x[:, 2] > 0, "f", "m")}),
+            records.y,
+        )
+        for name, records in sets.items()
+    }
+    encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
+    members = named["members"]
+    model = make_pipeline(encoder, Ridge()).fit(members.table.to_native().to_pandas(), members.y)
+    result = audited(model, named, recipes=["lira", "loss"], references=Train(count=2, engine="serial"))
+    assert result.about.regression_fit.r_squared_members.value > 0.5
+
+
+def test_a_function_has_clones_of_what_make_model_returns(sets):
+    linear = LinearRegression().fit(sets["members"].x, sets["members"].y)
+    options = {"recipes": ["lira"], "task": "regression"}
+    by_function, by_target = (
+        audited(target, sets, references=Train(make, count=2, engine="serial"), **options)
+        for target, make in ((lambda x: linear.predict(x), LinearRegression), (linear, None))
+    )
+    np.testing.assert_allclose(by_function.scores["lira"], by_target.scores["lira"], rtol=1e-9)
+
+
+def test_references_that_are_classifiers_are_refused(sets):
+    def classifier(records, seed):
+        return RandomForestClassifier(3).fit(records.x, records.y > 5)
+
+    with pytest.raises(dv.InputError, match="is a classifier"):
+        audited(forest(sets["members"], 0), sets, recipes=["lira"], references=Custom(classifier, count=2))
+    with pytest.raises(dv.InputError, match=r"Custom is needed|make_model"):
+        audited(lambda x: x[:, 0], sets, recipes=["lira"], references=Train(lambda: None, count=2))
+
+
+def test_a_function_of_whole_numbers_is_a_regression_model_only_if_the_user_says_so(sets):
+    whole = {name: dv.Records(records.x, np.round(records.y).astype(int)) for name, records in sets.items()}
+    linear = LinearRegression().fit(whole["members"].x, whole["members"].y)
+    with pytest.raises(dv.InputError, match="task='regression'"):
+        audited(lambda x: linear.predict(x), whole)
+    assert audited(lambda x: linear.predict(x), whole, task="regression").labels is None
+    assert audited(linear, whole).labels is None  # an estimator says it itself
+
+
+# What y means.
+
+
+def test_records_that_differ_in_y_alone_are_two(sets):
+    doubled = sets | {"nonmembers": dv.Records(sets["members"].x, sets["members"].y + 1.0)}
+    model = forest(sets["members"], 0)
+    assert audited(model, doubled).about.duplicates == 0
+    with pytest.raises(dv.InputError, match="80 non-members are exact duplicates of members"):
+        audited(model, sets | {"nonmembers": sets["members"]})
+
+
+def test_the_blind_baseline_is_given_y_as_a_number():
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(240, 2)), rng.normal(size=240)
+    inside = np.arange(240) < 120
+    shifted = np.exp(y + inside)
+    split = {"y_members": shifted[inside], "y_nonmembers": shifted[~inside]}
+    assert blind.baseline(x[inside], x[~inside], **split).confounded
+    assert not blind.baseline(x[inside], x[~inside], y_members=y[inside], y_nonmembers=y[~inside]).confounded
+    assert differences(x, inside, shifted)[0].startswith("y is larger among the members")
+    texts = np.array([f"word{i % 7} again" for i in range(240)], dtype=object)
+    assert blind.baseline(texts[inside], texts[~inside], **split).confounded
+
+
+def test_scores_are_adjusted_for_y_as_a_number():
+    rng = np.random.default_rng(6)
+    inside = np.arange(1200) < 600
+    x, y = rng.normal(size=(1200, 2)), np.exp(rng.normal(size=1200) + 0.7 * inside)
+    honest = {"honest": np.log(y) + 0.5 * rng.normal(size=1200)}
+    told_apart = [
+        abs(stats.spearmanr(blind.adjust_scores(honest, x, labels)["honest"], inside)[0]) for labels in (y, None)
+    ]
+    assert told_apart[0] < 0.1 < 0.2 < told_apart[1]
+
+
+def test_a_difference_in_y_is_told_of_a_run(sets):
+    richer = sets | {"nonmembers": dv.Records(sets["nonmembers"].x, sets["nonmembers"].y + 6.0)}
+    result = audited(LinearRegression().fit(richer["members"].x, richer["members"].y), richer)
+    assert result.about.blind_baseline.confounded
+    assert any("y is smaller among the members" in text for text in result.about.blind_baseline.differences)
+
+
+# A model that knows nothing of its records is never cleared.
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: np.full(len(x), 5.0),
+        lambda x: np.zeros(len(x)),
+        lambda x: 5 + np.sin(1000 * x[:, 0]),
+        lambda x: 5 + 2 * x[:, 2],
+        lambda x: 5 - 2 * x[:, 0],
+        lambda x: 500 * (5 + 2 * x[:, 0] - x[:, 1]),
+    ],
+    ids=["mean", "zero", "noise", "wrong column", "wrong sign", "other unit"],
+)
+def test_a_model_no_better_than_a_constant_is_never_cleared(model, sets):
+    result = audited(model, sets, task="regression")
+    assert result.verdict.answer == "too little data to say"
+    assert "on its own training records" in result.verdict.plain
+    assert gate(result, "auc:0.99")[0].state == "undecided"
+
+
+def test_a_constant_y_is_never_cleared_and_a_sound_model_is(sets):
+    constant = {name: dv.Records(records.x, np.full(len(records), 2.5)) for name, records in sets.items()}
+    result = audited(lambda x: np.full(len(x), 2.5), constant)
+    assert "values of all training records are equal" in result.verdict.plain
+    large = [draw(400, seed) for seed in range(11, 14)]
+    sound = LinearRegression().fit(large[0].x, large[0].y)
+    parts = dict(zip(("members", "nonmembers", "population"), large, strict=True))
+    assert audited(sound, parts).verdict.answer == "no leak found"
+
+
+# Runs and pages.
+
+
+def test_a_forest_leaks_and_the_pages_say_how_well_it_predicts(run, sets):
+    assert run.verdict.tone == "leak"
+    assert run["auto"].auc.low > 0.6
+    page = (run.path / "report.html").read_text()
+    for text in (
+        "R² on members",
+        "R² on non-members",
+        "mean absolute error on members",
+        "predictions on each candidate",
+    ):
+        assert text in page
+    fit = auditing.load(run.path).about.regression_fit
+    predicted = forest(sets["members"], 0).predict(sets["members"].x)
+    y = sets["members"].y
+    assert fit.r_squared_members.value == pytest.approx(1 - np.sum((predicted - y) ** 2) / np.sum((y - y.mean()) ** 2))
+    assert fit.error_members.value == pytest.approx(np.abs(predicted - y).mean())
+    assert fit.r_squared_members.low < fit.r_squared_members.value < fit.r_squared_members.high
+    summary = json.loads((run.path / "summary.json").read_text())
+    assert summary["recipes"]["rmia"]
+
+
+def test_a_run_is_compared_with_what_it_costs(run, sets, tmp_path):
+    calmer = RandomForestRegressor(20, min_samples_leaf=15, random_state=0).fit(sets["members"].x, sets["members"].y)
+    after = audited(calmer, sets, out=tmp_path / "after")
+    before = auditing.load(run.path)
+    after = auditing.load(after.path)
+    changes = compare(before, after, recipes=["loss"])
+    assert all(change.change.high < 0 for change in changes if change.statistic == "auc")
+    html.write(comparison_page(before, after, changes), tmp_path / "compare.html")
+    page = (tmp_path / "compare.html").read_text()
+    assert "R² on non-members" in page
+    assert "mean absolute error on non-members" in page
+    assert gate(run, "auc:0.6")[0].state == "broken"
+
+
+def test_recipes_of_regression_models_all_run_and_are_repeatable():
+    parts = {"members": draw(60, 0), "nonmembers": draw(60, 1), "population": draw(80, 2)}
+    names = [recipe.name for recipe in recipes.regression_recipes()]
+    assert {"auto", "loss", "calibrated", "lira", "rmia", "base", "bavaria", "learned", "quantile"} <= set(names)
+    assert {"lira-online", "lira-residual", "transductive"} <= set(names)
+
+    def fit(records, seed):
+        return RandomForestRegressor(8, bootstrap=False, random_state=seed % 2**31).fit(records.x, records.y)
+
+    options = {"recipes": names, "references": Custom(fit, count=4, engine="serial")}
+    one, again = (audited(fit(parts["members"], 0), parts, **options) for _ in range(2))
+    for name in names:
+        assert np.array_equal(one.scores[name], again.scores[name])
+        assert one[name].auc.value > 0.7, name
+
+
+def write_plan(folder, sets, target, **keys):
+    for name, records in sets.items():
+        columns = dict(zip("abc", records.x.T, strict=True)) | {"charges": records.y}
+        pl.DataFrame(columns).write_csv(folder / f"{name}.csv")
+    lines = ['recipes = ["auto", "loss"]', "fpr = [0.05]", *(f'{key} = "{value}"' for key, value in keys.items())]
+    lines += ["[target]", f'model = "{target}"', "[data]", 'label = "charges"']
+    lines += [f'{name} = "{name}.csv"' for name in sets]
+    (folder / "plan.toml").write_text("\n".join(lines))
+    return folder / "plan.toml"
+
+
+def audit_plan(path):
+    resolved = plan.resolve(plan.read(path), path.parent)
+    return dv.audit(resolved.target, **resolved.arguments())
+
+
+def test_a_plan_audits_a_skops_file(sets, tmp_path):
+    skops_io = pytest.importorskip("skops.io")
+    model = Ridge().fit(sets["members"].x, sets["members"].y)
+    skops_io.dump(model, tmp_path / "model.skops")
+    result = audit_plan(write_plan(tmp_path, sets, "model.skops"))
+    np.testing.assert_allclose(result.scores["loss"], audited(model, sets).scores["loss"], rtol=1e-9)
+
+
+def test_init_writes_a_plan_that_runs_with_clones(sets, tmp_path):
+    skops_io = pytest.importorskip("skops.io")
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(sets["members"].x, columns=list("abc"))
+    skops_io.dump(Ridge().fit(frame, sets["members"].y), tmp_path / "model.skops")
+    write_plan(tmp_path, sets, "model.skops").unlink()
+    files = {name: str(tmp_path / f"{name}.csv") for name in sets}
+    given = {"records": "table", "model": str(tmp_path / "model.skops"), "references": 2, **files}
+    plan.write_starting_plan(tmp_path, plan.complete_answers(given, None))
+    text = (tmp_path / "plan.toml").read_text()
+    assert 'label = "charges"' in text
+    result = audit_plan(tmp_path / "plan.toml")
+    assert result.about.regression_fit is not None
+    assert "Ridge" in result.about.settings.references
+
+
+def test_a_plan_names_the_task_of_an_onnx_file_where_data_do_not_show_it(sets, tmp_path):
+    whole = {name: dv.Records(records.x, np.round(records.y).astype(int)) for name, records in sets.items()}
+    linear = LinearRegression().fit(whole["members"].x, whole["members"].y)
+    (tmp_path / "line.onnx").write_bytes(onnx_bytes(linear))
+    with pytest.raises(dv.InputError, match="task='regression'"):
+        audit_plan(write_plan(tmp_path, whole, "line.onnx"))
+    assert audit_plan(write_plan(tmp_path, whole, "line.onnx", task="regression")).about.regression_fit is not None
+    assert audit_plan(write_plan(tmp_path, sets, "line.onnx")).about.regression_fit is not None

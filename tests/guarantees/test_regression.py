@@ -1,0 +1,123 @@
+"""Regression models that were not trained on the members are not said to leak, and ones that know nothing not cleared.
+
+Each condition is simulated 16 times, 96 audits in all. "Leak found" is wrong in at most 5 % of them; 4 standard
+deviations above it, of all audits and of each condition, are passed by chance in fewer than one of 1,000 seeds.
+"""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
+
+import divulge as dv
+from divulge.auditing.plausibility import CORRELATION_MARGIN, GAIN_MARGIN, measure_regression_fit
+from divulge.references import Custom
+
+AUDITS = 16
+
+
+def plain(x, rng):
+    return 2 * x[:, 0] + rng.normal(size=len(x))
+
+
+def heavy(x, rng):
+    return 2 * x[:, 0] + rng.standard_cauchy(len(x))
+
+
+def skewed(x, rng):
+    return np.exp(2 * x[:, 0] + 2 * rng.normal(size=len(x)))
+
+
+def whole(x, rng):
+    return np.round(x[:, 0] + rng.normal(size=len(x)))
+
+
+def mostly_zero(x, rng):
+    return np.where(rng.random(len(x)) < 0.7, 0.0, x[:, 0] + 3)
+
+
+def constant(x, rng):
+    return np.full(len(x), 1.5)
+
+
+MODELS = {
+    "forest": lambda seed: RandomForestRegressor(5, random_state=seed % 2**31),
+    "boosting": lambda seed: GradientBoostingRegressor(n_estimators=8, random_state=seed % 2**31),
+    "ridge": lambda seed: Ridge(),
+}
+CONDITIONS = [
+    (plain, "forest", (40, 40, 80)),
+    (heavy, "forest", (40, 40, 80)),
+    (skewed, "boosting", (20, 70, 80)),
+    (whole, "forest", (70, 20, 80)),
+    (mostly_zero, "ridge", (40, 40, 80)),
+    (constant, "ridge", (12, 12, 20)),
+]
+
+
+def records(values, n, rng):
+    x = rng.normal(size=(n, 3))
+    return dv.Records(x, values(x, rng)).with_real_values()
+
+
+def null_audit(values, model, sizes, seed):
+    """Audit a model that was trained on other records of the same kind."""
+    rng = np.random.default_rng(seed)
+    sets = [records(values, n, rng) for n in (*sizes, sizes[0])]
+
+    def fit(learned, model_seed):
+        return MODELS[model](model_seed).fit(learned.x, learned.y)
+
+    return dv.audit(
+        fit(sets[3], seed),
+        **dict(zip(("members", "nonmembers", "population"), sets, strict=False)),
+        recipes=["loss", "lira", "rmia", "lira-residual"] if sizes[0] > 12 else ["loss", "rmia"],
+        references=Custom(fit, count=2, engine="serial"),
+        fpr=[0.2],
+        seed=seed,
+    )
+
+
+@pytest.fixture(scope="module")
+def false_alarms():
+    return {
+        (values.__name__, model): sum(
+            null_audit(values, model, sizes, seed).verdict.tone == "leak" for seed in range(AUDITS)
+        )
+        for values, model, sizes in CONDITIONS
+    }
+
+
+def test_models_of_other_records_are_said_to_leak_in_at_most_one_of_twenty_audits(false_alarms):
+    n = AUDITS * len(CONDITIONS)
+    assert sum(false_alarms.values()) <= 0.05 * n + 4 * (0.05 * 0.95 * n) ** 0.5
+    assert max(false_alarms.values()) <= 0.05 * AUDITS + 4 * (0.05 * 0.95 * AUDITS) ** 0.5, false_alarms
+
+
+@pytest.mark.parametrize("values", [plain, heavy, skewed, whole, mostly_zero])
+def test_predictions_that_have_nothing_to_do_with_the_records_hardly_ever_pass(values):
+    """They pass with probability 0.001 at most; 5 of 600 are passed by chance in fewer than one of 10,000 seeds."""
+    rng = np.random.default_rng(40)
+    n_passed = 0
+    for draw in range(600):
+        n = (12, 60, 300)[draw % 3]
+        y, predictions = (values(rng.normal(size=(n, 3)), rng) for _ in range(2))
+        predictions = np.median(y) + 0.1 * (predictions - np.median(predictions))
+        fit = measure_regression_fit(np.r_[y, y], np.r_[predictions, predictions], np.arange(2 * n) < n)
+        gains = [gain.value for gain in (fit.squared_gain, fit.absolute_gain) if gain is not None]
+        n_passed += max(gains, default=-1) > GAIN_MARGIN and fit.rank_correlation.low > CORRELATION_MARGIN
+    assert n_passed <= 5
+
+
+def test_intervals_of_r_squared_and_of_the_error_hold_what_they_claim():
+    rng = np.random.default_rng(42)
+    true_error, n_covered = (2 / np.pi) ** 0.5, np.zeros(2)
+    for _ in range(400):
+        x = rng.normal(size=(300, 3))
+        y, predictions = plain(x, rng), 2 * x[:, 0]
+        fit = measure_regression_fit(np.r_[y, y], np.r_[predictions, predictions], np.arange(600) < 300)
+        n_covered += (
+            fit.r_squared_members.low <= 0.8 <= fit.r_squared_members.high,
+            (fit.error_nonmembers.low <= true_error <= fit.error_nonmembers.high),
+        )
+    assert (np.abs(n_covered - 400 * 0.95) <= 4 * (400 * 0.95 * 0.05) ** 0.5).all()
