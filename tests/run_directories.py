@@ -70,17 +70,30 @@ def write_canary_audit(folder):
     canaries.CanaryAudit(scores, included, proven, "loss", "mislabelled", 1000, seed=0).save(folder)
 
 
+def write_erasure(folder):
+    rng = np.random.default_rng(0)
+    ids = [f"r{i}" for i in range(300)]
+
+    def table(shift):
+        return {"id": ids, "score": rng.normal(size=300) + shift * (np.arange(300) < 100)}
+
+    controls = [table(0) for _ in range(4)]
+    dv.forget(table(3), table(3), forget=ids[:100], never=ids[100:], retrained=controls, out=folder)
+
+
 WRITERS = {
     "audit": write_audit,
     "identification": write_identification,
     "extraction": write_extraction,
     "canary-audit": write_canary_audit,
+    "erasure": write_erasure,
 }
 LEAKS = {
     "audit": "training records (49 to 93) can be recognised",
     "identification": "are identified as training data",
     "extraction": "Training documents can be extracted",
     "canary-audit": "is violated",
+    "erasure": "Still remembered",
 }
 
 
@@ -104,6 +117,9 @@ def forge_verdict(run, kind):
             summary |= {"selected": 0, "threshold": None, "claim": "nothing", "warnings": []}
         elif kind == "extraction":
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "not shown", "extracted": 0}
+        elif kind == "erasure":
+            summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "too little data to say"}
+            summary["findings"] = [one | {"answer": "too little data to say"} for one in summary["findings"]]
         else:
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "consistent"}
             summary["bound"]["low"] = 0.0

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         regressors,
         signals,
         targets,
+        unlearning,
     )
     from divulge.auditing import audit
     from divulge.auditing.compare import compare_runs as compare
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from divulge.people import by_person
     from divulge.runs import load
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
+    from divulge.unlearning import forget
 
 __all__ = [
     "Claim",
@@ -74,6 +76,7 @@ __all__ = [
     "decisions",
     "evaluation",
     "extraction",
+    "forget",
     "from_pairs",
     "gate",
     "identify",
@@ -85,6 +88,7 @@ __all__ = [
     "regressors",
     "signals",
     "targets",
+    "unlearning",
 ]
 
 # Where each public name lives, and after a colon under which name. A name absent here is a sub-package of the same
@@ -103,6 +107,7 @@ _HOMES = {
     "audit": "divulge.auditing",
     "by_person": "divulge.people",
     "compare": "divulge.auditing.compare:compare_runs",
+    "forget": "divulge.unlearning",
     "from_pairs": "divulge.pairs",
     "gate": "divulge.auditing.compare:gate_run",
     "identify": "divulge.identification",

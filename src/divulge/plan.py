@@ -29,6 +29,7 @@ from divulge.settings import (
     AuditSettings,
     CustomPlan,
     DataPlan,
+    ErasureRules,
     FineTunePlan,
     FineTuningSettings,
     InitSettings,
@@ -182,6 +183,57 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     )
     kept = plan.model_dump(exclude_none=True) | {"folder": str(folder)}
     return ResolvedPlan(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
+
+
+def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
+    """Load the models and records of the plan's ``[forget]``, and return the arguments of `divulge.forget`.
+
+    Args:
+        plan: what `read` returned.
+        resolved: what `resolve` made of it.
+        folder: folder of the plan.
+        trust: as for `resolve`.
+
+    Raises:
+        divulge.InputError: no ``[forget]``, a file or name that cannot be used; the message names the plan's key.
+    """
+    if plan.forget is None:
+        raise InputError("plan: it has no table [forget]")
+    folder = (folder / (plan.folder or ".")).resolve()
+
+    def load(name: str, key: str) -> Any:
+        try:
+            return models.load(
+                name, factory=plan.target.factory, outputs=plan.target.outputs, device=plan.device, folder=folder,
+                trust=(*plan.target.trust, *trust), base=plan.target.base, dtype=plan.target.dtype,
+                bos=plan.target.bos, endpoint=plan.target.endpoint, labels_only=True, names=plan.data.classes,
+            )  # fmt: skip
+        except InputError as error:
+            raise InputError(f"forget.{key}: {error}") from None
+
+    files = plan.forget.records if isinstance(plan.forget.records, dict) else {"forget": plan.forget.records}
+    requests = {}
+    for name, file in files.items():
+        try:
+            requests[name] = datafiles.read_records(folder / file, _layout(plan.data)).records
+        except InputError as error:
+            raise InputError(f"forget.records: {error}") from None
+    subject, trainer = resolved.subject, resolved.options.references
+    return {
+        "before": resolved.target,
+        "after": load(plan.forget.after, "after"),
+        "forget": requests,
+        "never": subject.nonmembers,
+        "retrained": [load(name, "retrained") for name in plan.forget.retrained],
+        "references": trainer,
+        "population": None if trainer is None else subject.population,
+        "retained": subject.members,
+        "pool": resolved.pool,
+        "outputs": plan.target.outputs,
+        "device": plan.device,
+        "seed": plan.seed,
+        **{name: getattr(plan.forget, name) for name in ErasureRules.model_fields},
+    }
 
 
 def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ from divulge.extraction.result import EXTRACTION
 from divulge.identification.from_tables import IDENTIFICATION
 from divulge.report import formatting, notebook
 from divulge.run_directory import RunDirectory
+from divulge.unlearning.result import ERASURE
 from divulge.validation import check_path
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from divulge.report import Page
     from divulge.report.run_kinds import Run, RunKind
 
-RUN_KINDS: dict[str, RunKind[Any]] = {kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT)}
+RUN_KINDS: dict[str, RunKind[Any]] = {
+    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE)
+}
 
 
 def register(kind: RunKind[Any]) -> None:

@@ -614,6 +614,31 @@ ReferencesPlan: TypeAlias = Annotated[
 ]
 
 
+class ErasureRules(Settings):
+    """When an erasure counts as done."""
+
+    margin: Rate = Field(0.05, description="Largest difference of AUC that counts as none.")
+    confidence: Rate = Field(0.95, description="Probability that the answers are right, all requests together.")
+    fdr: Rate = Field(0.05, description="Bound on the expected share of wrong records on the list of those remembered.")
+    at_random: Flag = Field(
+        False, description="Whether a random draw decided which records were to be forgotten and which were never used."
+    )
+
+
+class ForgetPlan(ErasureRules):
+    """An erasure to be checked by `divulge forget`.
+
+    The model before it is ``target.model``, its training records are ``data.members``, records that no model was
+    trained on are ``data.nonmembers``, and reference models learn from ``data.population``.
+    """
+
+    after: str = Field(description="The model after the erasure, named and loaded as the target is.")
+    records: str | Annotated[dict[str, str], Field(min_length=1)] = Field(
+        description="File of the records that were to be forgotten; several requests as a table of names and files."
+    )
+    retrained: list[str] = Field([], description="Models trained again without the records, each with its own seed.")
+
+
 class Plan(AuditSettings):
     """A whole audit."""
 
@@ -621,6 +646,7 @@ class Plan(AuditSettings):
     data: DataPlan = Field(description="The records.")
     references: ReferencesPlan | None = Field(None, description="How reference models are trained.")
     access: AccessPlan = Field(AccessPlan(), description="What the auditor does not hold.")
+    forget: ForgetPlan | None = Field(None, description="An erasure to be checked by ``divulge forget``.")
     recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
     recipe: dict[str, dict[str, Any]] | None = Field(
         None,
@@ -708,6 +734,13 @@ class ScoreSettings(LanguageModelSettings):
     budget: Count | None = Field(None, description="Tokens in a batch, padding included (default: by device).")
     lowercase: Flag = Field(False, description="Also score the lower-cased texts, which doubles the work.")
     shard: Count = Field(512, description="Documents per file.")
+
+
+# An erasure check.
+
+
+class ForgetSettings(ErasureRules, SeedSetting):
+    """Settings of `divulge forget`."""
 
 
 # An extraction.

@@ -73,6 +73,8 @@ RECEIVED = {
     "reconstruction.Reconstruction",
     "reconstruction.Stretch",
     "references.Trained",
+    "unlearning.Erasure",
+    "unlearning.ErasureVerdict",
 }
 
 # Steps of our own loops, which take what was checked before.

@@ -338,4 +338,29 @@ EVALUATION = {
     "evaluation.transfer.assess": call(seen=NEAR, query=NEAR[:60] + 0.1, selected=NEAR[:, 0] > 0.5, level=0.3, seed=0),
 }
 
-CALLS = TYPES | ATTACKS | DECISIONS | EVALUATION
+IDS = [f"r{row}" for row in range(60)]
+TABLES = [{"id": IDS, "score": row} for row in (SCORES + 1.0, SCORES, SCORES[::-1], SCORES + 0.5)]
+ERASURE = {
+    "forget": call(
+        before=TABLES[0],
+        after=TABLES[1],
+        forget=IDS[:20],
+        never=IDS[20:50],
+        retrained=TABLES[2:],
+        other=IDS[50:],
+        margin=0.05,
+        confidence=0.95,
+        fdr=0.05,
+        at_random=False,
+        seed=0,
+        use=lambda found: found.verdict.text,
+    ),
+    "unlearning.gate": call(
+        erasure=dv.forget(TABLES[0], TABLES[1], forget=IDS[:20], never=IDS[20:], retrained=TABLES[2:]),
+        policy=["difference:0.5"],
+        confidence=0.95,
+        use=lambda rulings: [ruling.state for ruling in rulings],
+    ),
+}
+
+CALLS = TYPES | ATTACKS | DECISIONS | EVALUATION | ERASURE

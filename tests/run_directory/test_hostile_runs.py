@@ -27,6 +27,7 @@ COMMANDS = {
     "identification": [("report", "RUN"), ("decide", "RUN", "--fdr", "0.1"), ("decide", "RUN", "--top", "3")],
     "extraction": [("report", "RUN"), ("report", "RUN", "--format", "json"), ("report", "RUN", "--format", "csv")],
     "canary-audit": [("report", "RUN"), ("report", "RUN", "--format", "json")],
+    "erasure": [("report", "RUN"), ("report", "RUN", "--format", "csv"), ("gate", "RUN", "--max", "difference:0.1")],
 }
 NEEDED = ("summary.json", "scores.parquet", "selection.parquet", "counts.npz", "scores.npz", "documents.parquet")
 FREE = ("plan.toml", "report.html")  # nothing is computed from them

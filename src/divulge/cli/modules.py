@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         tables,
         targets,
         text_demo,
+        unlearning,
         user_code,
         validation,
         viewing,
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     from divulge.results import provenance
     from divulge.signals import classification, internals
     from divulge.targets import folders, token_statistics
+    from divulge.unlearning import erasure_page
+    from divulge.unlearning import result as erasure_result
 else:
     auditing = lazy.module("divulge.auditing")
     audit_page = lazy.module("divulge.auditing.page")
@@ -80,6 +83,8 @@ else:
     demo = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     inspection = lazy.module("divulge.inspection")
+    erasure_page = lazy.module("divulge.unlearning.erasure_page")
+    erasure_result = lazy.module("divulge.unlearning.result")
     evaluation = lazy.module("divulge.evaluation")
     extraction = lazy.module("divulge.extraction")
     extraction_page = lazy.module("divulge.extraction.extraction_page")
@@ -125,6 +130,7 @@ else:
     targets = lazy.module("divulge.targets")
     text_demo = lazy.module("divulge.text_demo")
     token_statistics = lazy.module("divulge.targets.token_statistics")
+    unlearning = lazy.module("divulge.unlearning")
     user_code = lazy.module("divulge.user_code")
     validation = lazy.module("divulge.validation")
     viewing = lazy.module("divulge.viewing")

@@ -28,10 +28,11 @@ class Exit(IntEnum):
 
     Attributes:
         OK: done; of `divulge gate`: the policy is kept.
-        BROKEN: the policy of `divulge gate` is broken, or the claim that `divulge canaries audit` tested is violated.
+        BROKEN: the policy of `divulge gate` is broken, the claim that `divulge canaries audit` tested is violated, or
+            `divulge forget` finds the records still remembered, or overdone.
         INPUT: something that was handed in cannot be used: an option, a file, a directory, a missing package.
         UNDECIDED: whether the policy of `divulge gate` is kept cannot be told from so few records, or the claim not be
-            tested with these canaries.
+            tested with these canaries; or `divulge forget` has too little data to say.
         CONTRADICTED: the answers of a scoring endpoint contradict its specification.
         DAMAGED: `divulge pool verify` found a model that is not what was stored.
         INTERNAL: a fault of Divulge.

@@ -17,6 +17,7 @@ from divulge.cli.modules import (
     audit_summary,
     auditing,
     comparison,
+    erasure_result,
     finished_run,
     formatting,
     html,
@@ -219,7 +220,12 @@ def gate(
     run: Run,
     limits: Annotated[
         list[str],
-        typer.Option("--max", help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02; may be repeated.", show_default=False),
+        typer.Option(
+            "--max",
+            help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02; of an erasure check difference:0.05 or share:0.1. May be "
+            "repeated.",
+            show_default=False,
+        ),
     ],
     passing: Annotated[
         str, typer.Option("--pass", help="What else passes: undecided, broken, or both with a comma.")
@@ -232,7 +238,15 @@ def gate(
     """
     states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
     passing_states = {"kept", *states}
-    rulings = comparison.gate(auditing.load(run), limits)
+    is_erasure = run_directory.RunDirectory(run).kind() == "erasure"
+    if is_erasure:
+        erasure = erasure_result.load(run)
+        try:
+            rulings = modules.unlearning.gate(erasure, limits)
+        except InputError as error:
+            raise InputError(str(error).replace("policy: ", "--max: ", 1)) from None
+    else:
+        rulings = comparison.gate(auditing.load(run), limits)
     worst = max((ruling.state for ruling in rulings), key=comparison.STATES.index)
     failed = max(
         (r.state for r in rulings if r.state not in passing_states), key=comparison.STATES.index, default="kept"
@@ -252,7 +266,11 @@ def gate(
             ]
             for r in rulings
         ]
-        printing.table("Policy", ["recipe", "candidates", "metric", "estimate", "limit", "policy"], rows)
+        printing.table(
+            "Policy",
+            ["request" if is_erasure else "recipe", "candidates", "metric", "estimate", "limit", "policy"],
+            rows,
+        )
         printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
         for reason in dict.fromkeys(r.reason for r in rulings if r.reason):
             printing.line(f"undecided: {reason}")

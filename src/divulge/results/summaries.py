@@ -846,6 +846,131 @@ MEANING = {
 """The settings that a `DefenceSummary` names, and what each is."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureFinding:
+    """What was found of one request for erasure, see `divulge.forget`.
+
+    Args:
+        request: its name.
+        answer: one of four.
+        reason: why.
+        forgotten: number of records to be forgotten.
+        controls: AUC of these against never-used records under each model that never saw them.
+        auc_before: the same under the model before the erasure; None where that was not given.
+        auc_after: the same under the model after it.
+        difference: AUC after less the mean of the controls, with the spread between trainings; None without controls.
+        relative: the same of scores less the mean score of the controls, which sees more; None below two controls.
+        training_noise: standard deviation of the AUC between trainings; None below two controls.
+        smallest_seen: smallest difference that would have been found with 80 % probability; None without controls.
+        share: share of the records that is still remembered; None without controls.
+        remembered: number of records on the list of those still remembered.
+    """
+
+    request: str
+    answer: Literal[
+        "still remembered",
+        "no difference from a model that never saw them",
+        "overdone: they stand out the other way",
+        "too little data to say",
+    ]
+    reason: str
+    forgotten: int
+    controls: tuple[float, ...]
+    auc_before: Estimate | None
+    auc_after: Estimate
+    difference: Estimate | None
+    relative: Estimate | None
+    training_noise: float | None
+    smallest_seen: float | None
+    share: Estimate | None
+    remembered: int
+
+
+@dataclass(frozen=True, slots=True)
+class QualityChange:
+    """What an erasure cost on records that were not to be forgotten.
+
+    Args:
+        records: which: "retained", "never used" or "other".
+        count: how many.
+        measure: "accuracy", "log-likelihood per token" or "score".
+        before: its mean before.
+        after: its mean after.
+        change: after less before, with an interval over records.
+    """
+
+    records: str
+    count: int
+    measure: str
+    before: float
+    after: float
+    change: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureControl:
+    """A check of the records or models of an erasure check.
+
+    Args:
+        name: of the check.
+        passed: whether nothing was found.
+        says: what was found.
+    """
+
+    name: str
+    passed: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureSettings:
+    """What was asked for, see `divulge.forget`."""
+
+    margin: float
+    confidence: float
+    fdr: float
+    at_random: bool
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureSummary:
+    """Whether a model still shows records that it was to forget.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        answer: that of the request that fares worst.
+        findings: one for each request.
+        never: number of never-used records.
+        null: what the model was compared with: "retrained models", "reference models", both, or "nothing".
+        control_names: of the models that never saw the records.
+        signal: what was read from every model.
+        quality: what the erasure cost elsewhere.
+        checks: of records and models.
+        warnings: what the user must know.
+        settings: what was asked for.
+        environment: software that ran.
+    """
+
+    kind: Literal["erasure"] = field(default="erasure", repr=False)
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+    verdict: str
+    tone: Tone
+    answer: str
+    findings: tuple[ErasureFinding, ...]
+    never: int
+    null: str
+    control_names: tuple[str, ...]
+    signal: str
+    quality: tuple[QualityChange, ...]
+    checks: tuple[ErasureControl, ...]
+    warnings: tuple[str, ...]
+    settings: ErasureSettings
+    environment: Environment
+
+
 @dataclass(frozen=True, slots=True)
 class OracleSummary:
     """The endpoint, as declared: see `divulge.labels.OracleSpec`.

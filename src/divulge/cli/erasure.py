@@ -1,0 +1,200 @@
+"""`divulge forget`: was it really forgotten?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge.cli import modules, options, printing
+from divulge.cli.modules import datafiles, erasure_page, provenance, references, results, tables, targets
+from divulge.cli.printing import Exit
+from divulge.errors import InputError
+from divulge.settings import ColumnNames, ForgetSettings
+
+if TYPE_CHECKING:
+    from divulge.unlearning import Erasure
+
+_N_SHOWN = 10  # records of a list
+_POOL_MARK, _POOL_SUFFIX = ".divulge-pool", ".safetensors"
+
+
+@options.from_settings
+def forget(
+    *,
+    before: Annotated[
+        str | None, typer.Option(help="The model before the erasure, or a table of scores with columns id and score.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="The model after it, or a table of scores.")] = None,
+    forget: Annotated[
+        list[Path] | None,
+        typer.Option(help="Records that were to be forgotten; one file for each request."),
+    ] = None,
+    never: Annotated[Path | None, typer.Option(help="Records of the same kind that no model was trained on.")] = None,
+    retrained: Annotated[
+        list[str] | None,
+        typer.Option(help="A model trained again without the records, or its scores; may be repeated."),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--references",
+            help="Another model that saw neither kind of record, its scores, a folder of such, or a pool of models "
+            "(with --factory); may be repeated.",
+        ),
+    ] = None,
+    retained: Annotated[Path | None, typer.Option(help="Training records that were not to be forgotten.")] = None,
+    other: Annotated[Path | None, typer.Option(help="Further records that no model was trained on.")] = None,
+    from_plan: Annotated[
+        Path | None, typer.Option("--plan", help="A plan with a table [forget], in place of the options above.")
+    ] = None,
+    factory: Annotated[str | None, typer.Option(help="module:callable that builds the empty network.")] = None,
+    outputs: Annotated[str, typer.Option(help="What models return: logits or probabilities.")] = "logits",
+    device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda or mps.")] = "auto",
+    trust: options.Trust = None,
+    settings: ForgetSettings,
+    columns: ColumnNames,
+    out: options.ReportFolder = None,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Was it really forgotten? Compare a model after an erasure with models that never saw the records.
+
+    The exit code is 1 where records are still remembered or stand out the other way, and 3 where there is too little
+    data to say.
+    """
+    arguments: dict[str, Any]
+    if from_plan is not None:
+        named = {"before": before, "after": after, "forget": forget, "never": never, "retrained": retrained}
+        if surplus := [f"--{name}" for name, value in (named | {"references": reference}).items() if value]:
+            raise InputError(f"--plan: it names models and records itself; leave out {', '.join(surplus)}")
+        arguments = _read_plan(from_plan, trust or [])
+    else:
+        if after is None or never is None or not forget:
+            needed = "--after" if after is None else "--never" if never is None else "--forget"
+            raise InputError(f"{needed}: needed; or give a plan with a table [forget] (--plan)")
+        read = _Reader(factory, outputs, device, tuple(trust or ()), columns, tables.is_table_file(Path(after)))
+        provenance.declare_input_files(before=before, after=after, never=never, retained=retained, other=other)
+        arguments = {
+            "before": None if before is None else read.model(before, "--before"),
+            "after": read.model(after, "--after"),
+            "forget": read.requests(forget),
+            "never": read.records(never),
+            "retrained": [read.model(name, "--retrained") for name in retrained or []],
+            "references": [read.model(path, "--references") for name in reference or [] for path in _list_models(name)],
+            "retained": None if retained is None else read.records(retained),
+            "other": None if other is None else read.records(other),
+            "outputs": outputs,
+            "device": device,
+            **dict(settings),
+        }
+    with references.Bar("reference models") as bar:
+        result = modules.unlearning.forget(**arguments, out=out, overwrite=overwrite, progress=bar)
+    summary = result.summary()
+    if json:
+        printing.as_json(results.to_json_values(summary))
+    else:
+        _show(result, out)
+    if summary.answer == "too little data to say":
+        raise typer.Exit(Exit.UNDECIDED)
+    if not summary.answer.startswith("no difference"):
+        raise typer.Exit(Exit.BROKEN)
+
+
+def _show(result: Erasure, out: Path | None) -> None:
+    """Print the answers, the records on the lists, and what the erasure cost."""
+    summary = result.summary()
+    printing.verdict(summary.tone, summary.verdict)
+    printing.table("Requests", erasure_page.REQUEST_COLUMNS, erasure_page.request_rows(summary))
+    for name, ids in result.remembered.items():
+        if len(ids):
+            shown = ", ".join(map(str, ids[:_N_SHOWN].tolist()))
+            more = f" and {len(ids) - _N_SHOWN} more" if len(ids) > _N_SHOWN else ""
+            printing.line(f"{name}, still remembered (FDR ≤ {summary.settings.fdr:g}): {shown}{more}")
+    for change in summary.quality:
+        printing.line(f"{change.records}: {change.measure} {change.before:.3f} before, {change.after:.3f} after")
+    for note in summary.warnings:
+        printing.remark(note)
+    if out is not None:
+        printing.line(f"Report: {out / 'report.html'}")
+
+
+def _read_plan(path: Path, trust: list[str]) -> dict[str, Any]:
+    """Return the arguments that a plan gives."""
+    plan = modules.plan.read(path)
+    if plan.forget is None:
+        raise InputError(f"--plan: {path} has no table [forget]")
+    resolved = modules.plan.resolve(plan, path.parent, trust)
+    return modules.plan.resolve_forget(plan, resolved, path.parent, trust)
+
+
+class _Reader:
+    """Reads models, tables of scores and records as the options say; beside tables of scores the ids of records."""
+
+    def __init__(
+        self,
+        factory: str | None,
+        outputs: str,
+        device: str,
+        trust: tuple[str, ...],
+        columns: ColumnNames,
+        from_tables: bool,
+    ) -> None:
+        self.factory, self.outputs, self.device, self.trust = factory, outputs, device, trust
+        self.layout = datafiles.FileLayout.from_column_names(columns)
+        self.id = columns.id or "id"
+        self.from_tables = from_tables
+
+    def model(self, name: str, option: str) -> Any:
+        """Return a table of scores, or a model."""
+        path = Path(name)
+        if tables.is_table_file(path):
+            frame = self._table(path, option)
+            return frame.rename({self.id: "id"})
+        with options.model_errors(option):
+            return targets.load(
+                name,
+                factory=self.factory if path.suffix == _POOL_SUFFIX else None,
+                outputs=self.outputs,
+                device=self.device,
+                folder=Path(),
+                trust=self.trust,
+                labels_only=True,
+            )
+
+    def records(self, path: Path) -> Any:
+        """Return the records in a file, or their ids."""
+        if not self.from_tables:
+            return datafiles.read_records(path, self.layout).records
+        return tables.to_array(self._table(path, str(path))[self.id])
+
+    def requests(self, paths: list[Path]) -> Any:
+        """Return the records of each request, by the name of its file; those of a single one as they are."""
+        if len(paths) == 1:
+            return self.records(paths[0])
+        found = {path.stem: self.records(path) for path in paths}
+        if len(found) < len(paths):
+            raise InputError("--forget: a request has the name of its file, and two files have the same")
+        return found
+
+    def _table(self, path: Path, name: str) -> Any:
+        if not path.is_file():
+            raise InputError(f"{name}: no such file: {path}")
+        frame = tables.read_table(path, name, texts=[self.id])
+        if self.id not in frame.columns:
+            raise InputError(f"{name}: {path} has no column {self.id!r}; --id names the one of the records' ids")
+        return frame
+
+
+def _list_models(name: str) -> list[str]:
+    """Return the models in a folder or a pool; a single model, or a table, as it is."""
+    folder = Path(name)
+    if not folder.is_dir() or (folder / "config.json").exists():
+        return [name]
+    found = [str(path) for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    if (folder / _POOL_MARK).exists():
+        found = [path for path in found if path.endswith(_POOL_SUFFIX)]
+    if not found:
+        raise InputError(f"--references: no models in {folder}")
+    return found

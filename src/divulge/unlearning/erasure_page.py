@@ -1,0 +1,265 @@
+"""Report of an erasure check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from divulge.report import charts, formatting
+from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
+from divulge.report.run_kinds import Headline
+from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.results import ErasureFinding, ErasureSummary
+    from divulge.unlearning.result import Erasure
+
+_HEADINGS = {
+    "still remembered": "Still remembered",
+    "no difference from a model that never saw them": "No difference from a model that never saw them",
+    "overdone: they stand out the other way": "Overdone",
+    "too little data to say": "Too little data to say",
+}
+_MAX_LISTED = 20
+_MAX_REQUESTS_DRAWN = 6
+CANNOT = (
+    "This compares scores that anyone with the model can compute. It does not see what no score shows: traces in the "
+    "weights, in models distilled from this one, in backups, or in answers to questions that were not asked. An "
+    "adversary who holds the model from before the erasure too sees more, and nothing here bounds that.",
+)
+REQUEST_COLUMNS = ("request", "records", "answer", "AUC before", "AUC after", "never saw them", "difference", "share")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErasureRun:
+    """An erasure check with its scores."""
+
+    summary: ErasureSummary
+    erasure: Erasure
+
+
+def headline(run: ErasureRun) -> Headline:
+    """Return the answer, and what it rests on."""
+    summary = run.summary
+    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (_describe_null(summary), *CANNOT))
+
+
+def _describe_null(summary: ErasureSummary) -> str:
+    k = len(summary.control_names)
+    if not k:
+        return "No model that never saw the records was given, so that there is nothing to compare with."
+    noise = (
+        "the spread between their trainings is in every interval"
+        if k > 1
+        else "training noise is not included: that takes two or more"
+    )
+    return (
+        f"Compared with {formatting.format_count(k, 'model')} that never saw the records ({summary.null}), not with an "
+        f"AUC of one half; {noise}."
+    )
+
+
+def sections(run: ErasureRun) -> list[Section]:
+    """Return answers by request, scores before and after, the records on the list, costs, and checks."""
+    summary = run.summary
+    return [
+        *_advice(summary),
+        Section("Answers", [_request_table(summary), *(Paragraph(text) for text in _reasons(summary))]),
+        Section("Before, after, and never", _pictures(run)),
+        Section("Which records", _listed_records(run)),
+        Section("What the erasure cost", _quality(summary)),
+        Section("Checks of records and models", _checks(summary)),
+        Section("What this cannot show", [Paragraph(text) for text in CANNOT]),
+        regulator_section(_answers(summary)),
+    ]
+
+
+def facts(run: ErasureRun) -> dict[str, str]:
+    """Return what was compared, and how."""
+    summary = run.summary
+    settings = summary.settings
+    return {
+        "records to be forgotten": f"{sum(one.forgotten for one in summary.findings):,}",
+        "never used": f"{summary.never:,}",
+        "compared with": _describe_controls(summary),
+        "read from the models": summary.signal,
+        "largest difference that counts as none": f"±{settings.margin:g} of AUC",
+        "confidence": formatting.format_percent(settings.confidence)
+        + (f", {len(summary.findings)} requests together" if len(summary.findings) > 1 else ""),
+        "seed": str(settings.seed),
+    }
+
+
+def _describe_controls(summary: ErasureSummary) -> str:
+    k = len(summary.control_names)
+    return f"{k} {summary.null}" if k else "nothing"
+
+
+def request_rows(summary: ErasureSummary) -> list[list[str]]:
+    """Return one row for each request, under `REQUEST_COLUMNS`."""
+    return [
+        [
+            one.request,
+            f"{one.forgotten:,}",
+            one.answer,
+            formatting.format_estimate(one.auc_before),
+            formatting.format_estimate(one.auc_after),
+            _format_controls(one.controls),
+            formatting.format_estimate(one.difference),
+            formatting.format_percent_estimate(one.share),
+        ]
+        for one in summary.findings
+    ]
+
+
+def _format_controls(aucs: Sequence[float]) -> str:
+    if not aucs:
+        return "–"
+    return f"{aucs[0]:.3f}" if len(aucs) == 1 else f"{min(aucs):.3f} to {max(aucs):.3f}"
+
+
+def _request_table(summary: ErasureSummary) -> Table:
+    note = (
+        "AUC of the records to be forgotten against never-used ones; the difference is that after the erasure less the "
+        "mean of models that never saw them. The share counts a record as remembered where it scores as it did before."
+    )
+    return Table(REQUEST_COLUMNS, request_rows(summary), note=note)
+
+
+def _reasons(summary: ErasureSummary) -> list[str]:
+    """Return why each answer is given, and what would have been seen."""
+    texts = []
+    for one in summary.findings:
+        start = f"{one.request}: " if len(summary.findings) > 1 else ""
+        texts.append(start + formatting.as_sentence(one.reason))
+        if one.relative is not None and one.training_noise is not None:
+            texts.append(
+                f"{start}Relative to the mean of these models, the difference of AUC is "
+                f"{formatting.format_estimate(one.relative)}. Between trainings the AUC varies by "
+                f"{one.training_noise:.4f} (standard deviation)."
+            )
+    return texts
+
+
+def _pictures(run: ErasureRun) -> list[Chart]:
+    """Draw the AUC of each request before, after and under models that never saw it, and the scores behind it."""
+    blocks = []
+    for one in run.summary.findings[:_MAX_REQUESTS_DRAWN]:
+        estimates = {"before": one.auc_before, "after": one.auc_after, "never saw them": _control_range(one)}
+        drawn = {name: estimate for name, estimate in estimates.items() if estimate is not None}
+        title = one.request if len(run.summary.findings) > 1 else ""
+        note = "The line is the mean of models that never saw the records; their bar is where a further one would lie."
+        reference = float(np.mean(one.controls)) if one.controls else None
+        blocks.append(Chart(charts.intervals(drawn, quantity="AUC", reference=reference), title=title, note=note))
+        blocks.append(_histogram(run.erasure, one.request))
+    return blocks
+
+
+def _control_range(finding: ErasureFinding) -> Estimate | None:
+    """Return the mean of the controls' AUCs, and where a further one lies in 95 % of trainings."""
+    aucs = np.array(finding.controls)
+    if not len(aucs):
+        return None
+    if len(aucs) == 1:
+        return Estimate(float(aucs[0]), float(aucs[0]), float(aucs[0]), 0.95, "a single model")
+    reach = float(stats.t.ppf(0.975, len(aucs) - 1) * aucs.std(ddof=1) * np.sqrt(1 + 1 / len(aucs)))
+    mean = float(aucs.mean())
+    return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, 1.0), 0.95, "t for a further model")
+
+
+def _histogram(erasure: Erasure, request: str) -> Chart:
+    rows = erasure.rows(request)
+    groups = {} if erasure.before is None else {"before": erasure.before[rows]}
+    groups["after"] = erasure.after[rows]
+    if len(erasure.controls):
+        groups["never saw them"] = erasure.controls[:, rows].ravel()
+    note = "Scores of the records to be forgotten. After an erasure that worked they lie as under models that never saw"
+    return Chart(charts.histogram(groups, quantity=erasure.signal), note=f"{note} them.")
+
+
+def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
+    """Return the records that stand out most, where there are any."""
+    erasure, summary = run.erasure, run.summary
+    rows = []
+    for name, ids in erasure.remembered.items():
+        frame = dict(zip(erasure.ids.tolist(), range(len(erasure.ids)), strict=True))
+        for record_id in ids[:_MAX_LISTED].tolist():
+            row = frame[record_id]
+            before = "–" if erasure.before is None else f"{erasure.before[row]:.3g}"
+            never = f"{erasure.controls[:, row].mean():.3g}" if len(erasure.controls) else "–"
+            rows.append([str(record_id), name, before, f"{erasure.after[row]:.3g}", never])
+    count = sum(one.remembered for one in summary.findings)
+    level = formatting.format_percent(summary.settings.fdr)
+    if not rows:
+        return [
+            Paragraph(
+                "No single record is shown to be remembered. A record that is not on a list is not shown to be "
+                "forgotten."
+            )
+        ]
+    text = (
+        f"{formatting.format_count(count, 'record')} on the list: at most {level} of such a list are expected to be "
+        "wrong. A record that is not on it is not shown to be forgotten. records.csv (divulge report --format csv) has "
+        "all of them."
+    )
+    return [Paragraph(text), Table(("record", "request", "score before", "after", "never saw it"), rows)]
+
+
+def _quality(summary: ErasureSummary) -> list[Table | Paragraph]:
+    if not summary.quality:
+        return [Paragraph("Not known: the model before the erasure was not given.")]
+    rows = [
+        [
+            one.records, f"{one.count:,}", one.measure, f"{one.before:.3f}", f"{one.after:.3f}",
+            formatting.format_estimate(one.change), _perplexities(one.measure, one.before, one.after),
+        ]
+        for one in summary.quality
+    ]  # fmt: skip
+    columns = ("records", "number", "measure", "before", "after", "change", "perplexity")
+    return [Table(columns, rows, note="Each interval is over records, and holds by itself.")]
+
+
+def _perplexities(measure: str, before: float, after: float) -> str:
+    return f"{np.exp(-before):.3g} to {np.exp(-after):.3g}" if measure.startswith("log-likelihood") else "–"
+
+
+def _checks(summary: ErasureSummary) -> list[Table | Paragraph]:
+    if not summary.checks:
+        return [Paragraph("None could be run on scores alone.")]
+    rows = [[one.name, "nothing found" if one.passed else "FOUND", one.says] for one in summary.checks]
+    return [Table(("check", "result", "what it says"), rows, sortable=False)]
+
+
+def _advice(summary: ErasureSummary) -> list[Section]:
+    if summary.answer == "too little data to say":
+        few = len(summary.control_names) < 4
+        point = Bullet(
+            "Train more models without the records." if few else "Compare more records.",
+            "Each training with a seed of its own; four or more are recommended."
+            if few
+            else "More never-used records, or more records in one request, shorten the interval.",
+        )
+        return [Section(ADVICE_TITLE, [BulletList([point])])]
+    if summary.answer.startswith("no difference"):
+        return []
+    point = Bullet(
+        "Train again without the records.",
+        "Fine-tuning on the rest and pruning were found in every setting that was measured, ascent and random labels "
+        "in most; models that were trained again were seldom called remembered.",
+        "benchmarks/results/erasure.md",
+    )
+    return [Section(ADVICE_TITLE, [BulletList([point])])]
+
+
+def _answers(summary: ErasureSummary) -> RegulatorAnswers:
+    return RegulatorAnswers(
+        means=f"One score of each record ({summary.signal}), compared with {_describe_controls(summary)}.",
+        queries=f"Of the records that were to be forgotten: {summary.verdict}",
+        unit="One record, as given.",
+    )

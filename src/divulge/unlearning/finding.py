@@ -1,0 +1,239 @@
+"""One request for erasure, decided from scores: the answer, the share still remembered, and which records.
+
+Nothing here knows a model: rows of scores go in, larger meaning more like a training record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from divulge.decisions import usage
+from divulge.decisions.counts import Counts
+from divulge.decisions.fdr import benjamini_hochberg
+from divulge.evaluation.comparison import paired_difference
+from divulge.evaluation.erasure import ErasureAnswer, ErasureTest, erasure_test
+from divulge.results import ErasureFinding
+from divulge.statistics.ranking import auc
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from divulge.types import Bools, Floats
+
+REMEMBERED: ErasureAnswer = "still remembered"
+NO_DIFFERENCE: ErasureAnswer = "no difference from a model that never saw them"
+OVERDONE: ErasureAnswer = "overdone: they stand out the other way"
+TOO_LITTLE: ErasureAnswer = "too little data to say"
+# Scores relative to the controls show the same effect as a larger AUC: only training noise is left beside it.
+RELATIVE_MARGIN = 2.0
+RECOMMENDED_CONTROLS = 4
+WITHOUT_NOISE = "training noise is not included: a single model that never saw the records was given"
+NOTHING_TO_COMPARE = (
+    "no model that never saw the records was given, and without one an AUC says nothing: such a model may rank them "
+    "above or below others (training noise is not included either)"
+)
+SPREAD = "difference from the mean of the controls, t over trainings, at least the paired interval over records"
+_POWER = 0.8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecidedRequest:
+    """The finding on one request, and what it says of each of its records.
+
+    Args:
+        finding: for the summary.
+        p_values: of each record, ``[f]``, small where it stands out as a training record does.
+        listed: bool ``[f]``, which records are on the list of those still remembered.
+    """
+
+    finding: ErasureFinding
+    p_values: Floats
+    listed: Bools
+
+
+def decide_request(
+    name: str,
+    after: Floats,
+    controls: Floats,
+    forgotten: Bools,
+    *,
+    before: Floats | None,
+    margin: float,
+    confidence: float,
+    fdr: float,
+    at_random: bool,
+    alike: bool,
+) -> DecidedRequest:
+    """Decide one request.
+
+    Two comparisons share the permitted error. The plain one sets the AUC of the model beside those of the controls,
+    whose spread between trainings is in its interval: this is the difference that must lie within ±``margin``. The
+    other one is `divulge.evaluation.erasure_test`, of scores less the mean score of the controls: it finds far smaller
+    differences, and must find none, nor any single record.
+
+    Args:
+        name: of the request.
+        after: scores ``[n]`` under the model after the erasure.
+        controls: scores ``[k, n]`` under models that never saw the records.
+        forgotten: bool ``[n]``; the others were never used.
+        before: scores ``[n]`` before the erasure, or None.
+        margin: largest difference of AUC that counts as none.
+        confidence: of the answer.
+        fdr: of the list of records.
+        at_random: whether a random draw decided which records were to be forgotten.
+        alike: whether forgotten and never-used records look alike without any model.
+    """
+    k, n_forgotten = len(controls), int(forgotten.sum())
+    auc_after = auc(after, forgotten, confidence)
+    auc_before = None if before is None else auc(before, forgotten, confidence)
+    if k == 0:
+        finding = ErasureFinding(
+            request=name, answer=TOO_LITTLE, reason=NOTHING_TO_COMPARE, forgotten=n_forgotten, controls=(),
+            auc_before=auc_before, auc_after=auc_after, difference=None, relative=None, training_noise=None,
+            smallest_seen=None, share=None, remembered=0,
+        )  # fmt: skip
+        return DecidedRequest(finding, np.ones(n_forgotten), np.zeros(n_forgotten, bool))
+    aucs = np.array([auc(row, forgotten).value for row in controls])
+    if k == 1:
+        test = erasure_test(after, controls, forgotten, before=before, margin=margin, confidence=confidence)
+        difference, smallest, noise, relative = test.difference, test.smallest_seen, None, None
+        answer, reason = test.answer, f"{test.reason.split('; a single control')[0]}; {WITHOUT_NOISE}"
+    else:
+        error = (1 - confidence) / 2
+        test = erasure_test(
+            after, controls, forgotten, before=before, at_random=at_random,
+            margin=min(RELATIVE_MARGIN * margin, 0.99), confidence=1 - error,
+        )  # fmt: skip
+        difference, smallest = compare_with_controls(after, controls, forgotten, 1 - error)
+        noise, relative = float(np.std(aucs, ddof=1)), test.difference
+        answer, reason = _combine(test, difference, smallest, margin, k)
+    if answer == NO_DIFFERENCE and auc_before is not None:
+        shown = auc_before.value - float(aucs.mean())
+        shown_finely = 0.0 if test.before is None or k == 1 else test.before.value - 0.5
+        if shown <= margin and shown_finely <= RELATIVE_MARGIN * margin:
+            # Within such a margin the model before the erasure, which was trained on them, would pass.
+            answer = TOO_LITTLE
+            reason = f"before the erasure the difference was {shown:.3f}, which a margin of ±{margin:g} would let pass"
+    listed = benjamini_hochberg(test.p_remembered, fdr)
+    share = estimate_share(
+        after, controls, forgotten, before, confidence, alike=alike, is_remembered=answer == REMEMBERED
+    )
+    if answer == NO_DIFFERENCE and listed.any():
+        answer, reason = TOO_LITTLE, f"the AUC shows no difference, but {int(listed.sum())} single records stand out"
+    finding = ErasureFinding(
+        request=name, answer=answer, reason=reason, forgotten=n_forgotten, controls=tuple(aucs.tolist()),
+        auc_before=auc_before, auc_after=auc_after, difference=difference, relative=relative, training_noise=noise,
+        smallest_seen=smallest, share=share, remembered=int(listed.sum()),
+    )  # fmt: skip
+    return DecidedRequest(finding, test.p_remembered, listed)
+
+
+def compare_with_controls(
+    after: Floats, controls: Floats, forgotten: Bools, confidence: float
+) -> tuple[Estimate, float]:
+    """Return the AUC less the mean of the controls', and the smallest difference found with 80 % probability.
+
+    For fixed records a model that never saw them is one more draw from the distribution of the controls, so that the
+    interval is Student's for a further draw; it is never shorter than the paired one over records, since trainings
+    that happen to agree (one seed, a convex loss) show no spread.
+
+    Raises:
+        divulge.InputError: fewer than 2 controls.
+    """
+    k = len(controls)
+    aucs = np.array([auc(row, forgotten).value for row in controls])
+    value = auc(after, forgotten).value - float(aucs.mean())
+    error = 1 - confidence
+    paired = paired_difference(after, controls.mean(axis=0), forgotten, "auc", confidence)
+    spread = float(np.std(aucs, ddof=1)) * np.sqrt(1 + 1 / k)
+    reach = stats.t.ppf(1 - error / 2, k - 1) * spread
+    paired_reach = max(paired.value - paired.low, paired.high - paired.value)
+    smallest = max(
+        reach + stats.t.ppf(_POWER, k - 1) * spread,
+        paired_reach * (1 + stats.norm.ppf(_POWER) / stats.norm.ppf(1 - error / 2)),
+    )
+    reach = max(reach, paired_reach)
+    low, high = float(max(value - reach, -1.0)), float(min(value + reach, 1.0))
+    return Estimate(value, low, high, confidence, SPREAD), float(min(smallest, 1.0))
+
+
+def _combine(
+    test: ErasureTest, difference: Estimate, smallest: float, margin: float, k: int
+) -> tuple[ErasureAnswer, str]:
+    """Return the answer of both comparisons, and why."""
+    if test.answer == REMEMBERED or difference.low > 0:
+        reason = f"relative to these models, {test.reason}" if test.answer == REMEMBERED else ""
+        plain = f"the AUC is {difference.value:.3f} above that of models that never saw the records"
+        return REMEMBERED, reason if difference.low <= 0 else plain
+    if test.answer == OVERDONE or difference.high < 0:
+        reason = f"relative to these models, {test.reason}" if test.answer == OVERDONE else ""
+        plain = f"the AUC is {-difference.value:.3f} below that of models that never saw the records"
+        return OVERDONE, reason if difference.high >= 0 else plain
+    if difference.low <= -margin or difference.high >= margin:
+        largest = max(difference.high, -difference.low)
+        hint = (
+            f"; {RECOMMENDED_CONTROLS} or more models that never saw them say more" if k < RECOMMENDED_CONTROLS else ""
+        )
+        return TOO_LITTLE, f"the difference of AUC may be as large as {largest:.3f}{hint}"
+    if test.answer == TOO_LITTLE:
+        return TOO_LITTLE, test.reason.replace("the difference of AUC", "relative to these models, the difference")
+    return NO_DIFFERENCE, (
+        f"the difference of AUC lies within ±{margin:g}; one of {smallest:.3f} would have been found in 4 of 5 checks"
+    )
+
+
+def estimate_share(
+    after: Floats,
+    controls: Floats,
+    forgotten: Bools,
+    before: Floats | None,
+    confidence: float,
+    *,
+    alike: bool,
+    is_remembered: bool,
+) -> Estimate:
+    """Return the share of the records that is still remembered, with the spread between trainings in its interval.
+
+    Scores less the mean of the controls are a mixture of those of remembered and of forgotten records. Never-used
+    records show the latter (where they are not ``alike``, the records themselves under the other controls), the model
+    before the erasure shows the former (`divulge.decisions.usage`): a record counts as remembered where it scores as
+    it did. Many records that are remembered a little, rather than some that are remembered whole, fit no such
+    mixture; where the records are remembered, the ends therefore reach as far as those that know nothing of how
+    remembered records score.
+    """
+    k = len(controls)
+    null = _relative(controls, after)[~forgotten]
+    others = [_relative(np.delete(controls, i, axis=0), controls[i]) for i in range(k)] if k > 1 else []
+    if others and not alike:
+        null = np.concatenate([row[forgotten] for row in others])
+    known = None if before is None else _relative(controls, before)[forgotten]
+    if np.ptp(null) == 0:
+        return Estimate(0.0, 0.0, 1.0, confidence, "unknown: never-used records all score alike")
+
+    def share_of(relative: Floats) -> Estimate:
+        counts = Counts.empty(null).add(relative[forgotten])
+        free = usage.share(counts, confidence=confidence)
+        if known is None:
+            return free
+        share = usage.share(counts, known, confidence=confidence)
+        if share.low == 0 and share.high == 1:  # no mixture fits
+            return free
+        if not is_remembered:
+            return share
+        low, high = min(share.low, free.low), max(share.high, free.high)
+        return Estimate(share.value, low, high, confidence, f"{share.method}; or {free.method}")
+
+    share = share_of(_relative(controls, after))
+    if not others:
+        return share
+    reached = np.array([share_of(row).value for row in others])
+    reach = float(stats.t.ppf((1 + confidence) / 2, k - 1) * np.std(reached, ddof=1) * np.sqrt(1 + 1 / k))
+    method = f"{share.method}; widened by the spread of the same share under the controls"
+    return Estimate(share.value, max(share.low - reach, 0.0), min(share.high + reach, 1.0), confidence, method)
+
+
+def _relative(controls: Floats, scores: Floats) -> Floats:
+    return scores - controls.mean(axis=0)

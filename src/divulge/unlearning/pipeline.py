@@ -1,0 +1,398 @@
+"""An erasure check from inputs to result: scores of every model, checks of records and models, run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import evaluation
+from divulge.errors import InputError
+from divulge.evaluation import blind
+from divulge.evaluation.comparison import measure
+from divulge.references import Custom, FineTune, Train
+from divulge.results import ErasureControl, ErasureSettings
+from divulge.settings import ForgetSettings, OutputsSetting
+from divulge.statistics import two_samples
+from divulge.types import Records
+from divulge.unlearning.finding import RECOMMENDED_CONTROLS
+from divulge.unlearning.result import NEVER, OTHER, RETAINED, Erasure, blind_name
+from divulge.unlearning.scores import ModelScores, is_score_table, read_scores, score_model, train_controls
+from divulge.validation import (
+    as_list,
+    check_bool,
+    check_ids,
+    check_path,
+    check_string,
+    format_value,
+    require_callable,
+    to_numpy,
+)
+
+if TYPE_CHECKING:
+    from divulge.references import Progress
+    from divulge.settings import Outputs
+    from divulge.types import Array, Floats
+
+_DEFAULTS = ForgetSettings()
+_FALSE_ALARM = 0.01  # of every check
+_MIN_BLIND = 2 * blind.FOLDS
+
+
+def forget(
+    before: Any,
+    after: Any,
+    *,
+    forget: Any,
+    never: Any,
+    retrained: Sequence[Any] = (),
+    references: Any = None,
+    population: Records | None = None,
+    retained: Any = None,
+    other: Any = None,
+    margin: float = _DEFAULTS.margin,
+    confidence: float = _DEFAULTS.confidence,
+    fdr: float = _DEFAULTS.fdr,
+    at_random: bool = _DEFAULTS.at_random,
+    outputs: Outputs = "logits",
+    device: str = "auto",
+    seed: int = _DEFAULTS.seed,
+    pool: str | Path | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Erasure:
+    """Find out whether a model still shows records that it was to forget.
+
+    The model after the erasure is compared with models that never saw the records, never with an AUC of ½: forgotten
+    and never-used records may differ, and every training moves the scores of a whole group a little. The spread
+    between trainings is in every interval where there are 2 such models or more; 4 are recommended.
+
+    Args:
+        before: the model before the erasure: whatever `divulge.audit` takes as target; or a table of scores (a data
+            frame, or a mapping) with columns "id" and "score", larger = more like a training record, and "correct" (0
+            or 1) where the class is predicted; or None. Where it does not show the records, nothing is learned.
+        after: the model after it, likewise.
+        forget: the records that were to be forgotten; several requests as a mapping from their names. For tables of
+            scores their ids will do.
+        never: records of the same kind that no model was trained on.
+        retrained: models trained again without the records, each with a seed of its own; models or tables of scores.
+        references: other models that saw neither kind of record, matched to the target in their training: models or
+            tables of scores, or how such models are trained on the ``population`` (`divulge.references.Train`,
+            `FineTune`, `Custom`).
+        population: other records, none of those above among them; for training references.
+        retained: training records that were not to be forgotten, to see what the erasure cost.
+        other: further records that no model was trained on, for the same purpose.
+        margin: largest difference of AUC that counts as none.
+        confidence: probability that no answer is wrong, all requests together.
+        fdr: bound on the expected share of wrong records on the list of those still remembered.
+        at_random: whether a random draw decided which records were to be forgotten and which were never used. The
+            comparison then needs fewer models. Ignored where a classifier without any model tells them apart.
+        outputs: "logits" or "probabilities": what models return that are modules or callables.
+        device: where torch modules run.
+        seed: of every random draw.
+        pool: folder in which trained references are kept and found.
+        out: run directory to write.
+        overwrite: replace a finished run in ``out``.
+        progress: called with (done, total, note) while references are trained.
+
+    Returns:
+        An `divulge.unlearning.Erasure`: ``result.verdict.answer``, ``result.findings``, ``result.remembered``.
+
+    Raises:
+        divulge.InputError: records in two sets, a record without a score, models and tables of scores mixed, no records
+            of a kind, settings out of their range, and what models refuse.
+
+    Examples:
+        >>> rng, ids = np.random.default_rng(1), [f"record {i}" for i in range(1000)]
+        >>> def table(shift=0.0):
+        ...     return {"id": ids, "score": rng.normal(size=1000) + shift * (np.arange(1000) < 400)}
+        >>> never_saw = [table() for _ in range(6)]
+        >>> result = forget(table(2), table(2), forget=ids[:400], never=ids[400:], retrained=never_saw)
+        >>> result.verdict.answer, result.findings[0].difference.low > 0.3
+        ('still remembered', True)
+    """
+    check_bool(overwrite, "overwrite")
+    options = ForgetSettings.check(margin=margin, confidence=confidence, fdr=fdr, at_random=at_random, seed=seed)
+    OutputsSetting.check(outputs=outputs)
+    out_folder = None if out is None else check_path(out, "out")
+    pool_folder = None if pool is None else check_path(pool, "pool")
+    if progress is not None:
+        require_callable(progress, "progress")
+    settings = ErasureSettings(
+        float(options.margin), float(options.confidence), float(options.fdr), options.at_random, options.seed
+    )
+    controls_given, trainer = _list_controls(retrained, references)
+    from_tables = is_score_table(after)
+    _check_models_fit(before, after, controls_given, trainer, population)
+
+    sets = _name_sets(forget, never, retained, other, as_records=not from_tables)
+    warnings: list[str] = []
+    ids, part = _identify_records(sets)
+    if from_tables:
+        read = {name: read_scores(model, ids, name) for name, model in _models(before, after, controls_given).items()}
+        trained = np.empty((0, len(ids)))
+    else:
+        sets, dropped = _separate(sets)
+        warnings += dropped
+        ids, part = _identify_records(sets)
+        stacked = _stack(sets)
+        read = {
+            name: score_model(model, stacked, name, outputs=outputs, device=device)
+            for name, model in _models(before, after, controls_given).items()
+        }
+        trained = np.empty((0, len(ids)))
+        if trainer is not None and population is not None:
+            trained = train_controls(
+                trainer, population, after, stacked, outputs=outputs, device=device, seed=options.seed,
+                pool=pool_folder, progress=progress,
+            )  # fmt: skip
+    if len({scores.signal for scores in read.values()}) > 1:
+        raise InputError("before, after: models that show different outputs cannot be compared")
+    controls = np.array([read[name].scores for name in controls_given] + list(trained)).reshape(-1, len(ids))
+    control_names = (*controls_given, *(f"reference {i + 1}" for i in range(len(trained))))
+    scores_before = read["before"].scores if "before" in read else None
+    checks = [] if from_tables else _check_records(sets, options.seed)
+    checks += _check_models(read["after"].scores, scores_before, controls, part)
+    result = Erasure(
+        ids=ids, part=part, after=read["after"].scores, before=scores_before, controls=controls,
+        control_names=control_names, null=_describe_null(controls_given, len(trained)), signal=read["after"].signal,
+        correct=_stack_correct(read), checks=tuple(checks), warnings=(), settings=settings,
+    )  # fmt: skip
+    result = replace(result, warnings=tuple(warnings + _warnings(result)))
+    if out_folder is not None:
+        result.save(out_folder, overwrite=overwrite)
+    return result
+
+
+def _check_models_fit(
+    before: Any, after: Any, controls: Mapping[str, Any], trainer: Any, population: Records | None
+) -> None:
+    """Check that all are models or all are tables of scores, and that references can be trained."""
+    from_tables = is_score_table(after)
+    if empty := [name for name, model in {"after": after, **controls}.items() if model is None]:
+        raise InputError(f"{empty[0]}: a model or a table of scores is needed, got None")
+    for name, model in {"before": before, **controls}.items():
+        if model is not None and is_score_table(model) != from_tables:
+            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {_noun(from_tables)}")
+    if from_tables and trainer is not None:
+        raise InputError("references: with tables of scores, give those of reference models; none can be trained")
+    if trainer is not None and population is None:
+        raise InputError("population: reference models are trained on it, and none is given")
+
+
+def _list_controls(retrained: Any, references: Any) -> tuple[dict[str, Any], Any]:
+    """Return the models that never saw the records by name, and how others are to be trained."""
+    if is_score_table(retrained) or callable(retrained):
+        raise InputError("retrained: a list of models or of tables of scores is needed")
+    controls = {f"retrained {i + 1}": model for i, model in enumerate(as_list(retrained, "retrained"))}
+    if isinstance(references, Train | FineTune | Custom):
+        return controls, references
+    given = [] if references is None else [references] if is_score_table(references) else references
+    return controls | {f"reference {i + 1}": model for i, model in enumerate(as_list(given, "references"))}, None
+
+
+def _noun(is_table: bool) -> str:
+    return "a table of scores" if is_table else "a model"
+
+
+def _models(before: Any, after: Any, controls: Mapping[str, Any]) -> dict[str, Any]:
+    return {**({} if before is None else {"before": before}), "after": after, **controls}
+
+
+def _name_sets(forget: Any, never: Any, retained: Any, other: Any, *, as_records: bool) -> dict[str, Any]:
+    """Return the sets by the name of their part, requests in square brackets."""
+    requests = dict(forget) if isinstance(forget, Mapping) else {"forget": forget}
+    if not requests:
+        raise InputError("forget: at least 1 request is needed, got none")
+    named = {f"[{check_string(name, 'forget: name of a request')}]": records for name, records in requests.items()}
+    optional = {RETAINED: retained, OTHER: other}
+    sets = named | {NEVER: never} | {name: records for name, records in optional.items() if records is not None}
+    for name, records in sets.items():
+        if isinstance(records, Records):
+            if not as_records and records.ids is None:
+                raise InputError(f"{_argument(name)}: scores are looked up by id, and these records have none")
+        elif as_records:
+            raise InputError(f"{_argument(name)}: divulge.Records are needed, got {type(records).__name__}")
+        else:
+            values = to_numpy(records, _argument(name))
+            if values.ndim != 1 or not len(values):
+                raise InputError(f"{_argument(name)}: a list of ids is needed, got {format_value(records)}")
+            sets[name] = check_ids(values, _argument(name), len(values))
+    return sets
+
+
+def _argument(part: str) -> str:
+    """Return the argument that a part was given as."""
+    if part.startswith("["):
+        return "forget" if part == "[forget]" else f"forget: {part[1:-1]}"
+    return {NEVER: "never", RETAINED: "retained", OTHER: "other"}[part]
+
+
+def _identify_records(sets: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Return the ids of all records, and the part of each; records of one id in two sets are refused."""
+    part = np.repeat(list(sets), [len(records) for records in sets.values()])
+    own = {name: (records.ids if isinstance(records, Records) else records) for name, records in sets.items()}
+    if any(values is None for values in own.values()):
+        ids = np.concatenate(
+            [
+                np.array([f"{_argument(name)}:{row}" for row in range(len(records))])
+                if own[name] is None
+                else own[name].astype(str)
+                for name, records in sets.items()
+            ]
+        )
+    else:
+        kinds = {values.dtype.kind in "iu" for values in own.values()}
+        ids = np.concatenate([values if kinds == {True} else values.astype(str) for values in own.values()])
+    values, counts = np.unique(ids, return_counts=True)
+    if (repeated := values[counts > 1]).size:
+        parts = [_argument(str(name)) for name in dict.fromkeys(part[ids == repeated[0]].tolist())]
+        raise InputError(
+            f"{', '.join(parts)}: {len(repeated)} ids stand for two records (first: {repeated[0]!r}); a record belongs "
+            "to one set"
+        )
+    return ids, part
+
+
+def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
+    """Refuse equal records in two sets that are compared; leave records to be forgotten out of the retained ones."""
+    digests = {name: records.digests() for name, records in sets.items()}
+    names = [name for name in sets if name not in (RETAINED, OTHER)]
+    for i, name in enumerate(names):
+        for later in names[i + 1 :]:
+            shared = set(digests[name]) & set(digests[later])
+            if shared:
+                raise InputError(
+                    f"{_argument(name)}, {_argument(later)}: {len(shared)} records are in both; a model that never saw "
+                    "them cannot be told from one that forgot them"
+                )
+    warnings = []
+    requested = {digest for name in names if name != NEVER for digest in digests[name]}
+    if RETAINED in sets and (copies := np.array([digest in requested for digest in digests[RETAINED]])).any():
+        if copies.all():
+            raise InputError("retained: all of these records were to be forgotten")
+        sets = sets | {RETAINED: sets[RETAINED][~copies]}
+        warnings.append(
+            f"{int(copies.sum())} of the retained records equal one that was to be forgotten and were left out; where "
+            "such copies were trained on again, a model rightly remembers them"
+        )
+    return sets, warnings
+
+
+def _stack(sets: Mapping[str, Records]) -> list[Records]:
+    """Return the records to be forgotten, those never used, and the rest where there is any."""
+    groups = [
+        [records for name, records in sets.items() if name.startswith("[")],
+        [sets[NEVER]],
+        [sets[name] for name in (RETAINED, OTHER) if name in sets],
+    ]
+    return [Records.concatenate(group) for group in groups if group]
+
+
+def _stack_correct(read: Mapping[str, ModelScores]) -> Floats | None:
+    """Return whether the models before and after predict each class; None where that is not known of both."""
+    both = [read[name].correct for name in ("before", "after") if name in read]
+    known = [each for each in both if each is not None]
+    return np.stack(known) if len(known) == 2 else None
+
+
+def _describe_null(controls: Mapping[str, Any], n_trained: int) -> str:
+    kinds = [name.split()[0] for name in controls] + ["reference"] * n_trained
+    named = [kind for kind in ("retrained", "reference") if kind in kinds]
+    return f"{' and '.join(named)} models" if named else "nothing"
+
+
+def _check_records(sets: Mapping[str, Records], seed: int) -> list[ErasureControl]:
+    """Compare the records of each request with never-used ones, without any model."""
+    never = sets[NEVER]
+    checks: list[ErasureControl] = []
+    for name, records in sets.items():
+        if not name.startswith("["):
+            continue
+        checks.append(_blind_check(name[1:-1], records, never, seed))
+        if records.x.dtype == object and never.x.dtype == object:
+            checks += _text_checks(name[1:-1], list(records.x), list(never.x), seed)
+    return checks
+
+
+def _blind_check(request: str, records: Records, never: Records, seed: int) -> ErasureControl:
+    name = blind_name(request)
+    if min(len(records), len(never)) < _MIN_BLIND:
+        return ErasureControl(name, False, f"not run: fewer than {_MIN_BLIND} records of a kind")
+    has_labels = records.labels is not None and never.labels is not None
+    joined = Records.concatenate([records, never])  # frames of both are encoded together
+    inside, outside = joined.x[: len(records)], joined.x[len(records) :]
+    found = blind.baseline(
+        inside, outside, seed, y_members=records.labels if has_labels else None,
+        y_nonmembers=never.labels if has_labels else None, false_alarm=_FALSE_ALARM,
+    )  # fmt: skip
+    says = (
+        f"without any model the records can be told from never-used ones (AUC {found.auc.value:.3f}, p = "
+        f"{found.p_value:.2g}): only models that never saw them say what is to be expected"
+        if found.confounded
+        else f"the records look like never-used ones (p = {found.p_value:.2g})"
+    )
+    return ErasureControl(name, not found.confounded, says)
+
+
+def _text_checks(request: str, texts: list[str], others: list[str], seed: int) -> list[ErasureControl]:
+    """Compare lengths and words of texts, and look for long passages in both sets."""
+    lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (others, texts)]
+    p_value = two_samples.rank_sum_p_value(*lengths, seed=seed)
+    signs = evaluation.text_differences(
+        texts, others, names=("forgotten", "never-used"), false_alarm=_FALSE_ALARM, seed=seed
+    )
+    copies, _ = evaluation.near_duplicates(texts, others).pairs[0].counts
+    passages = f"{copies} of {len(texts)} share half of their word sequences or more with a never-used document"
+    return [
+        ErasureControl(f"length: {request}", p_value > _FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"),
+        ErasureControl(
+            f"topic: {request}", not signs, "; ".join(map(str, signs[:3])) or "no word, year or length differs"
+        ),
+        ErasureControl(f"shared passages: {request}", not copies, passages),
+    ]
+
+
+def _check_models(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
+    """Check that something was done to the model, and that the controls are models of its kind."""
+    checks = []
+    if before is not None:
+        same = bool(np.array_equal(after, before))
+        says = "both models score every record alike: nothing was done" if same else "the models differ"
+        checks.append(ErasureControl("after = before", not same, says))
+    never = part == NEVER
+    if len(controls) >= 2:
+        # Never-used records tell how well a model generalises, whatever it remembers.
+        aucs = [
+            measure(np.r_[row[never], after[never]], np.repeat([False, True], int(never.sum())), "auc").value
+            for row in controls
+        ]
+        matched = min(aucs) < 0.6 and max(aucs) > 0.4
+        ends = f"{min(aucs):.2f} to {max(aucs):.2f}"
+        says = f"never-used records score higher under the model than under the controls in {ends} of pairs" + (
+            "" if matched else ": the controls were not trained like the model, or the erasure changed it as a whole"
+        )
+        checks.append(ErasureControl("controls match the model", matched, says))
+    return checks
+
+
+def _warnings(result: Erasure) -> list[str]:
+    """Say what limits the answer."""
+    k, warnings = len(result.controls), []
+    if k < 2:
+        warnings.append(
+            f"{'no model' if k == 0 else 'a single model'} that never saw the records was given: training noise is not "
+            f"included; {RECOMMENDED_CONTROLS} or more are recommended"
+        )
+    elif k < RECOMMENDED_CONTROLS:
+        warnings.append(f"{k} models that never saw the records; {RECOMMENDED_CONTROLS} or more are recommended")
+    if len(result.controls) > 1 and len(np.unique(result.controls, axis=0)) < len(result.controls):
+        warnings.append(
+            "two of the models that never saw the records score all records alike: one seed shows no spread"
+        )
+    warnings += [f"{check.name}: {check.says}" for check in result.checks if not check.passed]
+    return warnings

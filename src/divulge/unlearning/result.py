@@ -1,0 +1,325 @@
+"""The result of an erasure check: scores of every record under every model, and everything that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from divulge import results, store, tables
+from divulge.errors import InputError
+from divulge.report import formatting
+from divulge.report.run_kinds import RunKind, build_page, write_report, write_run
+from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, QualityChange, collect_environment
+from divulge.run_directory import RunDirectory
+from divulge.statistics import intervals
+from divulge.types import Estimate
+from divulge.unlearning import erasure_page
+from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED, TOO_LITTLE, decide_request
+from divulge.validation import check_matrix, check_path, check_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from divulge.report import Page
+    from divulge.results import ErasureFinding
+    from divulge.types import Array, Bools, Floats, Tone
+    from divulge.unlearning.finding import DecidedRequest
+
+RUN_TYPE = "erasure"
+NEVER, RETAINED, OTHER = "never used", "retained", "other"
+BLIND = "blind classifier"
+# The answer of several requests is that of the worst.
+_ORDER = (NO_DIFFERENCE, TOO_LITTLE, OVERDONE, REMEMBERED)
+_TONES: Mapping[str, Tone] = {
+    NO_DIFFERENCE: "clear", TOO_LITTLE: "undecided", OVERDONE: "doubt", REMEMBERED: "leak",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureVerdict:
+    """The answer of an erasure check.
+
+    Args:
+        answer: "still remembered", "no difference from a model that never saw them", "overdone: they stand out the
+            other way" or "too little data to say"; of several requests, that of the one that fares worst.
+        text: the answer in sentences.
+        tone: its colour in the report.
+    """
+
+    answer: str
+    text: str
+    tone: Tone
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, eq=False)
+class Erasure:
+    """Result of `divulge.forget`.
+
+    Args:
+        ids: of all records, ``[n]``.
+        part: "never used", "retained", "other", or the name of a request in square brackets, ``[n]``.
+        after: scores under the model after the erasure, ``[n]``, larger = more like a training record.
+        before: the same before it; None where that model was not given.
+        controls: the same under models that never saw the records, ``[k, n]``.
+        control_names: of these models.
+        null: "retrained models", "reference models", "retrained and reference models" or "nothing".
+        signal: what was read from every model.
+        correct: whether the models before and after predict the class, ``[2, n]``; None where nobody knows.
+        checks: of records and models.
+        warnings: what the user must know.
+        settings: what was asked for.
+    """
+
+    ids: Array
+    part: Array
+    after: Floats
+    before: Floats | None
+    controls: Floats
+    control_names: tuple[str, ...]
+    null: str
+    signal: str
+    correct: Floats | None
+    checks: tuple[ErasureControl, ...]
+    warnings: tuple[str, ...]
+    settings: ErasureSettings
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """Names of the requests, in order."""
+        names = (str(name) for name in dict.fromkeys(self.part.tolist()))
+        return tuple(name[1:-1] for name in names if name.startswith("["))
+
+    def rows(self, request: str) -> Bools:
+        """Return which records a request is about, ``[n]``."""
+        return self.part == f"[{request}]"
+
+    @cached_property
+    def decided(self) -> Mapping[str, DecidedRequest]:
+        """Every request, decided so that all answers hold together."""
+        return self.decide(self.settings.confidence)
+
+    def decide(self, confidence: float) -> Mapping[str, DecidedRequest]:
+        """Decide every request so that with probability ``confidence`` no answer is wrong (Bonferroni)."""
+        never, names = self.part == NEVER, self.requests
+        unlike = {check.name for check in self.checks if not check.passed}
+        decided = {}
+        for name in names:
+            of_request = self.rows(name)
+            used = of_request | never
+            alike = blind_name(name) not in unlike
+            decided[name] = decide_request(
+                name, self.after[used], self.controls[:, used], of_request[used],
+                before=None if self.before is None else self.before[used], margin=self.settings.margin,
+                confidence=1 - (1 - confidence) / len(names), fdr=self.settings.fdr / len(names),
+                at_random=self.settings.at_random and alike, alike=alike,
+            )  # fmt: skip
+        return decided
+
+    @property
+    def findings(self) -> tuple[ErasureFinding, ...]:
+        """What was found of each request."""
+        return tuple(decided.finding for decided in self.decided.values())
+
+    @property
+    def verdict(self) -> ErasureVerdict:
+        """The answer, in a word and in sentences."""
+        findings = self.findings
+        answer = max((finding.answer for finding in findings), key=_ORDER.index)
+        return ErasureVerdict(answer, _describe(findings, answer), _TONES[answer])
+
+    @property
+    def remembered(self) -> Mapping[str, Array]:
+        """Request → ids of the records on the list of those still remembered, those that stand out most first."""
+        listed = {}
+        for name, decided in self.decided.items():
+            order = np.argsort(decided.p_values[decided.listed], kind="stable")
+            listed[name] = self.ids[self.rows(name)][decided.listed][order]
+        return listed
+
+    @property
+    def quality(self) -> tuple[QualityChange, ...]:
+        """What the erasure cost on records that were not to be forgotten."""
+        if self.before is None:
+            return ()
+        confidence = self.settings.confidence
+        changes = []
+        for name in (RETAINED, NEVER, OTHER):
+            rows = self.part == name
+            if not rows.any():
+                continue
+            if self.correct is not None:
+                before, after, measure = *self.correct[:, rows], "accuracy"
+                change = _change_of_shares(before > 0, after > 0, confidence)
+            else:
+                before, after, measure = self.before[rows], self.after[rows], self.signal
+                change = _change_of_means(after - before, confidence)
+            changes.append(
+                QualityChange(name, int(rows.sum()), measure, float(before.mean()), float(after.mean()), change)
+            )
+        return tuple(changes)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per record that was to be forgotten: scores, p-value, and whether it is on the list."""
+        parts = []
+        for name, decided in self.decided.items():
+            rows = self.rows(name)
+            columns: dict[str, Any] = {"id": self.ids[rows], "request": np.full(int(rows.sum()), name)}
+            if self.before is not None:
+                columns["before"] = self.before[rows]
+            columns["after"] = self.after[rows]
+            if len(self.controls):
+                columns["never_saw_it"] = self.controls[:, rows].mean(axis=0)
+            columns |= {"p_value": decided.p_values, "remembered": decided.listed}
+            parts.append(tables.from_arrays(columns))
+        return pl.concat(parts)
+
+    def summary(self) -> ErasureSummary:
+        """Return the typed summary for JSON and the report."""
+        verdict = self.verdict
+        return ErasureSummary(
+            verdict=verdict.text,
+            tone=verdict.tone,
+            answer=verdict.answer,
+            findings=self.findings,
+            never=int((self.part == NEVER).sum()),
+            null=self.null,
+            control_names=self.control_names,
+            signal=self.signal,
+            quality=self.quality,
+            checks=self.checks,
+            warnings=self.warnings,
+            settings=self.settings,
+            environment=collect_environment(),
+        )
+
+    def page(self) -> Page:
+        """Return the report as data."""
+        return build_page(ERASURE, self.as_run())
+
+    def report(self, path: str | Path) -> None:
+        """Write the report, one HTML file."""
+        write_report(ERASURE, self.as_run(), check_path(path, "path"))
+
+    def as_run(self) -> erasure_page.ErasureRun:
+        """Return what the page shows."""
+        return erasure_page.ErasureRun(self.summary(), self)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write scores, summary and report into a run directory.
+
+        Raises:
+            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
+        """
+        key = store.hash_values(RUN_TYPE, self.after, self.controls, self.part.astype(str), self.settings)
+        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
+            arrays = {"after": self.after, "controls": self.controls}
+            arrays |= {} if self.before is None else {"before": self.before}
+            arrays |= {} if self.correct is None else {"correct": self.correct}
+            draft.write_arrays("scores", arrays)
+            draft.write_table("records", tables.from_arrays({"id": self.ids, "part": self.part.astype(str)}))
+            write_run(draft, ERASURE, self.as_run())
+
+    def __str__(self) -> str:
+        return self.verdict.text
+
+
+def blind_name(request: str) -> str:
+    """Return the name of the check that tells a request's records from never-used ones without a model."""
+    return f"{BLIND}: {request}"
+
+
+def _describe(findings: tuple[ErasureFinding, ...], answer: str) -> str:
+    """Return the verdict of all requests in sentences."""
+    if len(findings) == 1:
+        return f"{formatting.capitalize(answer)}. {formatting.as_sentence(findings[0].reason)}"
+    by_answer = {one: [each.request for each in findings if each.answer == one] for one in reversed(_ORDER)}
+    parts = [
+        f"{formatting.capitalize(one)}: {formatting.join_words(names)}." for one, names in by_answer.items() if names
+    ]
+    return f"{len(findings)} requests. {' '.join(parts)}"
+
+
+def _change_of_shares(before: Bools, after: Bools, confidence: float) -> Estimate:
+    """Return after less before, from the records that changed (Clopper-Pearson on either kind)."""
+    n, error = len(before), (1 - confidence) / 4
+    gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    low = intervals.clopper_pearson_lower(gained, n, error) - intervals.clopper_pearson_upper(lost, n, error)
+    high = intervals.clopper_pearson_upper(gained, n, error) - intervals.clopper_pearson_lower(lost, n, error)
+    return Estimate((gained - lost) / n, float(low), float(high), confidence, "clopper-pearson on changed records")
+
+
+def _change_of_means(differences: Floats, confidence: float) -> Estimate:
+    n, value = len(differences), float(differences.mean())
+    if n < 2:
+        return Estimate(value, -np.inf, np.inf, confidence, "a single record has no interval")
+    reach = float(stats.t.ppf((1 + confidence) / 2, n - 1) * differences.std(ddof=1) / np.sqrt(n))
+    return Estimate(value, value - reach, value + reach, confidence, "t over records")
+
+
+def load(folder: Path) -> Erasure:
+    """Return the finished erasure check in ``folder``.
+
+    Raises:
+        divulge.InputError: no such run, an unfinished or damaged one.
+    """
+    return ERASURE.load(folder).erasure
+
+
+def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
+    """Read scores and summary; every answer is decided from the scores again."""
+    folder = directory.path
+    stored, arrays = results.read_summary(folder, ErasureSummary), directory.read_arrays("scores")
+    frame = directory.read_table("records")
+    if missing := ({"after", "controls"} - set(arrays)) | ({"id", "part"} - set(frame.columns)):
+        raise InputError(f"{folder}: damaged, lacks {', '.join(sorted(missing))}")
+    n = len(frame)
+    try:
+        correct = arrays.get("correct")
+        controls = arrays["controls"]
+        if len(controls) != len(stored.control_names) or controls.shape[1:] != (n,):
+            raise InputError(f"controls: shape ({len(stored.control_names)}, {n}) is needed, got {controls.shape}")
+        erasure = Erasure(
+            ids=tables.to_array(frame["id"]),
+            part=tables.to_array(frame["part"]),
+            after=check_vector(arrays["after"], "after", length=n),
+            before=check_vector(arrays["before"], "before", length=n) if "before" in arrays else None,
+            controls=check_matrix(controls, "controls", columns=n) if len(controls) else controls,
+            control_names=stored.control_names,
+            null=stored.null,
+            signal=stored.signal,
+            correct=None if correct is None else check_matrix(correct, "correct", columns=n),
+            checks=stored.checks,
+            warnings=stored.warnings,
+            settings=stored.settings,
+        )
+        if not erasure.requests or not (erasure.part == NEVER).any():
+            raise InputError("records: forgotten and never-used ones are needed")
+        return erasure.as_run()
+    except InputError as error:
+        raise InputError(f"{folder}: damaged, {error}") from None
+
+
+def _load_records(folder: Path) -> pl.DataFrame:
+    return load(folder).to_frame()
+
+
+ERASURE = RunKind(
+    name=RUN_TYPE,
+    title="Was it really forgotten?",
+    summary_type=ErasureSummary,
+    sections=erasure_page.sections,
+    headline=erasure_page.headline,
+    facts=erasure_page.facts,
+    warnings=lambda run: run.summary.warnings,
+    read=_read_run,
+    records=_load_records,
+)

@@ -1,0 +1,222 @@
+"""Scores of every record under every model: read from tables of scores, or asked of the models themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import columns
+from divulge.auditing.inputs import align_data
+from divulge.auditing.language_models import LanguageModel
+from divulge.auditing.modality import Classifier, Modality, measure_outputs
+from divulge.auditing.pipeline import find_modality
+from divulge.errors import InputError
+from divulge.evidence import query_target, signals_from_answers
+from divulge.references import FineTune, Train, splits
+from divulge.signals import tokens
+from divulge.signals.named import OutputSignal
+from divulge.statistics.duplicates import number_groups
+from divulge.targets import TokenStatistics, adapt, is_label_only
+from divulge.types import AuditData, Records
+from divulge.validation import check_ids, check_instance, check_vector, format_value
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from divulge.references import Progress
+    from divulge.types import Array, Floats
+
+ID, SCORE, CORRECT = "id", "score", "correct"
+_CLASSIFIER_SIGNAL, _LABEL_SIGNAL = "scaled-logit", "correctness"
+_TOKEN_SIGNAL = "log-likelihood per token"  # noqa: S105 - the name of a signal
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelScores:
+    """What one model says of all records.
+
+    Args:
+        scores: ``[n]``, larger = more like a training record.
+        correct: 1 where the model predicts the record's class, ``[n]``; None where nobody knows.
+        signal: what the scores are.
+    """
+
+    scores: Floats
+    correct: Floats | None
+    signal: str
+
+
+def is_score_table(value: Any) -> bool:
+    """Tell a table of scores from a model."""
+    if isinstance(value, Mapping):
+        return True
+    return columns.is_frame(value)
+
+
+def read_scores(table: Any, ids: Array, name: str) -> ModelScores:
+    """Return the scores of the records ``ids`` in a table with columns "id" and "score", and "correct" where it is.
+
+    Raises:
+        divulge.InputError: a column that is missing, ids that repeat, a record without a score, NaN or infinity.
+    """
+    if isinstance(table, Mapping):
+        found = {str(key): np.asarray(value) for key, value in table.items()}
+    else:
+        frame = columns.read_frame(table, name)
+        found = {key: frame[key].to_numpy() for key in frame.columns}
+    if missing := [key for key in (ID, SCORE) if key not in found]:
+        raise InputError(f"{name}: a table of scores has the columns 'id' and 'score', this one lacks {missing[0]!r}")
+    values = check_vector(found[SCORE], f"{name}: score")
+    places = {key: row for row, key in enumerate(check_ids(found[ID], f"{name}: id", len(values)).tolist())}
+    absent = [key for key in ids.tolist() if key not in places]
+    if absent:
+        raise InputError(
+            f"{name}: {len(absent)} of the {len(ids)} records have no score (first: {format_value(absent[0])})"
+        )
+    rows = np.array([places[key] for key in ids.tolist()])
+    correct = None
+    if CORRECT in found:
+        correct = check_vector(found[CORRECT].astype(np.float64), f"{name}: correct", length=len(values))[rows]
+        if not np.isin(correct, (0, 1)).all():
+            raise InputError(f"{name}: correct: 0 or 1 is needed for each record, got {correct.max():g}")
+    return ModelScores(values[rows], correct, SCORE)
+
+
+def score_model(model: Any, sets: Sequence[Records], name: str, *, outputs: str, device: str) -> ModelScores:
+    """Ask a model about all records, set after set.
+
+    Classifiers that show probabilities are read by the log odds of the record's class (Carlini et al. 2022), those
+    that show labels by whether it is right, language models by the mean log-likelihood of a token, and models that
+    declare a `divulge.auditing.Modality` by the first of its recipes that needs no reference models.
+
+    Raises:
+        divulge.InputError: a model that cannot be asked, records that do not fit it.
+    """
+    try:
+        target = adapt(model, outputs=outputs, device=device, labels_only=True)
+        modality = find_modality(target)
+        records, target = _align(target, modality, sets)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    if isinstance(modality, LanguageModel):
+        stats = target.tokens(list(records.x), vocabulary=False)
+        return ModelScores(_check_scored(tokens.log_likelihood(stats), name), None, _TOKEN_SIGNAL)
+    if isinstance(modality, Classifier):
+        labels = records.labels
+        if labels is None:
+            raise InputError("forget, never: classifiers are read by the class of each record, and there is no y")
+        signal = _LABEL_SIGNAL if is_label_only(target) else _CLASSIFIER_SIGNAL
+        logits, predicted = query_target(target, records, (signal,))
+        classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]
+        if labels.max() >= classes:
+            raise InputError(f"{name}: it has {classes} classes, and the records have a class {labels.max()}")
+        scores = signals_from_answers(logits, predicted, labels, (signal,), classes)[:, 0]
+        return ModelScores(scores, (predicted == labels).astype(np.float64), signal)
+    needed = declared_signal(modality)
+    return ModelScores(measure_outputs(target, records, (needed,))[needed.name], None, needed.name)
+
+
+def _align(target: Any, modality: Modality, sets: Sequence[Records]) -> tuple[Records, Any]:
+    """Bring columns and classes into the order that the model knows."""
+    third = sets[2] if len(sets) > 2 else sets[1]
+    aligned = align_data(
+        modality.prepare_data(AuditData(members=sets[0], nonmembers=sets[1], population=third)), target, "error"
+    )
+    subject = aligned.subject
+    parts = [subject.members, subject.nonmembers, subject.population][: len(sets)]
+    modality.check_records({"forget": subject.members, "never": subject.nonmembers})
+    return Records.concatenate([check_instance(part, "records", Records) for part in parts]), aligned.target
+
+
+def declared_signal(modality: Modality) -> OutputSignal:
+    """Return the signal of the first recipe of a declared modality that needs no reference models.
+
+    Raises:
+        divulge.InputError: it has none.
+    """
+    for recipe in modality.known_recipes():
+        if isinstance(recipe.signal, OutputSignal) and not recipe.needs_training:
+            return recipe.signal
+    raise InputError(f"after: {modality.name} declares no recipe that reads its outputs alone")
+
+
+def _check_scored(scores: Floats, name: str) -> Floats:
+    if (empty := np.flatnonzero(np.isnan(scores))).size:
+        raise InputError(f"{name}: {empty.size} documents have no token that could be scored; leave them out")
+    return scores
+
+
+def train_controls(
+    references: Any,
+    population: Records,
+    after: Any,
+    sets: Sequence[Records],
+    *,
+    outputs: str,
+    device: str,
+    seed: int,
+    pool: Path | None,
+    progress: Progress | None,
+) -> Floats:
+    """Train reference models on halves of the population, and return their scores of all records ``[k, n]``.
+
+    Raises:
+        divulge.InputError: too few records, records to be forgotten or never used among them, and what training
+            refuses.
+    """
+    target = adapt(after, outputs=outputs, device=device, labels_only=True)
+    modality = find_modality(target)
+    if isinstance(references, Train):
+        references = references.for_target(target)
+    check_instance(population, "population", Records)
+    digests = set(population.digests())
+    if shared := sum(digest in digests for records in sets[:2] for digest in records.digests()):
+        raise InputError(
+            f"population: {shared} records to be forgotten or never used are in it, so that the reference models would "
+            "have seen them; leave them out"
+        )
+    subject = align_data(
+        modality.prepare_data(AuditData(members=sets[0], nonmembers=sets[1], population=population)), target, "error"
+    ).subject
+    known = check_instance(subject.population, "population", Records)
+    parts = [subject.members, subject.nonmembers]
+    if len(sets) > 2:
+        rest = modality.prepare_data(AuditData(members=sets[2], nonmembers=sets[2], population=population))
+        parts.append(align_data(rest, target, "error").subject.members)
+    records = Records.concatenate(parts)
+    halves = splits.offline(
+        len(known), references.count, seed, labels=known.labels, groups=number_groups(known.x, known.y)
+    )
+    options: dict[str, Any] = {"seed": seed, "observe": (records,), "pool": pool, "progress": progress}
+    if isinstance(references, FineTune):
+        offsets = target.tokens(list(records.x), vocabulary=False).offsets
+        outputs_of_all = references.fit(known, halves, **options).outputs[0]
+        blank = np.zeros(len(records), dtype=np.int64)
+        rows = [
+            tokens.log_likelihood(TokenStatistics(offsets, blank, logp=np.asarray(row, np.float64)))
+            for row in outputs_of_all
+        ]
+        return np.array([_check_scored(row, "references") for row in rows])
+    if isinstance(modality, Classifier):
+        label_only = is_label_only(target)
+        logits, predicted = query_target(target, records, (_LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL,))
+        labels = records.labels
+        assert labels is not None
+        classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]
+        trained = references.fit(known, halves, classes=classes, **options)
+        signal = _LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL
+        return np.array(
+            [
+                signals_from_answers(answers, answers.argmax(axis=1), labels, (signal,), classes)[:, 0]
+                for answers in np.asarray(trained.outputs[0], np.float64)
+            ]
+        )
+    needed = declared_signal(modality)
+
+    def measure(model: Any, observed: Records) -> Floats:
+        return measure_outputs(model, observed, (needed,))[needed.name][:, None]
+
+    return np.asarray(references.fit(known, halves, measure=measure, **options).outputs[0], np.float64)[:, :, 0]

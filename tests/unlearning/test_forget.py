@@ -1,0 +1,271 @@
+"""`divulge.forget` on models of every kind, on score tables, and on inputs that it refuses."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import divulge as dv
+from divulge.attacks import Threshold
+from divulge.auditing import Modality
+from divulge.recipes import Recipe
+from divulge.signals.named import OutputSignal
+from divulge.targets import TokenStatistics
+from divulge.unlearning.finding import NO_DIFFERENCE, REMEMBERED, TOO_LITTLE
+
+RNG = np.random.default_rng(0)
+
+
+def draw(n, shift=0.0):
+    x = RNG.normal(size=(n, 4)) + shift
+    return dv.Records(x, RNG.integers(0, 2, n))
+
+
+FORGET, NEVER, KEPT, POPULATION = draw(120), draw(200), draw(60), draw(300)
+
+
+@dataclass
+class Memory:
+    """A classifier that is sure of the records it was trained on, and of others as a seed says."""
+
+    records: dv.Records
+    seed: int
+
+    def logits(self, records):
+        known = set(self.records.digests())
+        own = np.array([digest in known for digest in records.digests()])
+        weights = np.random.default_rng(self.seed).normal(size=(records.x.shape[1], 2))
+        noise = np.sin(records.x @ weights * 9)
+        noise[np.arange(len(records)), records.y] += 3 * own
+        return noise
+
+
+def retrained(count, records=KEPT):
+    return [Memory(records, seed) for seed in range(1, count + 1)]
+
+
+BEFORE = Memory(dv.Records.concatenate([FORGET, KEPT]), 0)
+
+
+def test_nothing_forgotten_is_still_remembered_and_retraining_passes():
+    kept = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, retrained=retrained(4), retained=KEPT)
+    assert kept.verdict.answer == REMEMBERED
+    assert kept.findings[0].share.low > 0.5
+    assert any("nothing was done" in note for note in kept.warnings)
+    assert {change.records: change.change.value for change in kept.quality} == {"retained": 0, "never used": 0}
+    listed = kept.remembered["forget"]
+    assert len(listed) == kept.findings[0].remembered
+    passed = dv.forget(
+        BEFORE, Memory(KEPT, 99), forget=FORGET, never=NEVER, retrained=retrained(8), margin=0.2, at_random=True
+    )
+    assert passed.verdict.answer == NO_DIFFERENCE
+    assert passed.null == "retrained models"
+    assert passed.quality[0].measure == "accuracy"
+
+
+def test_reference_models_can_be_given_or_trained():
+    given = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, references=retrained(3, POPULATION))
+    trained = dv.forget(
+        BEFORE,
+        BEFORE,
+        forget=FORGET,
+        never=NEVER,
+        references=dv.references.Custom(Memory, count=4),
+        population=POPULATION,
+        retained=KEPT,
+    )
+    for result, count in ((given, 3), (trained, 4)):
+        assert result.verdict.answer == REMEMBERED
+        assert result.null == "reference models"
+        assert result.controls.shape[0] == count
+    with pytest.raises(dv.InputError, match="population: 120 records to be forgotten or never used are in it"):
+        dv.forget(
+            BEFORE, BEFORE, forget=FORGET, never=NEVER, references=dv.references.Custom(Memory, count=4),
+            population=dv.Records.concatenate([FORGET, POPULATION]),
+        )  # fmt: skip
+
+
+def test_clones_of_an_estimator_on_named_columns_are_references():
+    def frame(records):
+        return dv.Records(pl.DataFrame(records.x, schema=list("abcd")), np.where(records.y == 1, "yes", "no"))
+
+    forgotten, never, kept, population = map(frame, (FORGET, NEVER, KEPT, POPULATION))
+    together = dv.Records.concatenate([forgotten, kept])
+    columns = together.table.to_native().to_pandas()
+    forest = RandomForestClassifier(30, random_state=0).fit(columns, np.array(["no", "yes"])[together.y])
+    result = dv.forget(
+        forest, forest, forget=forgotten, never=never, references=dv.references.Train(count=3), population=population
+    )
+    assert result.verdict.answer == REMEMBERED
+    assert result.null == "reference models"
+    assert result.controls.shape == (3, 320)
+
+
+def test_without_models_that_never_saw_them_nothing_is_said():
+    result = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER)
+    assert result.verdict.answer == TOO_LITTLE
+    assert "training noise is not included" in result.verdict.text
+    single = dv.forget(BEFORE, Memory(KEPT, 9), forget=FORGET, never=NEVER, retrained=retrained(1))
+    assert "training noise is not included" in single.verdict.text
+
+
+def test_several_requests_are_answered_together():
+    half = Memory(dv.Records.concatenate([FORGET[:60], KEPT]), 5)
+    requests = {"first": FORGET[:60], "second": FORGET[60:]}
+    result = dv.forget(BEFORE, half, forget=requests, never=NEVER, retrained=retrained(5))
+    answers = {finding.request: finding.answer for finding in result.findings}
+    assert answers["first"] == REMEMBERED
+    assert answers["second"] != REMEMBERED
+    assert result.verdict.answer == REMEMBERED
+    assert "Still remembered: first." in result.verdict.text
+    assert all(finding.auc_after.confidence == pytest.approx(0.975) for finding in result.findings)
+
+
+def test_labels_alone_are_enough():
+    class Labels(Memory):
+        def labels(self, records):
+            return Memory.logits(self, records).argmax(axis=1)
+
+    @dataclass
+    class OnlyLabels:
+        inner: Memory
+
+        def labels(self, records):
+            return self.inner.logits(records).argmax(axis=1)
+
+    controls = [OnlyLabels(each) for each in retrained(4)]
+    result = dv.forget(OnlyLabels(BEFORE), OnlyLabels(BEFORE), forget=FORGET, never=NEVER, retrained=controls)
+    assert result.signal == "correctness"
+    assert result.verdict.answer == REMEMBERED
+
+
+@dataclass
+class Speaker:
+    """A language model that finds documents it knows likely."""
+
+    known: frozenset
+    seed: int
+
+    def tokens(self, texts, *, vocabulary=True):
+        rng = np.random.default_rng(self.seed)
+        likely = np.array([text in self.known for text in texts])
+        logp = np.repeat(-3.0 + 2.0 * likely, 3) + 0.5 * rng.normal(size=3 * len(texts))
+        return TokenStatistics(np.arange(0, 3 * len(texts) + 1, 3), np.zeros(len(texts), int), logp=logp)
+
+    def key(self):
+        return {"seed": self.seed}
+
+
+def test_language_models_are_read_by_their_likelihood():
+    words = np.array(["a", "tale", "of", "many", "towns", "and", "few", "people", "who", "went", "out", "one", "day"])
+    texts = [f"{' '.join(RNG.permutation(words)[:8])} {i}" for i in range(160)]
+    forgotten, never = dv.Records(texts[:60]), dv.Records(texts[60:])
+    before = Speaker(frozenset(texts[:60]), 0)
+    controls = [Speaker(frozenset(), seed) for seed in range(1, 5)]
+    result = dv.forget(before, before, forget=forgotten, never=never, retrained=controls)
+    assert result.verdict.answer == REMEMBERED
+    assert result.signal == "log-likelihood per token"
+    assert {"length: forget", "topic: forget", "shared passages: forget"} < {check.name for check in result.checks}
+
+
+def test_a_modality_of_the_users_own_is_read_by_its_first_recipe():
+    error = OutputSignal("negative-squared-error", "predictions", lambda predicted, y: -((predicted - y) ** 2))
+    kind = Modality("a regression model", ("predictions",), recipes=(Recipe("squared-error", error, Threshold()),))
+
+    @dataclass
+    class Regressor:
+        known: frozenset
+        seed: int
+        modality = kind
+
+        def predictions(self, records):
+            own = np.array([digest in self.known for digest in records.digests()])
+            return records.y + np.where(own, 0.05, 1.0) * np.random.default_rng(self.seed).normal(size=len(records))
+
+    forgotten, never = (dv.Records(part.x, part.x.sum(axis=1)) for part in (FORGET, NEVER))
+    before = Regressor(frozenset(forgotten.digests()), 0)
+    controls = [Regressor(frozenset(), seed) for seed in range(1, 5)]
+    result = dv.forget(before, before, forget=forgotten, never=never, retrained=controls)
+    assert (result.signal, result.verdict.answer) == ("negative-squared-error", REMEMBERED)
+
+
+def score_tables(shift, count=1, seed=1):
+    rng = np.random.default_rng(seed)
+    ids = [f"r{i}" for i in range(500)]
+    scores = rng.normal(size=(count, 500)) + shift * (np.arange(500) < 200)
+    return [pl.DataFrame({"id": ids, "score": row, "correct": (row > 0).astype(int)}) for row in scores]
+
+
+IDS = [f"r{i}" for i in range(500)]
+CONTROLS = score_tables(0, 4, seed=2)
+
+
+def test_tables_of_scores_alone_in_any_order_of_rows():
+    (before,), (after,) = score_tables(3), score_tables(2, seed=3)
+    result = dv.forget(before, after, forget=IDS[:200], never=IDS[200:], retrained=CONTROLS)
+    shuffled = dv.forget(
+        before.reverse(), after.sample(fraction=1, shuffle=True, seed=0), forget=IDS[:200], never=IDS[200:],
+        retrained=[table.reverse() for table in CONTROLS],
+    )  # fmt: skip
+    assert result.verdict.answer == REMEMBERED
+    assert result.findings == shuffled.findings
+    assert result.quality[0].measure == "accuracy"
+
+
+def test_a_random_draw_is_not_believed_where_the_records_differ():
+    other = dv.Records(FORGET.x + 1.5, FORGET.y)
+    result = dv.forget(BEFORE, Memory(KEPT, 9), forget=other, never=NEVER, retrained=retrained(3), at_random=True)
+    blind = next(check for check in result.checks if check.name.startswith("blind"))
+    assert not blind.passed
+    assert any("without any model" in note for note in result.warnings)
+    assert (
+        result.findings[0].relative.method != "DeLong; forgotten and never-used records drawn at random from one pool"
+    )
+
+
+def test_copies_among_the_retained_records_are_left_out_and_said():
+    both = dv.Records.concatenate([FORGET, KEPT])
+    result = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, retained=both)
+    assert int((result.part == "retained").sum()) == len(KEPT)
+    assert any("120 of the retained records" in note for note in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"never": dv.Records.concatenate([FORGET[:3], NEVER])}, "forget, never: 3 records are in both"),
+        ({"forget": {}}, "forget: at least 1 request"),
+        ({"forget": IDS[:10]}, "forget: divulge.Records are needed"),
+        ({"never": None}, "never: divulge.Records are needed"),
+        ({"retrained": CONTROLS}, "retrained 1: models and tables of scores cannot be mixed"),
+        ({"retrained": BEFORE.logits}, "retrained: a list"),
+        ({"references": dv.references.Custom(Memory, count=4)}, "population: reference models are trained on it"),
+        ({"margin": 0}, "margin: must"),
+        ({"confidence": 1.0}, "confidence: must"),
+        ({"seed": -1}, "seed: must be"),
+        ({"retained": FORGET}, "retained: all of these records were to be forgotten"),
+        ({"forget": {"a": FORGET, "b": FORGET[:5]}}, "forget: a, forget: b: 5 records are in both"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(changes, message):
+    with pytest.raises(dv.InputError, match=message):
+        dv.forget(BEFORE, BEFORE, **{"forget": FORGET, "never": NEVER} | changes)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"id": IDS, "value": np.zeros(500)}, "after: a table of scores has the columns"),
+        ({"id": IDS[:400], "score": np.zeros(400)}, "after: 100 of the 500 records have no score"),
+        ({"id": IDS, "score": np.full(500, np.nan)}, "after: score"),
+        ({"id": ["a", "a"], "score": [0.0, 1.0]}, "after: id: identifiers must be unique"),
+        ({"id": IDS, "score": np.zeros(500), "correct": np.full(500, 2)}, "after: correct: 0 or 1"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused_by_name(table, message):
+    with pytest.raises(dv.InputError, match=message):
+        dv.forget(None, table, forget=IDS[:200], never=IDS[200:])
+    with pytest.raises(dv.InputError, match="belongs to one set"):
+        dv.forget(None, CONTROLS[0], forget=IDS[:200], never=IDS[199:])

@@ -1,0 +1,171 @@
+"""Erasure checks in run directories, on the command line, in plans and under a policy."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge import cli, runs, unlearning
+
+IDS = [f"{i:04d}" for i in range(700)]
+
+
+def score_table(shift, seed):
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame({"id": IDS, "score": rng.normal(size=700) + shift * (np.arange(700) < 300)})
+
+
+CONTROLS = [score_table(0, seed) for seed in range(1, 9)]
+
+
+def check(shift, **changes):
+    arguments = {"forget": IDS[:300], "never": IDS[300:], "retrained": CONTROLS, "at_random": True, "margin": 0.08}
+    return dv.forget(score_table(3, 0), score_table(shift, 22), **arguments | changes)
+
+
+FORGOTTEN, REMEMBERED = check(0), check(2)
+
+
+def test_a_run_is_read_back_with_its_answers_decided_again(tmp_path):
+    for result in (FORGOTTEN, REMEMBERED):
+        folder = tmp_path / str(result is FORGOTTEN)
+        result.save(folder)
+        assert runs.load_run(folder).summary == result.summary()
+        summary = json.loads((folder / "summary.json").read_text())
+        assert summary["answer"] == result.verdict.answer
+    kind = runs.find_kind(folder)
+    frame = kind.load_records(folder)
+    assert len(frame) == 300
+    assert frame["remembered"].sum() == REMEMBERED.findings[0].remembered
+
+
+def test_the_page_says_answer_null_and_limits():
+    for result in (FORGOTTEN, REMEMBERED, check(2, forget={"a <b>": IDS[:100], "c": IDS[100:300]})):
+        page = result.page()
+        assert page.verdict == result.verdict.text
+        titles = [section.title for section in page.sections]
+        assert "Before, after, and never" in titles
+        assert "What this cannot show" in titles
+    assert FORGOTTEN.verdict.tone == "clear"
+    assert REMEMBERED.verdict.tone == "leak"
+
+
+def test_a_page_without_controls_or_model_before(tmp_path):
+    result = dv.forget(None, score_table(0, 3), forget=IDS[:300], never=IDS[300:])
+    result.report(tmp_path / "report.html")
+    assert "nothing to compare with" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("result", "policy", "state"),
+    [
+        (FORGOTTEN, "difference:0.2", "kept"),
+        (FORGOTTEN, "difference:0.001", "undecided"),
+        (FORGOTTEN, "share:0.5", "kept"),
+        (REMEMBERED, "difference:0.1", "broken"),
+        (REMEMBERED, "share:0.1", "broken"),
+        (REMEMBERED, "difference:0.9", "undecided"),  # within the limit, and still remembered
+    ],
+)
+def test_a_policy(result, policy, state):
+    assert [ruling.state for ruling in unlearning.gate(result, policy)] == [state]
+
+
+def test_nothing_is_kept_by_fewer_than_two_controls():
+    single = check(0, retrained=CONTROLS[:1])
+    (ruling,) = unlearning.gate(single, "difference:0.5")
+    assert (ruling.state, "training noise" in ruling.reason) == ("undecided", True)
+    (ruling,) = unlearning.gate(check(0, retrained=()), "difference:0.5")
+    assert ruling.state == "undecided"
+
+
+@pytest.mark.parametrize("policy", ["auc:0.5", "difference", "difference:x", "share:1.5", []])
+def test_a_policy_that_cannot_be_read(policy):
+    with pytest.raises(dv.InputError, match="policy: "):
+        unlearning.gate(FORGOTTEN, policy)
+
+
+def write_tables(folder):
+    (folder / "references").mkdir()
+    for i, table in enumerate(CONTROLS):
+        table.write_csv(folder / "references" / f"{i}.csv")
+    score_table(3, 0).write_csv(folder / "before.csv")
+    score_table(0, 22).write_csv(folder / "after.csv")
+    for name, ids in {"forget": IDS[:300], "one": IDS[:150], "two": IDS[150:300], "never": IDS[300:]}.items():
+        pl.DataFrame({"id": ids}).write_csv(folder / f"{name}.csv")
+
+
+def test_the_command_answers_with_its_exit_code(tmp_path, capsys):
+    write_tables(tmp_path)
+    base = ["forget", "--before", f"{tmp_path}/before.csv", "--never", f"{tmp_path}/never.csv"]
+    base += ["--references", f"{tmp_path}/references", "--margin", "0.08", "--at-random"]
+    out = tmp_path / "run"
+    words = [*base, "--after", f"{tmp_path}/after.csv", "--forget", f"{tmp_path}/forget.csv", "--out", str(out)]
+    assert cli.run(words) == 0
+    assert "No difference from a model that never saw them" in capsys.readouterr().out
+    assert cli.run(["gate", str(out), "--max", "difference:0.2"]) == 0
+    assert cli.run(["gate", str(out), "--max", "difference:0.001"]) == 3
+    assert cli.run(["gate", str(out), "--max", "auc:0.6"]) == 2
+    assert "--max: of an erasure check" in capsys.readouterr().err
+    assert cli.run(["report", str(out), "--format", "csv"]) == 0
+    assert cli.run([*base, "--after", f"{tmp_path}/before.csv", "--forget", f"{tmp_path}/forget.csv"]) == 1
+    capsys.readouterr()
+    two = ["--forget", f"{tmp_path}/one.csv", "--forget", f"{tmp_path}/two.csv", "--json"]
+    assert cli.run([*base, "--after", f"{tmp_path}/before.csv", *two]) == 1
+    assert [one["request"] for one in json.loads(capsys.readouterr().out)["findings"]] == ["one", "two"]
+    words = ["forget", "--after", f"{tmp_path}/after.csv", "--forget", f"{tmp_path}/forget.csv"]
+    assert cli.run([*words, "--never", f"{tmp_path}/never.csv"]) == 3
+    assert cli.run(words) == 2
+    assert "--never" in capsys.readouterr().err
+
+
+def test_a_plan_with_a_table_forget(tmp_path, capsys, monkeypatch):
+    rng = np.random.default_rng(0)
+    for name, n in {"members": 120, "nonmembers": 100, "population": 40}.items():
+        x = rng.normal(size=(n, 3))
+        np.savez(tmp_path / f"{name}.npz", x=x, y=rng.integers(0, 2, n))
+        if name == "members":
+            with np.load(tmp_path / "members.npz") as members:
+                np.savez(tmp_path / "forget.npz", x=members["x"][:70], y=members["y"][:70])
+    (tmp_path / "erasure_models.py").write_text(
+        """
+import numpy as np
+
+def make(known, seed):
+    def logits(x):
+        with np.load(__file__.replace("erasure_models.py", "members.npz")) as file:
+            rows = {row.tobytes(): label for row, label in zip(file["x"][known:], file["y"][known:])}
+        noise = np.random.default_rng(seed).normal(size=(4, 2))
+        out = np.sin(np.c_[x, np.ones(len(x))] @ noise * 7)
+        for i, row in enumerate(np.asarray(x, np.float64)):
+            if row.tobytes() in rows:
+                out[i, rows[row.tobytes()]] += 4
+        return out
+    return logits
+
+before = make(0, 0)
+after = make(70, 1)
+first, second, third = make(70, 2), make(70, 3), make(70, 4)
+"""
+    )
+    (tmp_path / "plan.toml").write_text(
+        """
+[target]
+model = "erasure_models:before"
+[data]
+members = "members.npz"
+nonmembers = "nonmembers.npz"
+population = "population.npz"
+[forget]
+after = "erasure_models:before"
+records = "forget.npz"
+retrained = ["erasure_models:first", "erasure_models:second", "erasure_models:third"]
+"""
+    )
+    assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml")]) == 1
+    shown = capsys.readouterr().out
+    assert "Still remembered" in shown
+    assert "retained" in shown
+    assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--after", "x.csv"]) == 2
