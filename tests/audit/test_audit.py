@@ -127,7 +127,9 @@ def test_same_seed_same_numbers_and_row_order_changes_nothing(case):
         np.testing.assert_array_equal(
             shuffled[name].scores, np.r_[first[name].scores[:200][order], first[name].scores[200:][order]]
         )
-        assert shuffled[name].auc == first[name].auc
+        # Fewer recipes: intervals that hold together are shorter, the estimate is the same.
+        assert shuffled[name].auc.value == first[name].auc.value
+        assert shuffled[name].auc.low > first[name].auc.low
 
 
 def test_unseen_class_is_never_in_the_auditors_hands_and_is_judged_alone(case):

@@ -25,7 +25,7 @@ def at(auc, m, n):
 
 def test_kept_needs_the_upper_end_and_broken_the_lower_one():
     audit = at(0.6, 1000, 1000)
-    area = dv.evaluation.auc(audit.scores["loss"], audit.members)
+    area = dv.evaluation.auc(audit.scores["loss"], audit.members, audit.confidence)
     assert states(audit, f"auc:{area.high}") == ["kept"]
     assert states(audit, f"auc:{np.nextafter(area.high, 0)}") == ["undecided"]
     assert states(audit, f"auc:{area.low}") == ["undecided"]
@@ -46,10 +46,10 @@ def test_several_recipes_limits_and_scopes_share_the_error():
     audit = scored({f"r{i}": rng.normal(size=400) for i in range(3)}, members, labels=labels, unseen=(1,))
     rulings = gate(audit, ["auc:0.6", "auc:0.7", "tpr@fpr=0.05:0.2"])
     assert len(rulings) == 3 * 3 * 2
-    for ruling in rulings:  # two limits on one statistic are held against one interval
-        assert ruling.estimate.confidence == pytest.approx(1 - 0.05 / (3 * 2 * 2))
+    for ruling in rulings:  # two limits on one statistic are held against one interval, that of the report
+        assert ruling.estimate.confidence == pytest.approx(1 - 0.05 / (3 * 2 * 3))
     assert {ruling.scope for ruling in rulings} == {"all", "unseen classes"}
-    assert gate(audit, "auc:0.6", confidence=0.9)[0].estimate.confidence == pytest.approx(1 - 0.1 / 6)
+    assert gate(audit, "auc:0.6", confidence=0.9)[0].estimate.confidence == pytest.approx(1 - 0.1 / 18)
 
 
 def test_epsilon_can_be_broken_and_never_kept():
@@ -64,7 +64,7 @@ def test_a_level_that_the_nonmembers_cannot_resolve_is_undecided_and_says_what_i
     audit = at(0.9, 400, 200)
     broken, short = gate(audit, ["auc:0.6", "tpr@fpr=0.001:0.1"])
     assert broken.state == "broken"
-    assert broken.estimate.confidence == pytest.approx(0.95)
+    assert broken.estimate.confidence == pytest.approx(audit.confidence)
     assert (short.state, short.estimate) == ("undecided", None)
     assert short.reason == "tpr@fpr=0.001 needs 999 non-members, and there are 200"
 

@@ -142,12 +142,8 @@ def test_the_pictures_of_a_comparison_are_those_of_the_attack_it_speaks_of(direc
     compared = compare.Comparison.of({"before": before, "after": after})
     page = compare.comparison_page(compared)
     area = next(one for one in compared.changes["after"] if one.statistic == "auc")
-    assert page.heading == (
-        "More is given away, and a leak is found"
-        if direction > 0
-        else "Less is given away, and a leak is found all the same"
-    )
-    assert page.tone == "leak"
+    assert page.heading == ("More is given away, and a leak is found" if direction > 0 else "Less is given away")
+    assert page.tone == ("leak" if direction > 0 else "clear")
     assert [dots.value for dots in page.pictures] == [round(100 * area.before.value), round(100 * area.after.value)]
     assert page.pictures[0].caption.startswith("Before: about")
     assert page.pictures[1].caption.startswith("After: about")

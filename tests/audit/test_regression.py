@@ -370,7 +370,7 @@ def test_a_constant_y_is_never_cleared_and_a_sound_model_is(sets):
 
 def test_a_forest_leaks_and_the_pages_say_how_well_it_predicts(run, sets):
     assert run.verdict.tone == "leak"
-    assert run["auto"].auc.low > 0.6
+    assert run["auto"].auc.low > 0.55
     page = (run.path / "report.html").read_text()
     for text in (
         "R² on members",
@@ -400,7 +400,7 @@ def test_a_run_is_compared_with_what_it_costs(run, sets, tmp_path):
     page = (tmp_path / "compare.html").read_text()
     assert "R² on non-members" in page
     assert "mean absolute error on non-members" in page
-    assert gate(run, "auc:0.6")[0].state == "broken"
+    assert gate(run, "auc:0.55")[0].state == "broken"
 
 
 def test_recipes_of_regression_models_all_run_and_are_repeatable():

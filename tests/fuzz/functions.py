@@ -43,6 +43,7 @@ RECEIVED = {
     "evaluation.Exposure",
     "evaluation.ROC",
     "evaluation.Rates",
+    "evaluation.SurestRecords",
     "evaluation.Subgroup",
     "evaluation.blind.Blind",
     "evaluation.blind.Duplicates",
@@ -79,7 +80,12 @@ RECEIVED = {
 
 # Steps of our own loops, which take what was checked before.
 CHECKED = {
+    "attacks.auto.convert_unit",
+    "signals.regression.negative_squared_loss",
+    "targets.adapt_output_model",
+    "targets.as_regressor",
     "targets.declared_modality",
+    "targets.is_regression_model",
     "targets.is_label_only",
     "targets.is_language_model",
     "attacks.auto.game_merit",
@@ -117,8 +123,10 @@ CHECKED = {
     "evaluation.transfer.multiaccuracy_violation",
 }
 
-# They open the file they are given; the formats have cases of their own.
+# They open the file or run that they are given; the formats have cases of their own.
 FILES = {
+    "compare",
+    "load",
     "labels.Journal",
     "labels.read_scores",
     "labels.write_submissions",

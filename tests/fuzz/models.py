@@ -6,7 +6,7 @@ import numpy as np
 import peft  # noqa: F401 - takes seconds to import, which no case should be charged with
 import torch
 import transformers
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import nn
 
@@ -159,6 +159,12 @@ CANARIES = {
 }
 
 TARGETS = {
+    "targets.Regressor": call(
+        target=targets.CallableTarget(lambda x: x.sum(axis=1)), use=lambda made: made.predictions(RECORDS)
+    ),
+    "targets.SklearnRegressor": call(
+        estimator=LinearRegression().fit(X, X[:, 0]), use=lambda made: made.predictions(RECORDS)
+    ),
     "targets.CallableTarget": call(function=lambda x: x, outputs="logits", use=logits, free=("function",)),
     "targets.Metered": call(target=targets.SklearnTarget(MODEL), limit=100, use=logits),
     "targets.Noisy": call(target=targets.SklearnTarget(MODEL), scale=0.1, seed=0, use=logits),

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 import divulge as dv
+import score_audits
 from divulge.decisions.counts import Counts
 from divulge.ragged import TokenLogs
 from fuzz.table import call
@@ -106,6 +107,12 @@ ATTACKS = {
         options=(dv.attacks.auto.Option("lira", "scaled logit", dv.attacks.LiRA()),), most=100, seed=0, use=scored
     ),
     "attacks.auto.Option": call(name="loss", unit="log-probability", attack=dv.attacks.Threshold(), use=repr),
+    "attacks.OnErrors": call(
+        inner=dv.attacks.Threshold(),
+        unit="probability",
+        likelihood="cauchy",
+        use=lambda made: scored(made, dv.Evidence(target=-np.abs(SCORES), population=-np.abs(SCORES))),
+    ),
     "attacks.Averaged": call(inner=dv.attacks.LiRA(), use=lambda made: scored(made, ASKED)),
     "attacks.MajorityRMIA": call(inner=dv.attacks.RMIA(), use=lambda made: scored(made, ASKED)),
     "attacks.BASE": call(mode="offline", scale=0.33, use=lambda made: scored(made, LOSSES)),
@@ -311,6 +318,7 @@ EVALUATION = {
     ),
     "evaluation.epsilon_fixed_count": call(**SMALL, delta=1e-5, family="gaussian", seed=0),
     "evaluation.epsilon_lower_bound": call(**SMALL, delta=1e-5, strategy="bonferroni", seed=0),
+    "evaluation.surest_records": call(**SMALL),
     "evaluation.epsilon_one_run": call(**SMALL, delta=1e-5, guesses=40),
     "evaluation.one_run_bound": call(
         canaries=100, guesses=40, wrong=3, delta=1e-5, confidence=0.95, family="gaussian", bound="tight", sides="both"
@@ -363,4 +371,14 @@ ERASURE = {
     ),
 }
 
-CALLS = TYPES | ATTACKS | DECISIONS | EVALUATION | ERASURE
+GATES = {
+    "gate": call(
+        run=score_audits.scored({"loss": SCORES}, np.arange(60) < 30, fpr=(0.2,)),
+        policy=["auc:0.9"],
+        confidence=0.95,
+        says=("--max",),
+        use=lambda rulings: [ruling.state for ruling in rulings],
+    ),
+}
+
+CALLS = GATES | TYPES | ATTACKS | DECISIONS | EVALUATION | ERASURE

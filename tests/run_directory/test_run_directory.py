@@ -89,7 +89,7 @@ def test_parts_are_runs_of_their_own_and_go_with_the_whole(tmp_path):
 
 
 def test_refusals_name_the_way_on(run, tmp_path):
-    with pytest.raises(dv.InputError, match="holds a finished run; give another directory or overwrite"):
+    with pytest.raises(dv.InputError, match="holds a finished run; give another directory, or overwrite=True"):
         write(run)
     with pytest.raises(dv.InputError, match="kind 'audit', not 'identification'"):
         RunDirectory(run).open("identification")

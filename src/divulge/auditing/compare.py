@@ -26,7 +26,7 @@ from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, char
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
 from divulge.results.summaries import EQUAL_LENGTH_LEVEL
-from divulge.validation import check_choice, check_instance, check_number
+from divulge.validation import check_choice, check_instance, check_number, check_path, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -506,13 +506,14 @@ def gate_run(run: Audit | str | Path, policy: str | Sequence[str], *, confidence
     Examples:
         >>> gate_run("runs/demo", ["auc:0.55", "tpr@fpr=0.01:0.02"])  # doctest: +SKIP
     """
-    return gate(open_audit(run), policy, confidence=confidence)
+    policies = [policy] if isinstance(policy, str) else check_strings(policy, "policy")
+    return gate(open_audit(run), policies, confidence=confidence)
 
 
 def open_audit(run: Audit | str | Path) -> Audit:
     """Return the audit, read from its directory where that is what is given."""
     if isinstance(run, str | Path):
-        return results_of_audits.load(run)
+        return results_of_audits.load(check_path(run, "run"))
     return check_instance(run, "run", results_of_audits.Audit, "an audit's result or its run directory")
 
 

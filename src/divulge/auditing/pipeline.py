@@ -148,7 +148,7 @@ def audit(
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
-    if progress is not None and progress != "auto":
+    if progress is not None and not (isinstance(progress, str) and progress == "auto"):
         require_callable(progress, "progress")
     options = AuditOptions.check(
         recipes=recipes,

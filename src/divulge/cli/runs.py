@@ -197,8 +197,8 @@ def compare(
     json: options.Json = False,
 ) -> None:
     """What defences changed: paired differences, whose intervals hold together with 95 % confidence, and their cost."""
-    names = [folder.name if [other.name for other in runs].count(folder.name) == 1 else str(folder) for folder in runs]
-    compared = comparison.Comparison.of({name: auditing.load(folder) for name, folder in zip(names, runs, strict=True)})
+    compared = comparison.compare_runs(*runs)
+    names = list(compared.runs)
     if report is not None:
         origin = provenance.collect_provenance({"before": runs[:1], "after": runs[1:]})
         html.write(sections.add_provenance(comparison.comparison_page(compared), origin), report)

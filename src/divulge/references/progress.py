@@ -52,7 +52,7 @@ def show_progress(progress: Progress | Literal["auto"] | None, title: str) -> Ge
             notebook; None for nothing.
         title: of the bar.
     """
-    if progress != "auto":
+    if not isinstance(progress, str):
         yield progress or ignore_progress
         return
     console = rich_console.Console(file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -407,14 +408,21 @@ def greedy_continuations(target: CausalLM, prefixes: Sequence[Sequence[int]], to
 def _generate_greedily(model: Any, prefixes: Sequence[Sequence[int]], count: int) -> list[list[int]]:
     """Greedy continuations of prefixes of one length; keys and values are kept where the model keeps any."""
     sequences = inputs = torch.tensor([list(prefix) for prefix in prefixes], device=model.device)
-    cache = None
+    cache, name = None, _cache_parameter(model)
     for _ in range(count):
-        answer = model(input_ids=inputs, past_key_values=cache, use_cache=True)
+        answer = model(input_ids=inputs, use_cache=True, **({} if cache is None else {name: cache}))
         next_tokens = answer.logits[:, -1].float().argmax(-1, keepdim=True)
         sequences = torch.cat([sequences, next_tokens.to(sequences.device)], dim=1)
-        cache = getattr(answer, "past_key_values", None)
+        cache = getattr(answer, name, None)
+        cache = getattr(answer, "past_key_values", None) if cache is None else cache
         inputs = sequences if cache is None else sequences[:, -1:]
     return sequences[:, -count:].tolist()
+
+
+def _cache_parameter(model: Any) -> str:
+    """Return what the model calls its keys and values: transformers renamed them in 5.24."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
 
 
 _LOGITS_IN_CACHE = 1 << 17

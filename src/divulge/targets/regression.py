@@ -46,7 +46,7 @@ class SklearnRegressor:
 
     def __post_init__(self) -> None:
         check_choice(self.frames, "frames", ("auto", "own", "pandas", "polars"))
-        require_callable(self.estimator, "target", "predict")
+        require_callable(self.estimator, "estimator", "predict")
         has_classes = hasattr(self.estimator, "classes_") or hasattr(self.estimator, "predict_proba")
         if has_classes and not is_regressor(self.estimator):  # CatBoost's regressors have classes_, too
             raise InputError(
