@@ -7,6 +7,7 @@ Every signal and every score is oriented so that *larger means more like a membe
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -101,6 +102,7 @@ class Records:
         n = len(data)
         numbers: Array | None = None
         names = None
+        y = _without_decimals(y)
         if y is not None and class_names is None and _holds_real_values(y):
             numbers = check_vector(y, "y", length=n)
         elif y is not None:
@@ -235,6 +237,14 @@ class Records:
             classes = f"y={self.y.min():.4g}..{self.y.max():.4g}"
         shape = f"shape={self.x.shape[1:]}" if self.table is None else f"columns={tuple(self.table.columns)}"
         return f"Records(n={len(self)}, {shape}, {classes})"
+
+
+def _without_decimals(y: object) -> object:
+    """Return ``y`` as floats where it holds decimals, as columns of amounts do."""
+    values = None if y is None else to_numpy(y, "y")
+    if values is None or values.dtype != object or not any(isinstance(label, Decimal) for label in values.ravel()):
+        return y
+    return np.array([float(label) if isinstance(label, Decimal) else label for label in values.ravel().tolist()])
 
 
 def _holds_real_values(y: object) -> bool:
