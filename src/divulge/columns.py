@@ -112,6 +112,15 @@ def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
         raise InputError(f"{name}: at least 1 column is needed, got none")
     if not len(frame):
         raise InputError(f"{name}: at least 1 entry is needed, got 0")
+    _check_types(frame, name)
+    wide = [column for column, dtype in frame.schema.items() if isinstance(dtype, nw.Int128 | nw.UInt128)]
+    for column in wide:  # NumPy has no such numbers
+        _check_exact(column, frame[column])
+    return frame.with_columns(nw.col(column).cast(nw.Int64) for column in wide) if wide else frame
+
+
+def _check_types(frame: nw.DataFrame[Any], name: str) -> None:
+    """Raise if a column is of a type whose values are no numbers, truth values, categories, texts or dates."""
     nested = [column for column, dtype in frame.schema.items() if dtype.is_nested() or isinstance(dtype, nw.Binary)]
     if nested:
         raise InputError(
@@ -124,10 +133,6 @@ def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
                 f"{name}: column {column!r} holds values of type {dtype}, and a value is a number, a text or a date; "
                 "turn it into a number, such as hours, or leave it out"
             )
-    wide = [column for column, dtype in frame.schema.items() if isinstance(dtype, nw.Int128 | nw.UInt128)]
-    for column in wide:  # NumPy has no such numbers
-        _check_exact(column, frame[column])
-    return frame.with_columns(nw.col(column).cast(nw.Int64) for column in wide) if wide else frame
 
 
 def read_column(frame: nw.DataFrame[Any], name: str) -> Column:

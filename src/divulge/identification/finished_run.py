@@ -98,7 +98,7 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
         in_file = rows.select(
             pl.len(), pl.col("selected").sum().alias("selected"), pl.col("score").filter("selected").min()
         )
-        n_rows, n_marked, lowest_score = in_file.collect().row(0)
+        n_rows, n_marked, lowest_score = in_file.collect(engine="streaming").row(0)
     if (n_rows, n_marked) != (counts.total, selected):
         raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
     return replace(
@@ -276,7 +276,7 @@ def every_nth_row(path: Path, columns: Sequence[str], step: int) -> pl.DataFrame
     """Return columns of the first row and of every ``step``-th one after it; errors as for `highest_rows`."""
     rows = tables.open_parquet(path).select(columns)
     with tables.table_errors(str(path)):
-        return rows.gather_every(step).collect()
+        return rows.gather_every(step).collect(engine="streaming")
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,15 @@ def is_table_file(path: Path) -> bool:
     return bool(_ending(path))
 
 
+def is_table(path: Path) -> bool:
+    """Return whether a path is a table: a file by its name, or a folder of such files or of a saved data set."""
+    if not path.is_dir():
+        return is_table_file(path)
+    return (
+        is_saved_dataset(path) or bool(_files_in(path)) or bool((path / "data").is_dir() and _files_in(path / "data"))
+    )
+
+
 def _ending(path: Path) -> str:
     if path.suffix.lower() in COMPRESSED:
         inner = Path(path.stem).suffix.lower()
