@@ -565,6 +565,7 @@ def make_model():
     """The untrained network; one output for each class."""
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 '''
+_STUB_OF_VALUES = _STUB.replace("one output for each class", "one output, the value").replace("256, 10", "256, 1")
 _FACTORY = "my_model:make_model"
 
 
@@ -582,7 +583,7 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     answers = answers.model_copy(update={name: _relative_to(folder, getattr(answers, name)) for name in files})
     texts = {"plan.toml": format_starting_plan(answers, columns, level)}
     if answers.model.endswith(".safetensors") or (answers.references and _has_networks(answers)):
-        texts["my_model.py"] = _STUB.replace("256, 10", "256, 1") if answers.task == "regression" else _STUB
+        texts["my_model.py"] = _STUB_OF_VALUES if answers.task == "regression" else _STUB
     paths = {check_path(folder / name, "folder"): text for name, text in texts.items()}
     if existing := [path for path in paths if path.exists()]:
         raise InputError(f"folder: {existing[0]} is there already; move it away, or name another folder")
