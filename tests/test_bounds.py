@@ -11,7 +11,7 @@ from divulge.decisions.counts import Counts
 from divulge.extraction.passages import Cut
 from divulge.margin.membership import least_margin
 from divulge.regressors.bodies import TextBag
-from divulge.statistics.two_samples import text_differences
+from divulge.statistics import text_differences
 
 SCORES, MEMBERS = np.r_[np.arange(200.0), np.arange(200.0) + 20], np.arange(400) >= 200
 COUNTS = Counts.empty(range(100)).add([*range(0, 100, 2), *range(200, 250)])

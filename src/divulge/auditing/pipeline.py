@@ -366,8 +366,7 @@ def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
         return None
     is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.labels
     shares = [
-        evaluation.intervals.proportion(int(is_correct[rows].sum()), int(rows.sum()))
-        for rows in (inputs.truth, ~inputs.truth)
+        evaluation.proportion(int(is_correct[rows].sum()), int(rows.sum())) for rows in (inputs.truth, ~inputs.truth)
     ]
     return Accuracy(*shares, completed=prepared.partial_knowledge is not None)
 

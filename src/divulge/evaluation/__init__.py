@@ -20,6 +20,7 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
+from divulge import statistics
 from divulge.evaluation import blind, families, transfer
 from divulge.evaluation.comparison import (
     AttackDifference,
@@ -51,10 +52,7 @@ from divulge.evaluation.power import (
     smallest_violation,
 )
 from divulge.evaluation.record_features import differences
-from divulge.statistics import intervals
-from divulge.statistics.intervals import proportion, rate_difference
-from divulge.statistics.ranking import auc, min_nonmembers
-from divulge.statistics.two_samples import text_differences
+from divulge.statistics import auc, min_nonmembers, proportion, rate_difference, text_differences
 
 __all__ = [
     "ROC",
@@ -80,7 +78,6 @@ __all__ = [
     "epsilon_one_run",
     "erasure_test",
     "families",
-    "intervals",
     "measure",
     "min_nonmembers",
     "most_exposed",
@@ -106,11 +103,20 @@ __all__ = [
 
 
 _FORMER_NAMES = {
+    "intervals": SimpleNamespace(
+        clopper_pearson_lower=statistics.clopper_pearson_lower,
+        clopper_pearson_upper=statistics.clopper_pearson_upper,
+        lower_bound_rank=statistics.lower_bound_rank,
+        upper_bound_rank=statistics.upper_bound_rank,
+        proportion=proportion,
+        rate_difference=rate_difference,
+    ),
     "least_nonmembers": min_nonmembers,
     "telling": text_differences,
     "linearity": SimpleNamespace(measure=transfer.measure_linearity, multiaccuracy=transfer.multiaccuracy),
 }
 _SUCCESSORS = {
+    "intervals": "proportion and divulge.evaluation.rate_difference",
     "least_nonmembers": "min_nonmembers",
     "telling": "text_differences",
     "linearity": "transfer.measure_linearity and transfer.multiaccuracy",

@@ -15,16 +15,10 @@ import numpy as np
 from scipy import linalg, special, stats
 
 from divulge import seeds
+from divulge.duplicates import canonical_order, digest_records, first_of_each_group, fold_groups, groups_are_split_whole
 from divulge.errors import InputError
 from divulge.evaluation.record_features import RecordFeatures, extract_features, similarity_kernel
-from divulge.statistics.duplicates import (
-    canonical_order,
-    digest_records,
-    first_of_each_group,
-    fold_groups,
-    groups_are_split_whole,
-)
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc
 from divulge.types import Estimate
 from divulge.validation import check_integer, check_labels, check_number, check_records, check_vector, to_numpy
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import statistics
 from divulge.errors import InputError
-from divulge.statistics import intervals
-from divulge.statistics.ranking import check_fpr, count_above, min_nonmembers, split_scores
+from divulge.statistics import check_fpr, count_above, min_nonmembers, split_scores
 from divulge.types import Estimate
 from divulge.validation import check_number
 
@@ -173,8 +173,8 @@ def _band(inside: Floats, outside: Floats, fpr: Floats, error: float) -> tuple[F
     m = len(inside)
     # -inf means that no order statistic is low enough, +inf that none is high enough.
     padded = np.r_[-np.inf, outside, np.inf]
-    highest = padded[len(outside) + 1 - intervals.upper_bound_rank(len(outside), fpr, step).astype(int)]
-    lowest = padded[len(outside) + 1 - intervals.lower_bound_rank(len(outside), fpr, step).astype(int)]
-    low = intervals.clopper_pearson_lower(count_above(inside, highest), m, step)
-    high = intervals.clopper_pearson_upper(count_above(inside, lowest), m, step)
+    highest = padded[len(outside) + 1 - statistics.upper_bound_rank(len(outside), fpr, step).astype(int)]
+    lowest = padded[len(outside) + 1 - statistics.lower_bound_rank(len(outside), fpr, step).astype(int)]
+    low = statistics.clopper_pearson_lower(count_above(inside, highest), m, step)
+    high = statistics.clopper_pearson_upper(count_above(inside, lowest), m, step)
     return low, high

@@ -14,7 +14,7 @@ from scipy import stats
 
 from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc
 from divulge.types import Estimate
 from divulge.validation import check_bool, check_mask, check_matrix, check_number, check_vector
 

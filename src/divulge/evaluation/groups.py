@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from divulge import statistics
 from divulge.errors import InputError
-from divulge.statistics import intervals
-from divulge.statistics.ranking import auc, check_fpr, check_scores
+from divulge.statistics import auc, check_fpr, check_scores
 from divulge.types import Estimate
 from divulge.validation import check_bool, check_ids, check_integer, check_mask, check_nonempty, check_number, to_numpy
 
@@ -63,7 +63,7 @@ def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
         tpr=_proportion_or_none(true_positives, m, confidence),
         fpr=_proportion_or_none(false_positives, n, confidence),
         precision=_proportion_or_none(true_positives, true_positives + false_positives, confidence),
-        accuracy=intervals.proportion(true_positives + n - false_positives, m + n, confidence),
+        accuracy=statistics.proportion(true_positives + n - false_positives, m + n, confidence),
         members=m,
         nonmembers=n,
     )
@@ -186,13 +186,13 @@ def most_exposed(
     order = order[np.argsort(-values[order], kind="stable")][: check_integer(k, "k", least=1)]
     n_as_high = len(outside) - np.searchsorted(outside, values[order], side="left")
     return tuple(
-        Exposure(name, float(values[i]), intervals.proportion(int(count), len(outside), confidence))
+        Exposure(name, float(values[i]), statistics.proportion(int(count), len(outside), confidence))
         for i, name, count in zip(order, names[order].tolist(), n_as_high, strict=True)
     )
 
 
 def _proportion_or_none(successes: int, trials: int, confidence: float) -> Estimate | None:
-    return intervals.proportion(successes, trials, confidence) if trials else None
+    return statistics.proportion(successes, trials, confidence) if trials else None
 
 
 def _subgroup(name: Any, values: Floats, truth: Bools, threshold: float, confidence: float) -> Subgroup:
