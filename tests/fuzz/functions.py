@@ -109,7 +109,7 @@ CHECKED = {
     "decisions.fdr.is_calibration_too_small",
     "decisions.fdr.selection_warnings",
     "evaluation.blind.adjust_scores",
-    "evaluation.differences",
+    "evaluation.blind.differences",
     "evaluation.families.largest",
     "targets.FramedTarget",
     "evaluation.families.resolve_family",

@@ -5,13 +5,12 @@ depends on the order of rows, except bounds on ε that break ties or draw pairs 
 
 | question | module |
 |---|---|
-| How well do scores separate members from non-members? | `curve` |
+| How well do scores separate members from non-members? Which groups and records are exposed? | `metrics` |
 | Do they differ from another run's, or from a blind score? | `comparison` |
 | What ε of differential privacy do they refute? | `epsilon`, under mechanisms of `families` |
 | What could so many records or canaries have shown? | `power` |
-| Do members and non-members differ without the model? | `blind`, `record_features`, `near_duplicates` |
+| Do members and non-members differ without the model? | `blind`, `near_duplicates` |
 | What remains after adjusting for covariates? | `covariates` |
-| Which groups and records are exposed? | `groups` |
 | Do forgotten records differ from what models show that never saw them? | `erasure` |
 | Does a rate learned on seen classes hold on another? | `transfer` |
 """
@@ -22,6 +21,7 @@ from typing import Any
 
 from divulge import statistics
 from divulge.evaluation import blind, families, transfer
+from divulge.evaluation.blind import differences
 from divulge.evaluation.comparison import (
     AttackDifference,
     BaselineComparison,
@@ -29,7 +29,6 @@ from divulge.evaluation.comparison import (
     measure,
     paired_difference,
 )
-from divulge.evaluation.curve import ROC, advantage, roc, tnr_at_fnr, tpr_at_fpr
 from divulge.evaluation.epsilon import (
     SurestRecords,
     epsilon_fixed_count,
@@ -40,7 +39,19 @@ from divulge.evaluation.epsilon import (
 )
 from divulge.evaluation.erasure import ErasureTest, erasure_test
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
-from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
+from divulge.evaluation.metrics import (
+    ROC,
+    Exposure,
+    Rates,
+    Subgroup,
+    advantage,
+    most_exposed,
+    rates,
+    roc,
+    subgroups,
+    tnr_at_fnr,
+    tpr_at_fpr,
+)
 from divulge.evaluation.near_duplicates import NearDuplicates, near_duplicates
 from divulge.evaluation.power import (
     CanaryPower,
@@ -51,7 +62,6 @@ from divulge.evaluation.power import (
     smallest_detectable,
     smallest_violation,
 )
-from divulge.evaluation.record_features import differences
 from divulge.statistics import auc, min_nonmembers, proportion, rate_difference, text_differences
 
 __all__ = [

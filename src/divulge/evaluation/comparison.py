@@ -11,8 +11,8 @@ from scipy import stats
 
 from divulge import statistics
 from divulge.errors import InputError
-from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
+from divulge.evaluation.metrics import advantage, tpr_at_fpr
 from divulge.statistics import auc, check_fpr, check_scores, min_nonmembers
 from divulge.types import Estimate
 from divulge.validation import (

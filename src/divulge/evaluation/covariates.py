@@ -30,7 +30,7 @@ from scipy import stats
 
 from divulge import lazy, seeds
 from divulge.duplicates import first_of_each_group
-from divulge.evaluation.record_features import MAX_CHARACTERS, YEAR
+from divulge.evaluation.blind import MAX_CHARACTERS, YEAR
 from divulge.validation import check_vector
 
 if TYPE_CHECKING:
