@@ -8,7 +8,7 @@ from scipy import stats
 from divulge import results, statistics
 from divulge.auditing import Audit
 from divulge.evaluation import covariates
-from divulge.results.summaries import TextSplit
+from divulge.results import TextSplit
 from divulge.types import Estimate
 
 # Scores that know nothing of membership, by what they look like.

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy, seeds, store
+from divulge import lazy, provenance, seeds, store
 from divulge.auditing import audit
 from divulge.auditing.result import KIND
 from divulge.references import Train
 from divulge.references.progress import ProgressContext, no_progress
-from divulge.results import provenance
 from divulge.run_directory import RunDirectory
 from divulge.types import Records
 

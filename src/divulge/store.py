@@ -11,7 +11,10 @@ import os
 import stat
 import uuid
 import zipfile
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -23,7 +26,7 @@ from divulge.errors import InputError
 from divulge.validation import check_memory, format_bytes, format_exception
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
     from io import BufferedReader
 
 MAX_TEXT_BYTES = 1 << 28
@@ -181,6 +184,23 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: object) -> None:
     """Write ``value`` as JSON to ``path`` atomically; NaN and infinity are refused (they are not JSON)."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def to_json_values(value: object) -> Any:
+    """Convert a summary to JSON values: dataclasses become objects, infinite and undefined numbers None.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> to_json_values(Estimate(0.5, 0.25, float("inf"), 0.95, "counted"))
+        {'value': 0.5, 'low': 0.25, 'high': None, 'confidence': 0.95, 'method': 'counted'}
+    """
+    if is_dataclass(value):
+        return {field.name: to_json_values(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json_values(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json_values(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def read_text(path: Path, *, inside: Path | None = None, limit: int = MAX_TEXT_BYTES) -> str:

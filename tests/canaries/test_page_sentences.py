@@ -12,7 +12,7 @@ from divulge.canaries import canary_page
 from divulge.canaries.canary_audit import CANARY_AUDIT
 from divulge.report.markdown import render
 from divulge.report.run_kinds import build_page
-from divulge.results.summaries import CanarySummary, EpsilonLowerBound
+from divulge.results import CanarySummary, EpsilonLowerBound
 
 SCORES = np.r_[np.linspace(-1, 1, 20), np.linspace(0, 2, 20)]
 INCLUDED = np.arange(40) >= 20

@@ -13,8 +13,7 @@ from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Gallery, Table
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
-from divulge.results import ExtractionSummary
-from divulge.results.summaries import ExtractionRate
+from divulge.results import ExtractionRate, ExtractionSummary
 from divulge.types import Estimate
 
 TONES = {"extracted": "leak", "not shown": "clear", "undecided": "undecided", "confounded": "void"}

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge import labels, margin, results, store
+from divulge import labels, margin, provenance, results, store
 from divulge.auditing.weights import WeightsExamination
 from divulge.canaries.canary_audit import CanaryAudit
 from divulge.canaries.proof import prove
@@ -19,7 +19,6 @@ from divulge.identification.score_tables import Columns, Score
 from divulge.labels.summary import summarise
 from divulge.reconstruction import summary as reconstruction_summary
 from divulge.reconstruction import univariate
-from divulge.results import provenance
 from divulge.run_directory import RunDirectory
 from score_audits import scored, sizes
 
@@ -198,7 +197,7 @@ def test_another_version_is_refused_by_name(tmp_path, content):
 
 def test_a_run_of_another_version_is_refused_by_what_reads_it(identified, tmp_path, monkeypatch):
     folder, _ = identified
-    monkeypatch.setattr("divulge.results.summary_files.VERSION", 3)
+    monkeypatch.setattr("divulge.results.VERSION", 3)
     with pytest.raises(dv.InputError, match="version 3 is needed, got 2"):
         redecide(folder, fdr=0.3)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         labels,
         margin,
         plan,
+        provenance,
         recipes,
         reconstruction,
         references,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from divulge.references import pool
     from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
     from divulge.report import page as report_page
-    from divulge.results import provenance
     from divulge.signals import classification, internals
     from divulge.targets import folders, token_statistics
     from divulge.unlearning import erasure_page
@@ -107,7 +107,7 @@ else:
     planning = lazy.module("divulge.decisions.planning")
     plausibility = lazy.module("divulge.auditing.plausibility")
     pool = lazy.module("divulge.references.pool")
-    provenance = lazy.module("divulge.results.provenance")
+    provenance = lazy.module("divulge.provenance")
     recipes = lazy.module("divulge.recipes")
     reconstruction = lazy.module("divulge.reconstruction")
     reconstruction_summary = lazy.module("divulge.reconstruction.summary")

@@ -17,7 +17,7 @@ from scipy import spatial, stats
 
 from divulge import seeds
 from divulge.inspection.arrays import MAX_VALUES, ModelArray, collect_arrays
-from divulge.results.stored_records import FALSE_MATCH, SUSPICION, ArrayMatch, Form, StoredRecords
+from divulge.results import FALSE_MATCH, SUSPICION, ArrayMatch, Form, StoredRecords
 from divulge.targets.estimators import SklearnTarget, sub_estimators
 from divulge.targets.regression import SklearnRegressor
 from divulge.targets.rights import FramedTarget

@@ -10,8 +10,7 @@ import numpy as np
 from divulge import store
 from divulge.labels.bounds import capacity
 from divulge.labels.defences import defend
-from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
-from divulge.results.summaries import MEANING
+from divulge.results import MEANING, CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,10 @@ from scipy import stats
 
 from divulge import results, statistics, store, tables
 from divulge.errors import InputError
+from divulge.provenance import collect_environment
 from divulge.report import formatting
 from divulge.report.run_kinds import RunKind, build_page, write_report, write_run
-from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, QualityChange, collect_environment
+from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, QualityChange
 from divulge.run_directory import RunDirectory
 from divulge.types import Estimate
 from divulge.unlearning import erasure_page
