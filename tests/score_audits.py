@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import stats
 
-from divulge import results, statistics
+from divulge import provenance, results, statistics
 from divulge.auditing import Audit
 from divulge.evaluation import covariates
 from divulge.results import TextSplit
@@ -72,7 +72,7 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
             texts=None,
             transfer=None,
             warnings=(),
-            environment=results.collect_environment(),
+            environment=provenance.collect_environment(),
             timings={},
             engine="",
         ),

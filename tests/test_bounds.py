@@ -8,7 +8,7 @@ import pytest
 from divulge import InputError, canaries, completion, evaluation, labels
 from divulge.decisions import controls, fdr, planning, usage
 from divulge.decisions.counts import Counts
-from divulge.extraction.passages import Cut
+from divulge.extraction.completions import Cut
 from divulge.margin.membership import least_margin
 from divulge.regressors.bodies import TextBag
 from divulge.statistics import text_differences

@@ -1211,7 +1211,7 @@ class WeightsSummary(Summary):
 
 @dataclass(frozen=True, slots=True)
 class OpenStretch:
-    """A stretch of the line that holds a training point, see `divulge.reconstruction.univariate.Stretch`."""
+    """A stretch of the line that holds a training point, see `divulge.reconstruction.Stretch`."""
 
     low: float
     high: float

@@ -14,8 +14,8 @@ from scipy.stats import rankdata, spearmanr
 from divulge import Evidence, InputError
 from divulge.attacks import Auto, Need, adapt
 from divulge.attacks.protocol import REFERENCES
-from divulge.ragged import TokenLogs
 from divulge.recipes import resolve
+from divulge.types import TokenLogs
 from recipes.forms import RECORD_TYPES, forms
 
 BOOK = {f"{kind}: {name}": recipe for kind in RECORD_TYPES for name, recipe in forms(kind).items()}

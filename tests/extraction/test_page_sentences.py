@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from divulge import results
+from divulge import provenance
 from divulge.extraction import extraction_page
 from divulge.extraction.completions import Completions, MeasuredDocuments
 from divulge.extraction.result import EXTRACTION
@@ -52,7 +52,7 @@ def summary(answer="extracted", **changes):
         confounded=False,
         seed=3,
         warnings=(),
-        environment=results.collect_environment(),
+        environment=provenance.collect_environment(),
     )
     return dataclasses.replace(made, **changes)
 

@@ -7,7 +7,7 @@ import numpy as np
 import divulge as dv
 import score_audits
 from divulge.decisions.counts import Counts
-from divulge.ragged import TokenLogs
+from divulge.types import TokenLogs
 from fuzz.table import call
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         validation,
         viewing,
     )
+    from divulge import reconstruction as reconstruction_summary
     from divulge.auditing import compare as comparison
     from divulge.auditing import page as audit_page
     from divulge.auditing import plausibility
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
         score_tables,
     )
     from divulge.labels import summary as labels_summary
-    from divulge.reconstruction import summary as reconstruction_summary
     from divulge.references import pool
     from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
     from divulge.report import page as report_page
@@ -110,7 +110,7 @@ else:
     provenance = lazy.module("divulge.provenance")
     recipes = lazy.module("divulge.recipes")
     reconstruction = lazy.module("divulge.reconstruction")
-    reconstruction_summary = lazy.module("divulge.reconstruction.summary")
+    reconstruction_summary = lazy.module("divulge.reconstruction")
     references = lazy.module("divulge.references")
     report_page = lazy.module("divulge.report.page")
     results = lazy.module("divulge.results")

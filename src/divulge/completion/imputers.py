@@ -1,12 +1,12 @@
 """Completing records of which only some values are known, from auxiliary records of the same kind.
 
 An imputer is a frozen dataclass with ``fit(auxiliary) -> FittedImputer``. All draw on `FittedImputer`: the imputer
-fills in raw values, `divulge.completion.imputers` makes them values that such columns hold, and what is known
-is put back unchanged.
+fills in raw values, `RecordColumns` makes them values that such columns hold, and what is known is put back unchanged.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
@@ -18,13 +18,17 @@ from divulge import errors, lazy, seeds
 from divulge.errors import InputError
 from divulge.types import PartialRecords
 from divulge.validation import (
+    as_list,
     check_array,
     check_bool,
     check_choice,
     check_instance,
     check_integer,
+    check_memory,
     check_nonempty,
     check_number,
+    check_string,
+    check_strings,
     format_value,
 )
 
@@ -41,6 +45,8 @@ ImputerFunction: TypeAlias = Callable[..., object]
 
 Generators: TypeAlias = Sequence[np.random.Generator] | None
 """One for each draw, so that a draw is the same however many others there are; None for the best guess."""
+
+CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right", "centre")
 
 
 class Filler(Protocol):
@@ -630,3 +636,115 @@ def mean_and_scale(x: Floats) -> tuple[Floats, Floats]:
     """
     deviation = x.std(axis=0)
     return x.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
+
+
+def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), seed: int = 0) -> Bools:
+    """Make one mask for all records, of their ``shape``; True where a value is known.
+
+    - ``"columns:age,income"``: columns by name, or by position from 0. A name also covers the columns
+      that extend it as ``name=value`` or ``name_value`` (a one-hot group).
+    - ``"share:0.4"``: that share, drawn at random once. Of an image whole pixels are drawn, all channels
+      of one together.
+    - ``"block:top-left:0.5"``: a rectangle of an image that covers that share of it, with the image's
+      proportions; also top-right, bottom-left, bottom-right and centre.
+
+    Args:
+        words: one of these.
+        shape: of one record: ``(d,)``, ``(h, w)``, ``(h, w, c)`` or ``(c, h, w)`` with c of 1, 3 or 4.
+        columns: names, where records are rows of a table.
+        seed: of the share drawn.
+
+    Raises:
+        divulge.InputError: words that cannot be read, an unknown column, a share outside (0, 1], a block
+            of records that are not images.
+
+    Examples:
+        >>> mask("columns:age", (3,), columns=["age", "sex", "hours"])
+        array([ True, False, False])
+        >>> mask("block:top-left:0.25", (2, 2))
+        array([[ True, False],
+               [False, False]])
+    """
+    mask_type, _, specification = check_string(words, "known").partition(":")
+    shape = tuple(check_integer(side, "shape", least=1, most=2**31) for side in as_list(shape, "shape"))
+    names = check_strings(columns, "columns")
+    check_integer(seed, "seed", least=0)
+    check_memory(math.prod(shape), "shape", "smaller records need less")
+    check_choice(mask_type, "known", ("columns", "share", "block"))
+    if mask_type == "columns":
+        return _mask_columns(specification, shape, names)
+    if mask_type == "share":
+        return _mask_share(specification, shape, seed)
+    return _mask_block(specification, shape)
+
+
+def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
+    if len(shape) != 1:
+        raise InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
+    known = np.zeros(shape, dtype=bool)
+    for name in (part.strip() for part in names.split(",")):
+        matching = [
+            position
+            for position, column in enumerate(columns)
+            if column == name or column.startswith((f"{name}=", f"{name}_"))
+        ]
+        if not matching and name.isdecimal() and int(name) < shape[0]:
+            matching = [int(name)]
+        if not matching:
+            check_choice(name, "known: column", columns or [f"0 to {shape[0] - 1}"])
+        known[matching] = True
+    return known
+
+
+def _mask_share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
+    share, cells = _parse_share(text), _image_size(shape)
+    spatial = shape if cells is None else cells
+    count = int(np.prod(spatial))
+    is_known = np.zeros(count, dtype=bool)
+    is_known[seeds.generator(seed, "known").permutation(count)[: max(1, round(share * count))]] = True
+    return _over_channels(is_known.reshape(spatial), shape)
+
+
+def _mask_block(text: str, shape: tuple[int, ...]) -> Bools:
+    corner, _, size = text.partition(":")
+    check_choice(corner, "known: block", CORNERS)
+    share, cells = _parse_share(size), _image_size(shape)
+    if cells is None:
+        raise InputError(f"known: 'block' is for images, the records have the shape {shape}")
+    sides = [max(1, round(length * np.sqrt(share))) for length in cells]
+    starts = [
+        (length - side) // 2 if corner == "centre" else (length - side) * (far_side in corner)
+        for length, side, far_side in zip(cells, sides, ("bottom", "right"), strict=True)
+    ]
+    block = np.zeros(cells, dtype=bool)
+    block[starts[0] : starts[0] + sides[0], starts[1] : starts[1] + sides[1]] = True
+    return _over_channels(block, shape)
+
+
+def _image_size(shape: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return height and width if records of this shape are images."""
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    if len(shape) == 3:
+        return (shape[1], shape[2]) if _channels_first(shape) else (shape[0], shape[1])
+    return None
+
+
+def _channels_first(shape: tuple[int, ...]) -> bool:
+    return shape[-1] not in (1, 3, 4) and shape[0] in (1, 3, 4)
+
+
+def _over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
+    if len(shape) == 3 and not _channels_first(shape):
+        cells = cells[..., None]
+    return np.broadcast_to(cells, shape).copy()
+
+
+def _parse_share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        raise InputError(f"known: a share in (0, 1] is needed, got {text!r}") from None
+    if not 0 < share <= 1:
+        raise InputError(f"known: a share in (0, 1] is needed, got {share:g}")
+    return share

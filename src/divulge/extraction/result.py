@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.evaluation.blind import Blind
-    from divulge.extraction.passages import Cut
+    from divulge.extraction.completions import Cut
     from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
     from divulge.types import Array, Bools, Estimate, Tone

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from divulge import people, ragged
+from divulge import people, types
 from divulge.errors import InputError
 from divulge.settings import DecodingSettings
 from divulge.store import panic_errors
@@ -272,7 +272,7 @@ def token_ends(target: GivesTokens, record: str) -> list[int] | None:
         if text_ends is None:
             return None
         places += [offset + place for place in text_ends]
-        offset += len(text) + len(ragged.SEPARATOR)
+        offset += len(text) + len(types.SEPARATOR)
     return places
 
 
