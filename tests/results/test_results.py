@@ -17,7 +17,7 @@ from divulge.decisions import fdr, fpr
 from divulge.identification import from_tables, redecide
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
-from divulge.labels.summary import summarise
+from divulge.labels.inference import summarise
 from divulge.run_directory import RunDirectory
 from score_audits import scored, sizes
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         language_demo,
         score_tables,
     )
-    from divulge.labels import summary as labels_summary
+    from divulge.labels import inference as labels_summary
     from divulge.references import pool
     from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
     from divulge.report import page as report_page
@@ -98,7 +98,7 @@ else:
     internals = lazy.module("divulge.signals.internals")
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")
-    labels_summary = lazy.module("divulge.labels.summary")
+    labels_summary = lazy.module("divulge.labels.inference")
     language_demo = lazy.module("divulge.identification.language_demo")
     margin = lazy.module("divulge.margin")
     markdown = lazy.module("divulge.report.markdown")

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import float_errors
+from divulge.labels import metrics
 from divulge.labels.metrics import class_probabilities
 
 if TYPE_CHECKING:
@@ -389,7 +389,7 @@ def _exact_deviation(spec: OracleSpec, rows: Array, losses: Floats) -> Floats:
     """Bound rigorously the distance of the true losses of the exact dyadic rows from ``losses``."""
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
     inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
-    return float_errors.log_error(inside, losses)
+    return metrics.log_error(inside, losses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
