@@ -46,7 +46,7 @@ QUICK = Size(members=500, population=1500, count=4, epochs=20)
 
 
 def fashion_mnist() -> Records:
-    """10,000 images of clothing in 10 classes, 28 x 28 grey values in [0, 1] (Zalando, MIT licence).
+    """Load 10,000 images of clothing in 10 classes, 28 x 28 grey values in [0, 1] (Zalando, MIT licence).
 
     Examples:
         >>> fashion_mnist()

@@ -460,13 +460,13 @@ class TextSplit:
     among_equals: Mapping[str, float] = field(default_factory=dict)
 
     def owed_to_length(self, level: float) -> tuple[str, ...]:
-        """Recipes whose scores do not tell members from non-members of like length, where lengths may differ."""
+        """Return the recipes that do not tell members from non-members of like length, where lengths may differ."""
         if self.length > EQUAL_LENGTH_LEVEL:
             return ()
         return tuple(name for name, p_value in self.among_equals.items() if p_value > level)
 
     def seen_at_equal_length(self, level: float) -> tuple[str, ...]:
-        """Recipes whose scores tell members from non-members of like length."""
+        """Return the recipes whose scores tell members from non-members of like length."""
         return tuple(name for name, p_value in self.among_equals.items() if p_value <= level)
 
 

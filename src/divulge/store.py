@@ -61,7 +61,7 @@ def make_private_directory(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Generator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well.
+    """Yield a temporary path beside ``path``, which takes its place when the block ends well.
 
     A crash, an error or a full disk leaves whatever stood at ``path`` untouched. Nobody but the owner can read
     the file, whatever the umask.
@@ -104,7 +104,7 @@ class RecordingFile(io.RawIOBase):
             raise
 
     def flush(self) -> None:
-        """Hand everything to the system."""
+        """Write everything out to the system."""
         if not self._file.closed:
             try:
                 self._file.flush()
@@ -265,7 +265,7 @@ def read_arrays(path: Path, *, inside: Path | None = None) -> dict[str, NDArray[
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """The array of an ``.npy``, never unpickling.
+    """Read the array of an ``.npy``, never unpickling.
 
     Raises:
         divulge.InputError: missing, damaged or pickled content.
@@ -281,7 +281,7 @@ def read_array(path: Path) -> NDArray[Any]:
 
 @contextlib.contextmanager
 def _open_without_pickle(path: Path, kind: str, inside: Path | None = None) -> Generator[BinaryIO]:
-    """The open file; whatever NumPy says of its content is said in our words, which never advise unpickling."""
+    """Open a file; NumPy's errors about its content are replaced by ours, which never advise unpickling."""
     try:
         with open_untrusted(path, inside=inside) as opened:
             yield opened
@@ -334,7 +334,7 @@ def hash_file(path: Path, *, inside: Path | None = None) -> str:
 
 
 def hash_values(*parts: object) -> str:
-    """A SHA-256 of arrays (content, shape and type) and of anything whose repr says all.
+    """Return a SHA-256 of arrays (content, shape and type) and of anything whose repr says all.
 
     Examples:
         >>> hash_values(np.arange(3)) == hash_values(np.arange(3))
@@ -454,7 +454,7 @@ Shape = TypeVar("Shape")
 
 
 def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
-    """``value``, read from ``path``, as the type ``shape``, most often a dataclass.
+    """Convert ``value``, read from ``path``, to the type ``shape``, most often a dataclass.
 
     Nothing is converted: a number in quotes is not a number. Keys that the shape does not name are ignored.
 
@@ -480,7 +480,7 @@ def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
 
 @cache
 def _adapter(shape: type[Shape]) -> pydantic.TypeAdapter[Shape]:
-    """Making one takes longer than reading a file by it."""
+    """Return pydantic's adapter; making one takes longer than reading a file by it."""
     return pydantic.TypeAdapter(shape)
 
 

@@ -123,7 +123,7 @@ class Records:
             object.__setattr__(self, name, value)
 
     def _with(self, **values: Any) -> Records:
-        """A copy in which some fields are others."""
+        """Return a copy with some fields replaced."""
         changed = object.__new__(Records)
         changed._put(**{each.name: getattr(self, each.name) for each in fields(Records)} | values)
         return changed
@@ -132,7 +132,7 @@ class Records:
         return len(self.x)
 
     def __getitem__(self, index: Array | slice) -> Records:
-        """The records at ``index`` (a mask, positions or a slice), in that order."""
+        """Return the records at ``index`` (a mask, positions or a slice), in that order."""
         x = check_nonempty(self.x[index], "x")
         return self._with(
             x=x,
@@ -142,7 +142,7 @@ class Records:
         )
 
     def copy(self) -> Records:
-        """The same records in arrays of their own, for whoever may write into them."""
+        """Return the same records in arrays of their own, for code that may write into them."""
         arrays = {name: getattr(self, name) for name in ("x", "y", "ids")}
         copies = {name: None if array is None else array.copy() for name, array in arrays.items()}
         return self._with(**copies, table=None if self.table is None else self.table.clone())
@@ -549,7 +549,7 @@ class Guarantee:
         return self.holds and self.level < 1.0
 
     def at_most(self, standing: Standing) -> Guarantee:
-        """The same claim, standing no better than ``standing``."""
+        """Return the same claim, standing no better than ``standing``."""
         return replace(self, standing=max(self.standing, standing, key=STANDINGS.index))
 
     def __str__(self) -> str:

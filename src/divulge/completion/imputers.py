@@ -50,10 +50,10 @@ CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right", "centre")
 
 
 class Filler(Protocol):
-    """The part of an imputer that knows how."""
+    """The fitted part of an imputer that fills in values."""
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
-        """Raw completions ``[draws, n, d]`` of ``x[n, d]`` (zeros where unknown); the best guess without generators."""
+        """Complete ``x[n, d]`` (0 where unknown) to ``[draws, n, d]``; the best guess without generators."""
         ...
 
 
@@ -85,7 +85,7 @@ class FittedImputer:
     warnings: tuple[str, ...] = ()
 
     def complete(self, partial: PartialRecords, draws: int = 1, seed: int = 0) -> Floats:
-        """Completed records ``[draws, n, ...]``, of the auxiliary records' type; known values as they came.
+        """Return completed records ``[draws, n, ...]``, of the auxiliary records' type; known values as they came.
 
         Args:
             partial: ``n`` records of which some values are known.
@@ -102,7 +102,7 @@ class FittedImputer:
         return self._completed(partial, None)
 
     def sample(self, partial: PartialRecords, draws: int, seed: int) -> Floats:
-        """Random completions ``[draws, n, ...]``, also when one is wanted; the fewer are the first of the more."""
+        """Draw random completions ``[draws, n, ...]``; fewer draws are the first of more."""
         count = check_integer(draws, "draws", least=1)
         return self._completed(partial, [seeds.generator(seed, "completion", draw) for draw in range(count)])
 
@@ -233,7 +233,7 @@ class RecordColumns:
 
     @classmethod
     def from_array(cls, x: Array) -> RecordColumns:
-        """The columns of ``x[n, d]``.
+        """Describe the columns of ``x[n, d]``.
 
         Examples:
             >>> found = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
@@ -408,7 +408,7 @@ class _DonorFiller:
         return np.where(known, x, filled)
 
     def _donors(self, x: Floats, known: Bools, pool: Ints) -> Ints:
-        """Rows of the donors, ``[n, k]``, nearest first: by Σ m (x - z)² as three matrix products."""
+        """Return the rows of the donors, ``[n, k]``, nearest first: by Σ m (x - z)² as three matrix products."""
         if self.count is None:
             return np.broadcast_to(pool, (len(x), len(pool)))
         m = known.astype(np.float64)
@@ -429,7 +429,7 @@ class _DonorFiller:
 
 
 def group_by_class(auxiliary_labels: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[Ints, Ints]]:
-    """Rows to complete beside the auxiliary rows to complete them from: the class's, or all for an unseen class.
+    """Pair rows to complete with auxiliary rows: those of their class, or all if it is unseen.
 
     Args:
         auxiliary_labels: labels of the auxiliary records ``[z]``, or None.
@@ -493,7 +493,7 @@ class ConditionalGaussian:
             raise InputError("shrinkage: must lie in (0, 1], got 0")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
-        """Means and covariance of the auxiliary records.
+        """Estimate means and covariance of the auxiliary records.
 
         Raises:
             divulge.InputError: fewer than 2 records, records that are not numbers.
@@ -536,7 +536,7 @@ class _Gaussian:
         return rng.normal(size=(rows, len(self.covariance))) @ self._root.T
 
     def regression(self, known: Bools) -> Floats:
-        """``Σ_kk⁻¹ Σ_ku`` ``[k, u]``, from the smaller of two systems."""
+        """Solve for ``Σ_kk⁻¹ Σ_ku`` ``[k, u]``, from the smaller of two systems."""
         k, u = np.flatnonzero(known), np.flatnonzero(~known)
         if len(k) <= len(u):
             return linalg.cho_solve(linalg.cho_factor(self.covariance[np.ix_(k, k)]), self.covariance[np.ix_(k, u)])
@@ -556,7 +556,7 @@ class _Filler:
     overall: _Gaussian
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
-        """Completions ``[draws, n, d]``; the conditional mean without generators."""
+        """Return completions ``[draws, n, d]``; the conditional mean without generators."""
         mean_rows = self._rows(labels, len(x))
         is_known_class = mean_rows < len(self.classes)
         standard = np.where(known, (x - self.centre) / np.where(self.scale > 0, self.scale, 1.0), 0.0)
@@ -577,7 +577,7 @@ class _Filler:
 
 
 def _conditional(gaussian: _Gaussian, x: Floats, means: Floats, known: Bools, rngs: Generators) -> Floats:
-    """Standardised completions ``[draws, n, d]``, mask by mask."""
+    """Return standardised completions ``[draws, n, d]``, mask by mask."""
     filled = np.stack([gaussian.sample(rng, len(x)) for rng in rngs]) if rngs else np.zeros((1, *x.shape))
     deviations = x - means - filled
     masks, mask_ids = np.unique(known, axis=0, return_inverse=True)
@@ -613,14 +613,14 @@ class Perceptron:
 
     @classmethod
     def from_linear(cls, centre: Floats, scale: Floats, linear: Sequence[nn.Linear]) -> Perceptron:
-        """From torch's linear layers."""
+        """Convert torch's linear layers."""
         layers = tuple(
             (each.weight.detach().double().numpy().T, each.bias.detach().double().numpy()) for each in linear
         )
         return cls(centre, scale, layers)
 
     def outputs(self, x: Floats) -> Floats:
-        """Outputs of the last layer, ``[n, q]``, of records ``[n, ...]``."""
+        """Return the outputs of the last layer, ``[n, q]``, of records ``[n, ...]``."""
         hidden = (x.reshape(len(x), -1) - self.centre) / self.scale
         for layer, (weight, bias) in enumerate(self.layers):
             hidden = (np.maximum(hidden, 0.0) if layer else hidden) @ weight + bias
@@ -628,7 +628,7 @@ class Perceptron:
 
 
 def mean_and_scale(x: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column of ``x[n, d]``; 1 for the deviation of a constant.
+    """Return mean and standard deviation of each column of ``x[n, d]``; 1 for the deviation of a constant.
 
     Examples:
         >>> mean_and_scale(np.array([[1.0, 5.0], [3.0, 5.0]]))

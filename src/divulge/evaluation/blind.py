@@ -361,7 +361,7 @@ def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random
 
 
 def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
-    """Held-out guesses for every column of memberships, as ranks within each fold, ``[n, columns]``."""
+    """Guess held-out memberships, every column, as ranks within each fold, ``[n, columns]``."""
     n = len(kernel)
     targets = memberships.astype(np.float64)
     guesses = np.empty_like(targets)
@@ -442,7 +442,7 @@ def _ridge_statistics(features: _RecordFeatures, columns: Bools, fold: Ints) -> 
 
 
 def _adjustment_penalties(features: _RecordFeatures, n: int) -> list[tuple[float, float, float]]:
-    """Penalties of linear, radial and class features from which the regression of a score is chosen."""
+    """List penalties of linear, radial and class features from which the regression of a score is chosen."""
     unused = np.inf
     record_penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
     class_penalties = [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
@@ -452,7 +452,7 @@ def _adjustment_penalties(features: _RecordFeatures, n: int) -> list[tuple[float
 def _ridge_predictions(
     features: _RecordFeatures, targets: Floats, folds: Ints, penalties: Sequence[tuple[float, float, float]]
 ) -> Iterator[Floats]:
-    """Held-out predictions of the columns of ``targets`` by ridge regression, ``[n, columns]`` for each penalty.
+    """Yield held-out predictions of the columns of ``targets`` by ridge regression, ``[n, columns]`` for each penalty.
 
     Args:
         features: of the records, ``[n, ...]``.
@@ -654,7 +654,7 @@ def _text_blocks(texts: Array, sample: Ints) -> list[tuple[Floats, Floats | None
 
 
 def _linear_and_radial_block(columns: Array, sample: Ints) -> tuple[Floats, Floats]:
-    """Linear and radial features of columns that are standardised chunk by chunk."""
+    """Compute linear and radial features of columns that are standardised chunk by chunk."""
     standardise = _standardiser(columns)
     sample_columns = standardise(columns[sample])
     directions = (
@@ -705,7 +705,7 @@ def _standardiser(columns: Array) -> Callable[[Array], Floats]:
 
 
 def _components(gram: Floats) -> Floats:
-    """Weights of a sample's rows that give its leading components, ``[sample, at most 256]``."""
+    """Return the weights of a sample's rows that give its leading components, ``[sample, at most 256]``."""
     values, vectors = linalg.eigh(gram)
     used_components = np.flatnonzero(values > 1e-9 * max(values[-1], 1e-12))[-_MAX_LINEAR:]
     return vectors[:, used_components] / np.sqrt(values[used_components])

@@ -130,7 +130,7 @@ class Code:
         return flat[: self.n], is_sound[: self.n]
 
     def rows_in_flagged_blocks(self, query_flags: Bools) -> Bools:
-        """Rows whose block has at least one flagged query."""
+        """Flag the rows whose block has at least one flagged query."""
         parts = []
         start = 0
         for block, repeats in zip(self.shapes, self.repeats, strict=True):
@@ -141,7 +141,7 @@ class Code:
         return np.concatenate(parts)[: self.n]
 
     def queries_in_flagged_blocks(self, row_flags: Bools) -> Bools:
-        """Queries of the blocks that hold at least one flagged row ``[count]``."""
+        """Flag the queries of the blocks that hold at least one flagged row ``[count]``."""
         parts = []
         start = 0
         for block, repeats in zip(self.shapes, self.repeats, strict=True):
@@ -297,7 +297,7 @@ class Alphabet:
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     def index(self, weights: Ints) -> Ints:
-        """Positions of these weights."""
+        """Return the positions of these weights."""
         return np.searchsorted(self.weights, weights)
 
 
@@ -451,7 +451,7 @@ class Block:
 
 
 def subset_sums(values: Ints) -> Ints:
-    """For each number S the sum over its subsets x of ``(-1)^|x| values[x]``, along the last axis.
+    """Sum ``(-1)^|x| values[x]`` over the subsets x of each number S, along the last axis.
 
     Examples:
         >>> subset_sums(np.array([[5, 2, 1]]))

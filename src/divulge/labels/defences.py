@@ -758,7 +758,7 @@ def max_accuracy(spec: OracleSpec, queries: int) -> float:
 
 
 def chance_accuracy(spec: OracleSpec) -> float:
-    """Accuracy of guessing."""
+    """Return the accuracy of guessing."""
     return 1 / spec.classes
 
 
@@ -802,7 +802,7 @@ def imbalance_probability(spec: OracleSpec) -> float:
 
 
 def max_loss_difference(spec: OracleSpec) -> float:
-    """Largest difference that two labels of one row make in its loss, over all predictions; infinity without bound."""
+    """Return the largest difference that two labels of one row make in its loss, over all predictions, or infinity."""
     metric = spec.metric
     if isinstance(metric, Linear):
         ends = np.array([metric.low, metric.high])
@@ -825,14 +825,14 @@ def answer_range(spec: OracleSpec) -> float:
 
 
 def answer_bits(spec: OracleSpec) -> float:
-    """Most bits that one answer can tell: the logarithm of the number of answers there are."""
+    """Return the most bits that one answer can tell: the logarithm of the number of answers there are."""
     if spec.decimals is None or not math.isfinite(answer_range(spec)):
         return FLOAT_BITS
     return min(math.log2(2 + answer_range(spec) * 10.0**spec.decimals), FLOAT_BITS)
 
 
 def required_bits(spec: OracleSpec, accuracy: float) -> float:
-    """Bits needed to be this accurate about all rows (Fano)."""
+    """Return the bits needed to be this accurate about all rows (Fano)."""
     wrong = 1 - accuracy
     entropy = sum(-p * math.log2(p) for p in (accuracy, wrong) if p > 0)
     return spec.most_scored * (math.log2(spec.classes) - entropy - wrong * math.log2(max(spec.classes - 1, 1)))

@@ -92,7 +92,7 @@ class Evaluated:
         check_string(self.name, "name")
 
     def values(self, cases: Iterable[tuple[Ints, Array]]) -> Floats:
-        """Scores of hypothetical labels and predictions; NaN where the metric is not defined."""
+        """Return the scores of hypothetical labels and predictions; NaN where the metric is not defined."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of labels that are only tried
             return np.array([self(y, predictions) for y, predictions in cases], dtype=float)
@@ -222,7 +222,7 @@ def solve_monotone(function: Callable[[Any], Any], target: Floats, low: float, h
 
 
 def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
-    """The logarithmic loss, computed in floats of ``dtype`` on probabilities clipped at ``clip`` (0: not clipped)."""
+    """Return the logarithmic loss in floats of ``dtype``, on probabilities clipped at ``clip`` (0: not clipped)."""
     float_type = np.dtype(dtype)
     low = max(clip, float(np.finfo(float_type).tiny))
     # The largest value below 1 that the clip, or the grid of the floats, allows is 1 - low or 1 itself.
@@ -275,7 +275,7 @@ def _as_dtype(predictions: object, dtype: np.dtype[Any]) -> Array:
 
 
 def class_probabilities(gaps: Floats, digits: Ints) -> Floats:
-    """Rows ``[n, K]`` with ``-ln p[c] = base + gap·digits[c]``; each column computed for itself.
+    """Return rows ``[n, K]`` with ``-ln p[c] = base + gap·digits[c]``; each column is computed for itself.
 
     Examples:
         >>> class_probabilities(np.array([0.0, math.log(3)]), np.arange(2)).round(6)
@@ -289,7 +289,7 @@ def class_probabilities(gaps: Floats, digits: Ints) -> Floats:
 
 
 def brier_loss(classes: int, submission: str) -> Loss:
-    """Brier's loss: squared differences of probabilities and labels."""
+    """Return Brier's loss: squared differences of probabilities and labels."""
     # Two classes: (y - p)², as scikit-learn has it, which is half the sum over classes; more: that sum.
     if classes == 2 and submission == "positive":
         return replace(squared_error_loss(1.0, 1.0), has_bounded_base=True)
@@ -591,7 +591,7 @@ def mean_average_precision(y: Ints, lists: Array) -> float:
 
 
 def depth(n: int, order: str) -> int:
-    """Largest number of additions that one of n elements passes through.
+    """Return the largest number of additions that one of n elements passes through.
 
     Examples:
         >>> depth(2201, "pairwise"), depth(2201, "sequential")
@@ -640,7 +640,7 @@ def log_error(probabilities: Floats, losses: Floats) -> Floats:
 
 
 def unit_roundoff(dtype: str) -> float:
-    """Half the machine epsilon: the relative error of one rounding."""
+    """Return half the machine epsilon: the relative error of one rounding."""
     return float(np.finfo(dtype).eps) / 2
 
 
@@ -734,6 +734,6 @@ def _spacing(values: Floats, dtype: str) -> Floats:
 
 
 def _spacing_below(values: Floats, dtype: str) -> Floats:
-    """Distance to the next smaller float."""
+    """Return the distance to the next smaller float."""
     floats = values.astype(dtype)
     return (floats - np.nextafter(floats, floats.dtype.type(-np.inf))).astype(np.float64)

@@ -57,7 +57,7 @@ class AdaptivePlan(Protocol):
     """A plan whose queries depend on the answers before them."""
 
     def query_after(self, index: int, answers: Floats) -> Array | None:
-        """Question ``index``, given the answers before it; None when nothing is left to ask."""
+        """Return query ``index``, given the answers before it; None when nothing is left to ask."""
         ...
 
 

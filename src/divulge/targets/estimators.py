@@ -139,7 +139,7 @@ class SklearnTarget:
         return self._own_logits(inputs)
 
     def _full(self, logits: Floats) -> Floats:
-        """Logits over the full label set; a class the estimator never saw gets the floor."""
+        """Extend logits to the full label set; a class the estimator never saw gets the floor."""
         places = self._columns()
         if np.array_equal(places, np.arange(int(self.classes or 0))):
             return logits
@@ -150,7 +150,7 @@ class SklearnTarget:
         return full
 
     def _wide(self, probabilities: Floats) -> Floats:
-        """Probabilities over the full label set."""
+        """Extend probabilities to the full label set."""
         check_memory(8.0 * len(probabilities) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         full = np.zeros((len(probabilities), int(self.classes or 0)))
         full[:, self._columns()] = probabilities
@@ -163,7 +163,7 @@ class SklearnTarget:
         return classes
 
     def _columns(self) -> Ints:
-        """Which class each of the estimator's outputs is of."""
+        """Return the class of each of the estimator's outputs."""
         classes, names = self._classes(), self.class_names
         if names is None:
             return check_labels(np.asarray(classes).astype(np.int64), "target.classes_")
@@ -198,7 +198,7 @@ class SklearnTarget:
         return self._log(x, probabilities)
 
     def _log(self, x: Any, probabilities: Floats) -> Floats:
-        """The estimator's own log-probabilities where they are finite, else the floor."""
+        """Return the estimator's own log-probabilities where they are finite, else the floor."""
         if (votes := _vote_count(self.estimator)) is not None:
             return _smooth_votes(self._wide(probabilities), votes)
         with np.errstate(divide="ignore"):
@@ -310,12 +310,12 @@ def _describe_parameter(value: Any) -> str:
 
 
 def _class_to_text(value: Any) -> str:
-    """A class as text, as `Records` spells it: -1.0 is -1."""
+    """Spell a class as `Records` does: -1.0 is -1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _column_names(estimator: Any) -> tuple[tuple[str, ...], bool]:
-    """Names of the columns that an estimator knows, and whether a frame had them for certain."""
+    """Return the names of the columns that an estimator knows, and whether a frame had them for certain."""
     for attribute in ("feature_names_in_", "feature_names_", "feature_name_"):
         attribute_value = getattr(estimator, attribute, None)
         if attribute_value is None or callable(attribute_value):
@@ -328,7 +328,7 @@ def _column_names(estimator: Any) -> tuple[tuple[str, ...], bool]:
 
 
 def _vote_count(estimator: Any) -> int | None:
-    """How many votes a probability is the share of; None where it is no count."""
+    """Return the number of votes that a probability is a share of; None where it is no count."""
     estimator = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     if getattr(estimator, "bootstrap", False) is True and hasattr(estimator, "estimators_"):
         return len(estimator.estimators_)
@@ -338,7 +338,7 @@ def _vote_count(estimator: Any) -> int | None:
 
 
 def _smooth_votes(probabilities: Floats, votes: int) -> Floats:
-    """Log-probabilities with half a vote more for each class."""
+    """Return log-probabilities with half a vote more for each class."""
     return np.log((probabilities * votes + 0.5) / (votes + 0.5 * probabilities.shape[1]))
 
 
@@ -363,7 +363,7 @@ def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
 
 
 def _pandas_categories(estimator: Any) -> list[Any] | None:
-    """Categories by column of the pandas frame that LightGBM was fitted on; None if it was fitted on something else."""
+    """Return the categories of each column of LightGBM's pandas frame; None if it was fitted on something else."""
     return getattr(getattr(estimator, "booster_", None), "pandas_categorical", None)
 
 
@@ -414,7 +414,7 @@ def restore_categories(estimator: Any, frame: Any) -> Any:
 
 
 def _cast_categories(column: Any, categories: Sequence[Any]) -> Any:
-    """A column with the categories that the model was fitted on."""
+    """Return a column with the categories that the model was fitted on."""
     fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
     if column.notna().any() and not fitted.notna().any():
         raise InputError(

@@ -82,7 +82,7 @@ def load(
     names: Sequence[str] | None = None,
     task: Task = "auto",
 ) -> Any:
-    """The target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
+    """Load the target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
 
     Args:
         model: path of a file (`SAFE` lists the kinds); a Hugging Face folder, or ``hf:NAME`` on the hub, of a causal
@@ -141,7 +141,7 @@ def load(
 
 
 def _reject_options(reason: str, **options: Any) -> None:
-    """Pass if none of these was given."""
+    """Raise if any of these options was given."""
     for key, value in options.items():
         if value is not None:
             raise InputError(f"target.{key}: {reason}")
@@ -155,7 +155,7 @@ def _load_onnx(path: Path, outputs: str) -> GivesLogits:
 
 
 def _import_model(name: str, folder: Path | None) -> Any:
-    """The model that a name means, or that the function of this name makes."""
+    """Import the model of this name, or call the function of this name for one."""
     value = user_code.import_object(name, "target.model", folder).value
     if not (inspect.isroutine(value) or inspect.isclass(value)) or _requires_arguments(value):
         return value
@@ -164,7 +164,7 @@ def _import_model(name: str, folder: Path | None) -> Any:
 
 
 def _requires_arguments(function: Any) -> bool:
-    """Whether a function cannot be called with nothing."""
+    """Check whether a function needs arguments."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # built in
@@ -173,7 +173,7 @@ def _requires_arguments(function: Any) -> bool:
 
 
 def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
-    """The factory's module with the weights of a file."""
+    """Load the weights of a file into the factory's module."""
     if factory is None:
         raise InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
     read_weights = tensors.load_file
@@ -192,7 +192,7 @@ def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
 
 
 def _refusal_reason(path: Path) -> str:
-    """Why a file of another kind is refused, by its content, whatever it is called."""
+    """Explain, from its content, why a file of another kind is refused."""
     file_type = _detect_file_type(path)
     return (
         f"a {file_type} file {REFUSED[file_type]}"
@@ -202,7 +202,7 @@ def _refusal_reason(path: Path) -> str:
 
 
 def _detect_file_type(path: Path) -> str:
-    """Which of `REFUSED`; empty for none of them."""
+    """Return the type of a file among `REFUSED`; empty for none of them."""
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return _detect_archive_type(archive.namelist())
     with path.open("rb") as file:

@@ -94,7 +94,7 @@ class CausalLM:
 
     @classmethod
     def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> CausalLM:
-        """From ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder; weights are read from safetensors alone.
+        """Load from ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder; weights are read from safetensors alone.
 
         Args:
             name: which model.
@@ -124,7 +124,7 @@ class CausalLM:
         }
 
     def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
-        """Statistics of each text; texts without a scored token keep their row.
+        """Compute the statistics of each text; texts without a scored token keep their row.
 
         Args:
             texts: the documents.
@@ -178,7 +178,7 @@ class CausalLM:
     def side_by_side(
         self, window_batches: Sequence[Sequence[Window]], reduce: Callable[..., torch.Tensor]
     ) -> Iterator[Sequence[np.ndarray]]:
-        """What ``reducing`` makes of each batch; on a CPU each core has a batch of its own, and no two share one."""
+        """Reduce each batch by ``reducing``; on a CPU each core has a batch of its own, and no two share one."""
         threads = torch.get_num_threads() if self.model.device.type == "cpu" else 1
         if min(threads, len(window_batches)) < 2:
             yield from (self._run(batch, reduce) for batch in window_batches)
@@ -212,7 +212,7 @@ class CausalLM:
 
     @torch.inference_mode()
     def _run(self, batch: Sequence[Window], reduce: Callable[..., torch.Tensor]) -> list[np.ndarray]:
-        """Rows ``[k, t]`` of each window: what ``reducing`` makes of the logits and tokens of a block."""
+        """Run a batch; reduce logits and tokens of each block by ``reducing`` to rows ``[k, t]`` of each window."""
         longest = max(len(window.tokens) for window in batch)
         ids = torch.zeros(len(batch), longest, dtype=torch.long)
         attention_mask = torch.zeros(len(batch), longest, dtype=torch.long)
@@ -232,7 +232,7 @@ class CausalLM:
     def _logits(
         self, ids: torch.Tensor, attention_mask: torch.Tensor, scored_mask: torch.Tensor, scored_tokens: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The logits at the places asked for, some at a time, and the tokens that stand there."""
+        """Yield the logits at the requested places, some at a time, and the tokens that stand there."""
         if not self._split:
             logits = self.model(input_ids=ids, attention_mask=attention_mask, use_cache=False).logits[:, :-1][
                 scored_mask
@@ -383,7 +383,7 @@ def _check_continuation(target: CausalLM, number: int, prefix: Sequence[int], su
 
 @torch.inference_mode()
 def greedy_continuations(target: CausalLM, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
-    """The most likely token again and again, ``tokens`` of them after each prefix; an end of text does not stop it.
+    """Decode greedily ``tokens`` tokens after each prefix; an end of text does not stop it.
 
     Prefixes of one length go together, so there is no padding.
 
@@ -408,7 +408,7 @@ def greedy_continuations(target: CausalLM, prefixes: Sequence[Sequence[int]], to
 
 
 def _generate_greedily(model: Any, prefixes: Sequence[Sequence[int]], count: int) -> list[list[int]]:
-    """Greedy continuations of prefixes of one length; keys and values are kept where the model keeps any."""
+    """Decode greedily after prefixes of one length; keys and values are kept where the model keeps any."""
     sequences = inputs = torch.tensor([list(prefix) for prefix in prefixes], device=model.device)
     cache, name = None, _cache_parameter(model)
     for _ in range(count):
@@ -431,7 +431,7 @@ _LOGITS_IN_CACHE = 1 << 17
 
 
 def reduce_logits(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: bool = True) -> torch.Tensor:
-    """Statistics of a block of tokens, ``[7, t]`` float32, in the order of `PER_TOKEN`.
+    """Compute the statistics of a block of tokens, ``[7, t]`` float32, in the order of `PER_TOKEN`.
 
     The logits are cast up before the softmax: a bfloat16 log-softmax is wrong by .009 in the mean, this by .0006.
 
@@ -477,7 +477,7 @@ def _vocabulary_statistics(logits: torch.Tensor, target: torch.Tensor) -> torch.
 
 
 def sampling_log_probabilities(logits: torch.Tensor, target: torch.Tensor, decoding: Decoding) -> torch.Tensor:
-    """Log-probability with which a token is drawn, and 1 where it is the greedy one, ``[2, t]`` float32.
+    """Return the log-probability with which a token is drawn, and 1 where it is the greedy one, ``[2, t]`` float32.
 
     Args:
         logits: ``[t, V]``, any floating type.
@@ -522,7 +522,7 @@ class Window:
 
 
 def split_windows(document: int, tokens: Sequence[int], length: int, stride: int) -> list[Window]:
-    """Windows of at most ``length`` tokens, ``stride`` apart; each token is scored once, with all context it can have.
+    """Split into windows of at most ``length`` tokens, ``stride`` apart; each token is scored once, with most context.
 
     Examples:
         >>> [(w.tokens, w.skip) for w in split_windows(0, [1, 2, 3, 4, 5], length=3, stride=2)]
@@ -541,7 +541,7 @@ def split_windows(document: int, tokens: Sequence[int], length: int, stride: int
 
 
 def batch_windows(pieces: Sequence[Window], budget: int) -> Iterator[list[Window]]:
-    """Windows of similar length together, with at most ``budget`` tokens per batch, padding included."""
+    """Batch windows of similar length, with at most ``budget`` tokens per batch, padding included."""
     batch: list[Window] = []
     for window in sorted(pieces, key=lambda w: len(w.tokens), reverse=True):
         longest = len(batch[0].tokens) if batch else 0
@@ -593,7 +593,7 @@ class VisionLanguage:
 
     @classmethod
     def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> VisionLanguage:
-        """From ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder.
+        """Load from ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder.
 
         Raises:
             divulge.InputError: unknown dtype, or a model that cannot be loaded.
@@ -613,7 +613,7 @@ class VisionLanguage:
         }
 
     def statistics(self, images: Sequence[Any], texts: Sequence[str], *, part: str = "image") -> TokenStatistics:
-        """Statistics of each record.
+        """Compute the statistics of each record.
 
         Args:
             images: one per record: arrays ``[height, width, 3]`` of uint8, or PIL images.
