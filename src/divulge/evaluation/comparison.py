@@ -452,8 +452,7 @@ def stratified_top_test(scores: Floats, truth: Bools, groups: Floats, share: flo
     """Return the p-value of the number of members among the best ``share`` of all records, given their groups.
 
     Null hypothesis: within each group every record is a member with equal probability. The number of members among the
-        best is
-    then a sum of hypergeometric counts; its distribution is exact for up to 1,000 groups and normal otherwise.
+    best is then a sum of hypergeometric counts; its distribution is exact for up to 1,000 groups and normal otherwise.
     """
     best = scores > np.sort(scores)[::-1][min(int(share * len(scores)), len(scores) - 1)]
     if not best.any():
