@@ -129,7 +129,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if not folder.is_dir():
         raise InputError(f"folder: no such directory: {folder}")
     origins = _import_named_code(plan, folder)
-    recipes = book.configure(plan.recipes, plan.recipe or {})
+    recipes = book.configure(plan.recipes, plan.recipe or {}, folder)
     sets = {key: _read_records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     if codes := _find_code_columns(plan.data, sets):
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}

@@ -11,7 +11,7 @@ from scipy import stats
 
 from divulge import columns, completion, evaluation, seeds
 from divulge import recipes as book
-from divulge.attacks import adapt
+from divulge.attacks import adapt, check_installed
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
 from divulge.errors import InputError
@@ -142,6 +142,8 @@ def _resolve_recipes(
             f"references=divulge.references.{modality.references}"
         )
     _check_reference_count(resolved, getattr(references, "count", None))
+    for recipe in resolved:
+        check_installed(recipe.attack)
     return resolved
 
 

@@ -185,6 +185,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
             layout=audit.layout,
             labels=view.labels,
             features=signals.compute_features(audit, log),
+            records=signals.records_to_read(audit),
             models=models,
             tokens=logs,
         )
