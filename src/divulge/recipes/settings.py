@@ -90,8 +90,8 @@ class _Only:
 class AttackSettings:
     """Base of the settings of an attack: frozen, checked when they are made, and turned into a recipe by `recipe`.
 
-    A sub-class is a frozen dataclass whose fields are strings (`Literal`, or ``str`` for a folder) or booleans. Its docstring says what the
-    attack is in the first line, and what each field does under ``Args``.
+    A sub-class is a frozen dataclass whose fields are strings (`Literal`, or ``str`` for a folder) or booleans. Its
+    docstring says what the attack is in the first line, and what each field does under ``Args``.
     """
 
     __slots__ = ()

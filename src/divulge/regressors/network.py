@@ -102,7 +102,7 @@ class Network:
             divulge.InputError: the body's files are not there.
         """
         try:
-            torch_network.FittedNetwork
+            _ = torch_network.FittedNetwork
         except MissingExtraError as error:
             raise MissingExtraError(
                 f"{error} (the recipes quantile-trees and quantile-gap-trees, boosted trees, need no torch)"
