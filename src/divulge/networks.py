@@ -162,6 +162,9 @@ class Standardised(nn.Module):
     Pretrained weights expect such images, whatever unit they came in; one channel serves as all three.
     """
 
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
     def __init__(self, body: nn.Module, mean: torch.Tensor, deviation: torch.Tensor) -> None:
         super().__init__()
         self.body = body

@@ -5,8 +5,8 @@ its separation is τ·ln 3 < 2τ), and Theorem 14 is ``θ_n = 3^(2^n·Nτ)/(1 + 
 factor, N = 2 and τ = 1/18 give θ = 1/2 and no separation at all). N is the number of rows in the oracle's mean: all
 scored rows, not the M rows of a block (Figure 2 of the paper averages over M, and its "M" counts queries). τ is what an
 answer may be off by. Where that is so small that the oracle's own float error matters, it is added to τ, and without
-noise it is all of τ (Remark 1). Behind a softmax or a sigmoid the logits are the logarithms of these entries, less those
-of the first class, so nothing is doubly exponential.
+noise it is all of τ (Remark 1). Behind a softmax or a sigmoid the logits are the logarithms of these entries, less
+those of the first class, so nothing is doubly exponential.
 
 The other codes are decoded by enumeration. Appendix B ("primes"): rows proportional to distinct primes, two classes or
 more, for the cross-entropies. Corollary 3: losses ln(p_i)/N apart, for squared Euclidean and norm-like losses (and, by
