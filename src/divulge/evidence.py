@@ -159,7 +159,7 @@ class Measurements:
         if self.tokens is None:
             return None
         references = None if models is None else models.tokens
-        return TokenLogs(self.tokens.offsets, self.tokens.target, references)
+        return TokenLogs(self.tokens.offsets, self.tokens.target, references, self.tokens.wrong)
 
 
 def _select_documents(tokens: TokenLogs | None, rows: slice) -> TokenLogs | None:

@@ -171,7 +171,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         population=population,
         unseen_classes=tuple(dict.fromkeys((*plan.unseen_classes, *dropped_classes))),
         groups=groups,
-        known=_read_masks(plan, sets["members"]),
+        known=_read_masks(plan, sets["members"], len(sets["members"].records) + len(sets["nonmembers"].records)),
         covariates=covariates,
     )
     options = AuditOptions(
@@ -377,14 +377,16 @@ def _choose_frames(
     return fitted_frame_library(target.estimator) or ("pandas" if has_pandas() else "polars")
 
 
-def _read_masks(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:
+def _read_masks(plan: Plan, members: DataFile, n_candidates: int) -> Bools | tuple[Bools, ...] | None:
     """Return the mask that ``known`` describes; several for a list."""
     if plan.known is None:
         return None
     columns = members.columns
     shape = members.records.x.shape[1:] if members.records.table is None else (len(columns),)
     descriptions = [plan.known] if isinstance(plan.known, str) else plan.known
-    masks = tuple(completion.mask(text, shape, columns=columns, seed=plan.seed) for text in descriptions)
+    masks = tuple(
+        completion.mask(text, shape, columns=columns, seed=plan.seed, records=n_candidates) for text in descriptions
+    )
     return masks[0] if isinstance(plan.known, str) else masks
 
 

@@ -80,7 +80,8 @@ def token_logs(parts, rng, shape):
         np.minimum(np.repeat(values, TOKENS, axis=-1) - 9 + noise * rng.normal(size=values.shape[-1] * TOKENS), 0)
         for values in (parts["target"], parts["references"])
     )
-    return TokenLogs(np.arange(N + 1) * TOKENS, target, references)
+    wrong = (np.arange(N * TOKENS) * 7 % 10) < 8
+    return TokenLogs(np.arange(N + 1) * TOKENS, target, references, wrong)
 
 
 def scores(key, given, seed=None):
@@ -103,7 +104,7 @@ def permuted(given, order):
         elif name == "tokens":
             rows = (order[:, None] * TOKENS + np.arange(TOKENS)).ravel()
             references = None if values.references is None else values.references[:, rows]
-            moved[name] = TokenLogs(values.offsets, values.target[rows], references)
+            moved[name] = TokenLogs(values.offsets, values.target[rows], references, values.wrong[rows])
         elif name in ("target", "features", "labels"):
             moved[name] = values[order]
         else:

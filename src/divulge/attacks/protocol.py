@@ -45,6 +45,9 @@ class Need(StrEnum):
     """Classes of the records."""
     TOKENS = "tokens"
     """Log-probabilities of each token of a document under the target and, if there are any, reference models."""
+    VOCABULARY = "vocabulary"
+    """Where the target's likeliest token is another one, in ``tokens``; a server that shows no more than the
+    log-probability of each token cannot say."""
     QUERIES = "queries"
     """The same evidence of further versions of the records, or of further signals of them."""
 

@@ -247,7 +247,7 @@ def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records]
     shape = (n, *members.x.shape[1:])
     if isinstance(known, str):
         names = () if members.encoder is None else members.encoder.names
-        known = completion.mask(known, shape[1:], columns=names, seed=seed)
+        known = completion.mask(known, shape[1:], columns=names, seed=seed, records=n)
     masks = check_mask(known, "known", shape)
     PartialRecords(np.zeros(shape), None, masks)
     return masks
@@ -260,7 +260,7 @@ def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -
             f"known: partial knowledge needs numbers, categories and dates; column {text_columns[0]!r} holds free text"
         )
     if isinstance(known, str):
-        known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed)
+        known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed, records=n)
     masks = check_mask(known, "known", (n, len(encoder.names)))
     PartialRecords(np.zeros(masks.shape), None, masks)
     return np.repeat(masks, [column.width for column in encoder.columns], axis=1)

@@ -13,6 +13,7 @@ from divulge.recipes.recipe import Recipe
 from divulge.recipes.settings import (
     ATTACKS,
     BASE,
+    EZ,
     MRAD,
     RMIA,
     WBC,
@@ -115,6 +116,10 @@ _DOCUMENTS: dict[str, AttackSettings] = {
     "reference-ratio": Calibrated(),
     "wbc": WBC(),
     "windows": WBC(reference="out"),
+    "ez": EZ(),
+    "ez-smoothed": EZ(smoothed=True),
+    "ez-out": EZ(reference="out"),
+    "ez-out-smoothed": EZ(reference="out", smoothed=True),
     "lira": LiRA(),
     "lira-sequence": LiRA(tokens="correlated"),
     "lira-online": LiRA(mode="online"),

@@ -245,6 +245,12 @@ class Recipe:
         return frozenset(needs)
 
     @property
+    def reads_vocabulary(self) -> bool:
+        """Whether the attack says that it must know where a language model's likeliest token is another one."""
+        attack_needs = adapt(self.attack).needs
+        return Need.VOCABULARY in attack_needs and attack_needs != set(Need)
+
+    @property
     def signal_name(self) -> str:
         """Name of the signal."""
         return self.signal if isinstance(self.signal, str) else self.signal.name

@@ -679,6 +679,30 @@ class WBC(AttackSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EZ(AttackSettings):
+    """Gains over losses in likelihood, at tokens that the target itself would not have put there (Ilić et al. 2026).
+
+    Args:
+        reference: the other model: the one that was fine-tuned (the paper's first choice), or fine-tunes on other
+            documents.
+        smoothed: the logarithm of the ratio with 1 added to both sides, which is ours. As published, a document that
+            gains wherever the target is wrong has the lowest score.
+    """
+
+    name: ClassVar[str] = "ez"
+
+    reference: Literal["base", "out"] = "base"
+    smoothed: bool = False
+
+    def _document_recipe(self) -> Recipe:
+        others = "fine-tunes on other documents" if self.reference == "out" else "the model that was fine-tuned"
+        summary = f"gains over losses relative to {others}, where the target is wrong"
+        name = f"ez{'-out' * (self.reference == 'out')}{'-smoothed' * self.smoothed}"
+        source = "smoothed; ours, after Ilić et al. 2026" if self.smoothed else "Ilić et al. 2026"
+        return Recipe(name, "log_likelihood", attacks.EZ(self.smoothed), self.reference, f"{summary} ({source})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MRAD(AttackSettings):
     """Descent on the unknown values of partly known records, for comparison (MRAD, arXiv:2508.06244, and kin).
 
@@ -761,7 +785,7 @@ class Auto(AttackSettings):
         """
         if documents:
             if has_references or has_base:
-                return self._document_ratio("out" if has_references else "base")
+                return self._document_ratio("out" if has_references else "base", has_vocabulary=has_vocabulary)
             return self._document_threshold(has_vocabulary=has_vocabulary)
         if labels_only:
             return self._label_only_recipe(has_references=has_references)
@@ -778,7 +802,7 @@ class Auto(AttackSettings):
         )
 
     def _document_recipe(self) -> Recipe:
-        return self._document_ratio("out")
+        return self._document_ratio("out", has_vocabulary=True)
 
     def _recipe_without_references(self) -> Recipe:
         names = ("quantile-trees", "transductive")
@@ -803,11 +827,16 @@ class Auto(AttackSettings):
             summary="labels only: whether the record is told right, beyond what features explain",
         )
 
-    def _document_ratio(self, reference: Literal["out", "base"]) -> Recipe:
-        names = ("windows", "reference-ratio") if reference == "out" else ("wbc", "base-ratio")
-        attack = attacks.Consensus(
-            (attacks.WBC(), attacks.Calibrated()), names, "" if reference == "out" else _BASE_ALONE
+    def _document_ratio(self, reference: Literal["out", "base"], *, has_vocabulary: bool) -> Recipe:
+        windows, ratio, error_zone = (
+            ("windows", "reference-ratio", "ez-out-smoothed")
+            if reference == "out"
+            else ("wbc", "base-ratio", "ez-smoothed")
         )
+        # A server does not say where the target is wrong.
+        names = (windows, error_zone) if has_vocabulary else (windows, ratio)
+        other_attack = attacks.EZ(smoothed=True) if has_vocabulary else attacks.Calibrated()
+        attack = attacks.Consensus((attacks.WBC(), other_attack), names, "" if reference == "out" else _BASE_ALONE)
         return Recipe("auto", "log_likelihood", attack, reference, f"mean of {names[0]} and {names[1]}")
 
     def _document_threshold(self, *, has_vocabulary: bool) -> Recipe:
@@ -826,6 +855,7 @@ ATTACKS: tuple[type[AttackSettings], ...] = (
     BASE,
     Learned,
     WBC,
+    EZ,
     Quantile,
     Transductive,
     Labels,
