@@ -91,9 +91,9 @@ class TestEZ:
         assert np.isfinite(EZ().score(evidence(tokens))).all()
 
     def test_what_is_not_known_is_named(self):
-        with pytest.raises(dv.InputError, match="EZ: evidence.tokens.wrong is needed"):
+        with pytest.raises(dv.InputError, match=r"EZ: evidence\.tokens\.wrong is needed"):
             EZ().score(evidence(TokenLogs([0, 1], [-1.0], [[-1.0]])))
-        with pytest.raises(dv.InputError, match="EZ.smoothed"):
+        with pytest.raises(dv.InputError, match=r"EZ\.smoothed"):
             EZ(smoothed=1)
 
 
