@@ -71,6 +71,9 @@ class Records:
         encoder: what made ``x`` from it, or None.
         class_names: what the numbers in ``y`` stand for, or None.
         has_class_order: whether the order of ``class_names`` was given, and not merely sorted.
+        features: what else is known of each record and what attacks may learn from, float64 ``[n, d]``, or None; no
+            model is given it (`with_features`).
+        feature_names: names of its columns, or None.
 
     Raises:
         divulge.InputError: empty ``x``, NaN or infinity in an array, infinity or nested values in a frame, labels that
@@ -91,6 +94,8 @@ class Records:
     encoder: TableEncoder | None = None
     class_names: tuple[str, ...] | None = None
     has_class_order: bool = False
+    features: Floats | None = None
+    feature_names: tuple[str, ...] | None = None
 
     def __init__(
         self, x: object, y: object = None, ids: object = None, *, class_names: Sequence[str] | None = None
@@ -113,6 +118,8 @@ class Records:
             encoder=encoder,
             class_names=names,
             has_class_order=class_names is not None,
+            features=None,
+            feature_names=None,
         )
 
     def _put(self, **values: Any) -> None:
@@ -136,13 +143,15 @@ class Records:
             y=None if self.y is None else self.y[index],
             ids=None if self.ids is None else self.ids[index],
             table=None if self.table is None else self.table[np.arange(len(self))[index].tolist()],
+            features=None if self.features is None else self.features[index],
         )
 
     def copy(self) -> Records:
-        """The same records in arrays of their own, for whoever may write into them."""
+        """The same records in arrays of their own, for whoever may write into them; without features."""
         arrays = {name: getattr(self, name) for name in ("x", "y", "ids")}
         copies = {name: None if array is None else array.copy() for name, array in arrays.items()}
-        return self._with(**copies, table=None if self.table is None else self.table.clone())
+        table = None if self.table is None else self.table.clone()
+        return self._with(**copies, table=table, features=None, feature_names=None)
 
     def with_values(self, x: Array, template: Records | None = None) -> Records:
         """Return the same records with other values: ``x`` of the same shape, and the frame that it stands for.
@@ -197,6 +206,37 @@ class Records:
         """Return the same records under other identifiers."""
         return self._with(ids=check_ids(ids, "ids", len(self)))
 
+    def without_columns(self, names: Sequence[str]) -> Records:
+        """Return the same records without these columns of their frame, encoded anew; at least one must remain."""
+        if self.table is None:
+            return self
+        table = self.table.select([name for name in self.table.columns if name not in names])
+        encoder = TableEncoder.fit([table])
+        return self._with(x=encoder.encode(table), table=table, encoder=encoder)
+
+    def without_ids(self) -> Records:
+        """Return the same records without identifiers."""
+        return self._with(ids=None)
+
+    def with_features(self, features: object, names: Sequence[str] | None = None) -> Records:
+        """Return the same records with what else is known of each: attacks may learn from it, models are not given it.
+
+        Args:
+            features: numbers ``[n, d]`` or ``[n]``, a data frame of numbers, or None for none.
+            names: of the columns of an array.
+
+        Raises:
+            divulge.InputError: other shapes, NaN or infinity, columns that hold no numbers.
+
+        Examples:
+            >>> Records(["a word", "another"]).with_features([[0.5, 1.0], [2.0, 0.0]]).features.shape
+            (2, 2)
+        """
+        if features is None:
+            return self._with(features=None, feature_names=None)
+        values, columns_of_frame = check_features(features, "features", len(self))
+        return self._with(features=values, feature_names=columns_of_frame or (None if names is None else tuple(names)))
+
     def with_encoder(self, encoder: TableEncoder) -> Records:
         """Return the same records with ``x`` encoded by ``encoder``, whose columns the frame then has, in its order."""
         if self.table is None:
@@ -217,12 +257,15 @@ class Records:
         same = joined is None or all(part.encoder is encoder for part in parts)
         y: Any = None if any(part.y is None for part in parts) else np.concatenate([part.y for part in parts])
         ids: Any = None if any(part.ids is None for part in parts) else np.concatenate([part.ids for part in parts])
+        with_features = [part.features for part in parts if part.features is not None]
         return first._with(
             x=np.concatenate([part.x for part in parts]) if same or encoder is None else encoder.encode(joined),
             y=y,
             ids=None if ids is None else check_ids(ids, "ids", len(ids)),
             table=joined,
             encoder=None if joined is None else encoder,
+            features=np.concatenate(with_features) if len(with_features) == len(parts) else None,
+            feature_names=first.feature_names if len(with_features) == len(parts) else None,
         )
 
     def digests(self) -> list[bytes]:
@@ -235,6 +278,35 @@ class Records:
             classes = f"y={self.y.min():.4g}..{self.y.max():.4g}"
         shape = f"shape={self.x.shape[1:]}" if self.table is None else f"columns={tuple(self.table.columns)}"
         return f"Records(n={len(self)}, {shape}, {classes})"
+
+
+def check_features(value: object, name: str, length: int) -> tuple[Floats, tuple[str, ...] | None]:
+    """Return features as float64 ``[n, d]``, and the names of their columns where they are a data frame.
+
+    Raises:
+        divulge.InputError: other shapes, no column, NaN or infinity, columns that hold no numbers.
+
+    Examples:
+        >>> check_features([1.0, 2.0], "features", 2)
+        (array([[1.],
+               [2.]]), None)
+    """
+    names = None
+    if columns.is_frame(value):
+        frame = columns.read_frame(value, name)
+        read = [columns.read_column(frame, each) for each in frame.columns]
+        for column in read:
+            if column.measure not in ("number", "boolean") or column.missing.any():
+                fault = "holds missing values" if column.missing.any() else f"holds no numbers ({column.measure})"
+                raise InputError(f"{name}: column {column.name!r} {fault}; features are numbers")
+        names = tuple(column.name for column in read)
+        value = np.column_stack([column.values for column in read]) if read else np.empty((len(frame), 0))
+    array = check_array(value, name).astype(np.float64)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[0] != length or not array.shape[1]:
+        raise InputError(f"{name}: an array [{length}, d] with d ≥ 1 is needed, one row per record, got {array.shape}")
+    return array, names
 
 
 def _holds_real_values(y: object) -> bool:
@@ -254,6 +326,7 @@ class AuditData:
     groups: Any = None
     known: Any = None
     covariates: Any = None
+    features: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -109,6 +109,7 @@ CHECKED = {
     "decisions.fdr.is_calibration_too_small",
     "decisions.fdr.selection_warnings",
     "evaluation.blind.adjust_scores",
+    "evaluation.blind.baseline_with_features",
     "evaluation.differences",
     "evaluation.families.largest",
     "targets.FramedTarget",

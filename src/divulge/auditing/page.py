@@ -192,7 +192,7 @@ def origin(run: AuditRun[Any]) -> Origin:
     if (fit := about.token_fit) is not None:
         facts |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
         facts |= {f"beyond {fit.unit} frequencies of the population": format_estimate(fit.gain, "+")}
-    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items()]
+    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items() if digest]
     rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
     attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]

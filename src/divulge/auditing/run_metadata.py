@@ -51,6 +51,7 @@ def describe_settings(
             candidates=_digest_records(inputs.candidates, inputs.truth),
             calibration=_digest_records(inputs.calibration),
             population=_digest_records(inputs.population),
+            features=_digest_features(inputs),
         ),
         target=target,
         partial=partial,
@@ -137,6 +138,13 @@ def _repr_without_address(value: object) -> str:
 def _digest_records(records: Records, *extra: object) -> str:
     values = records.x if records.table is None else b"".join(records.digests()).hex()
     return store.hash_values(values, *(() if records.y is None else (records.y,)), *extra)
+
+
+def _digest_features(inputs: AuditInputs) -> str:
+    """Return a digest of the user's features of all records, and of their names; empty without any."""
+    sets = (inputs.candidates, inputs.calibration, inputs.population)
+    values = [records.features for records in sets if records.features is not None]
+    return store.hash_values(*values, *(inputs.population.feature_names or ())) if values else ""
 
 
 def recipe_metadata(

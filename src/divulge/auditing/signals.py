@@ -12,7 +12,7 @@ from divulge import errors, lazy, seeds
 from divulge.attacks import Need, Scored
 from divulge.attacks import adapt as adapt_attack
 from divulge.errors import InputError
-from divulge.evidence import Measurements, Models, average_evidence, regression_features
+from divulge.evidence import Measurements, Models, average_evidence, reduce_width, regression_features
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, Train, splits
 from divulge.signals import internals
@@ -75,26 +75,44 @@ def compute_features(audit: PreparedAudit, log: AuditLog) -> Floats | None:
     """Compute the features for attacks or the transfer assessment; None if neither reads them."""
     if not (audit.inputs.unseen_classes or any(Need.FEATURES in recipe.needs for recipe in audit.inputs.recipes)):
         return None
+    return log.run_timed("features", lambda: record_features(audit.views[0], _is_population(audit), audit.seed))
+
+
+def _is_population(audit: PreparedAudit) -> Bools:
+    """Return True for the records that attacks may learn from."""
     is_population = np.zeros(audit.layout.total, dtype=bool)
     is_population[audit.layout.population_rows] = True
-    return log.run_timed("features", lambda: record_features(audit.views[0], is_population, audit.seed))
+    return is_population
 
 
 def records_to_read(audit: PreparedAudit) -> Array | None:
     """Return the records themselves, for attacks that read them; None if none does.
 
-    Where ``y`` is a real value it is one more column, as it is of the features. A text has no columns.
+    The user's features, and ``y`` where it is a real value, are further columns; of texts, beside their components.
     """
     if not any(Need.RECORDS in recipe.needs for recipe in audit.inputs.recipes):
         return None
     records = audit.views[0]
-    has_real_values = records.y is not None and records.labels is None and records.x.dtype != object
-    return np.column_stack([records.x.reshape(len(records), -1), records.y]) if has_real_values else records.x
+    further_columns = [] if records.features is None else [records.features]
+    if records.y is not None and records.labels is None:
+        further_columns.append(records.y)
+    if not further_columns:
+        return records.x
+    if records.x.dtype == object:
+        own_columns = regression_features(records, _is_population(audit), audit.seed)
+    else:
+        own_columns = records.x.reshape(len(records), -1)
+    return np.column_stack([own_columns, *further_columns])
 
 
 def record_features(records: Records, fit_on: Bools, seed: int) -> Floats:
-    """Return what attacks may know of how hard a record is: its own features, and its real value if it has one."""
+    """Return what attacks may know of how hard a record is.
+
+    These are its own components, the user's features of it where there are some, and its real value if it has one.
+    """
     features = regression_features(records, fit_on, seed)
+    if records.features is not None:
+        features = np.column_stack([features, reduce_width(records.features, fit_on, seeds.derive_seed(seed, "given"))])
     has_real_values = records.y is not None and records.labels is None
     return np.column_stack([features, records.y]) if has_real_values else features
 

@@ -52,6 +52,8 @@ class FileLayout:
         separator: between the values of a ``.csv``; found in the header unless the user set it.
         columns: of the values of a record, in their order; None takes all that are left.
         classes: names of the classes, in the order of the model's outputs; None if classes are numbers.
+        features: beginning of the names of columns (of an ``.npz``, name of an array) that are features of a record
+            and no part of it; None if there are none.
         codes: columns of a text file that are read as texts, such as 007.
         user_set: names of the settings that the user made; columns among them must exist.
         real_values: whether labels may be real values, and not classes alone.
@@ -68,6 +70,7 @@ class FileLayout:
     columns: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     covariates: tuple[str, ...] | None = None
+    features: str | None = None
     codes: tuple[str, ...] = ()
     user_set: frozenset[str] = frozenset()
     real_values: bool = False
@@ -224,13 +227,18 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
     class_names = layout.classes if y is not None else None
     x = _scale_array(arrays["x"], layout.scale)
     records = _check_classes(Records(x, y, arrays.get("ids"), class_names=class_names), layout)
+    if layout.features is not None:
+        records = _add_features(records, arrays[check_choice(layout.features, "data.features", arrays)])
     return DataFile(records, group, columns, covariates=covariates)
 
 
 def _from_images(path: Path, layout: FileLayout) -> DataFile:
     records, names = images.read_image_folder(path, layout.classes)
-    if any(setting is not None for setting in (layout.group, layout.text, layout.columns, layout.covariates)):
-        raise InputError("data.group, data.text, data.columns, data.covariates: a folder of images has no columns")
+    named = (layout.group, layout.text, layout.columns, layout.covariates, layout.features)
+    if any(name is not None for name in named):
+        raise InputError(
+            "data.group, data.text, data.columns, data.covariates, data.features: a folder of images has no columns"
+        )
     return DataFile(Records(_scale_array(records.x, layout.scale), records.y, records.ids), folders=names)
 
 
@@ -263,11 +271,13 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
     _require_named(layout, table.columns)
     special_names = [name for name in (layout.label, layout.id, layout.group) if name is not None and name in table]
     values = _value_columns(table, layout, special_names)
+    features = _feature_columns(table, layout)
+    values = [name for name in values if name not in features]
     texts = [*(name for name in (layout.id, layout.group) if name in special_names), *layout.codes]
     for name in layout.covariates or ():
         _require_column(name, "data.covariates", table.columns)
     frame = table.collect(
-        list(dict.fromkeys([*special_names, *values, *(layout.covariates or ())])), texts, with_gaps=values
+        list(dict.fromkeys([*special_names, *values, *features, *(layout.covariates or ())])), texts, with_gaps=values
     )
     if not len(frame):
         raise InputError(f"a header ({_format_names(table.columns)}) and no rows; at least 1 record is needed")
@@ -278,9 +288,31 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
     x = _check_values(frame.select(values), layout.scale, layout.codes)
     class_names = _class_order(special, layout)
     records = Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names)
-    records = _check_classes(records, layout)
+    records = _add_features(_check_classes(records, layout), frame.select(features) if features else None)
     group = special.get(layout.group or "")
     return DataFile(records, group, tuple(values), covariates=_covariate_columns(frame, layout))
+
+
+def _feature_columns(table: Table, layout: FileLayout) -> list[str]:
+    """Return the columns that are features of a record, by the beginning of their names."""
+    if layout.features is None:
+        return []
+    names = [name for name in table.columns if name.startswith(layout.features)]
+    if not names:
+        raise InputError(
+            f"data.features: no column begins with {layout.features!r}, found {_format_names(table.columns)}"
+        )
+    return names
+
+
+def _add_features(records: Records, values: Any) -> Records:
+    """Return the records with these features."""
+    if values is None:
+        return records
+    try:
+        return records.with_features(values)
+    except InputError as error:
+        raise InputError(f"data.{error}") from None
 
 
 def _value_columns(table: Table, layout: FileLayout, special_names: Sequence[str]) -> list[str]:
@@ -315,7 +347,8 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     labels = [layout.label] if layout.label in table and layout.label not in words else []
     for name in layout.covariates or ():
         _require_column(name, "data.covariates", table.columns)
-    frame = table.collect(list(dict.fromkeys([*words, *labels, *(layout.covariates or ())])), words)
+    features = _feature_columns(table, layout)
+    frame = table.collect(list(dict.fromkeys([*words, *labels, *features, *(layout.covariates or ())])), words)
     if not len(frame):
         raise InputError(f"a header ({_format_names(table.columns)}) and no rows; at least 1 record is needed")
     special = _special_columns(frame, replace(layout, label=""))
@@ -325,8 +358,11 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     if layout.person is not None:
         if layout.covariates is not None:
             raise InputError("data.covariates: records of persons have none")
+        if features:
+            raise InputError("data.features: records of persons have none")
         return _join_by_person(documents, frame[layout.person], group)
     records = Records(documents, y, special.get(layout.id))
+    records = _add_features(records, frame.select(features) if features else None)
     return DataFile(records, group, (text,), unlabelled=unlabelled, covariates=_covariate_columns(frame, layout))
 
 

@@ -8,7 +8,7 @@ score what the records alone explain.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +38,7 @@ FOLDS = 5
 _SHIFTS = (2.5, 3.5, 4.5, 6.0, 8.0, 11.0, 15.0)
 _SHIFT_REPEATS = 10
 _POWER = 0.8
+_BLIND_LEVEL = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def baseline(
     *,
     y_members: object = None,
     y_nonmembers: object = None,
-    false_alarm: float = 0.01,
+    false_alarm: float = _BLIND_LEVEL,
     permutations: int = 199,
     confidence: float = 0.95,
     most: int = 2000,
@@ -179,6 +180,45 @@ def baseline(
             f"{n_permutations} permutations"
         ),
         detectable=_detectable(p_values[1 + n_permutations :] <= level, truth),
+    )
+
+
+def baseline_with_features(
+    x: Array, y: Array | None, features: Floats | None, is_member: Bools, seed: int = 0
+) -> Blind:
+    """Test whether members can be told from non-members by their records, or by what else is known of each.
+
+    Each of the two is tested at half the level, and the p-value is Bonferroni's: features that differ between the sets
+    (extracted in other runs, say) move the scores of attacks that learn from them as a difference of records would.
+
+    Args:
+        x: records ``[n, ...]``, numbers or texts.
+        y: their classes or real values ``[n]``, or None.
+        features: numbers ``[n, d]``, or None: then this is `baseline`.
+        is_member: bool ``[n]``.
+        seed: as for `baseline`.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> x, member = rng.normal(size=(200, 2)), np.arange(200) < 100
+        >>> baseline_with_features(x, None, x + member[:, None], member).confounded
+        True
+    """
+    y_members, y_nonmembers = (None, None) if y is None else (y[is_member], y[~is_member])
+    level = _BLIND_LEVEL if features is None else _BLIND_LEVEL / 2
+    tested = baseline(
+        x[is_member], x[~is_member], seed, y_members=y_members, y_nonmembers=y_nonmembers, false_alarm=level
+    )
+    if features is None:
+        return tested
+    by_features = baseline(features[is_member], features[~is_member], seed, false_alarm=level)
+    worse = by_features if by_features.p_value < tested.p_value else tested
+    source = "the given features" if worse is by_features else "records"
+    return replace(
+        worse,
+        p_value=min(1.0, 2 * worse.p_value),
+        false_alarm=_BLIND_LEVEL,
+        method=f"{worse.method}; of {source}, the more telling of records and the given features",
     )
 
 

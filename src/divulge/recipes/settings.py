@@ -604,7 +604,8 @@ class Quantile(AttackSettings):
             with a Gaussian head that reads the record itself and needs torch. "trees" are boosted trees, ours, on
             features and class.
         weights: folder of a pretrained image network to fine-tune (the paper's: ConvNeXt-Tiny), in the format of the
-            transformers library; without it, the network reads images as rows of pixels.
+            transformers library; without it, and beside features of your own, the network reads images as rows of
+            pixels.
     """
 
     name: ClassVar[str] = "quantile"

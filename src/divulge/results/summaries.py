@@ -247,11 +247,12 @@ class DecisionSummary:
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """Digests of the records, and of the truth behind the candidates."""
+    """Digests of the records, of the truth behind the candidates, and of the user's features; empty without any."""
 
     candidates: str
     calibration: str
     population: str
+    features: str = ""
 
 
 @dataclass(frozen=True, slots=True)
