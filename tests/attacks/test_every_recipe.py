@@ -11,9 +11,9 @@ import pytest
 from scipy.special import expit, log_expit
 from scipy.stats import rankdata, spearmanr
 
-from divulge import Evidence, InputError
+from divulge import Evidence, InputError, MissingExtraError
 from divulge.attacks import Auto, Need, adapt
-from divulge.attacks.protocol import REFERENCES
+from divulge.attacks.protocol import REFERENCES, check_installed
 from divulge.ragged import TokenLogs
 from divulge.recipes import resolve
 from recipes.forms import RECORD_TYPES, forms
@@ -86,6 +86,10 @@ def token_logs(parts, rng, shape):
 
 def scores(key, given, seed=None):
     attack = adapt(BOOK[key].attack)
+    try:
+        check_installed(attack)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
     return (attack if seed is None else attack.seeded(seed)).run(Evidence(**given)).scores
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import divulge as dv
 from divulge import Evidence, InputError, lazy
-from divulge.attacks import QuantileRegression, check_installed, regressors
+from divulge.attacks import QuantileRegression, regressors
+from divulge.attacks.protocol import check_installed
 from divulge.recipes import Quantile, Recipe, resolve
 from divulge.regressors import Network, bodies, network
 

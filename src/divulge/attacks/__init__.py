@@ -14,7 +14,7 @@ from divulge.attacks.error_zone import EZ
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import Averaged, LiRA, SequenceLiRA
 from divulge.attacks.prediction_errors import OnErrors
-from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, check_installed, seeded
+from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, seeded
 from divulge.attacks.quantile import QuantileRegression
 from divulge.attacks.residual import Residual, Transductive
 from divulge.attacks.rmia import BASE, RMIA, MajorityRMIA
@@ -49,7 +49,6 @@ __all__ = [
     "adapt",
     "at_risk",
     "auto",
-    "check_installed",
     "lira",
     "regressors",
     "rmia",

@@ -11,7 +11,8 @@ from scipy import stats
 
 from divulge import columns, completion, errors, evaluation, seeds, user_code
 from divulge import recipes as book
-from divulge.attacks import Need, adapt, check_installed
+from divulge.attacks import Need, adapt
+from divulge.attacks.protocol import check_installed
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
 from divulge.errors import InputError
