@@ -11,11 +11,10 @@ from divulge import lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
 from divulge.errors import InputError
-from divulge.ragged import TokenLogs
 from divulge.signals import classification, internals
 from divulge.signals.named import CLASSIFIER_SIGNALS, OutputSignal
 from divulge.targets import GivesLabels, GivesLogits
-from divulge.types import Evidence, Records
+from divulge.types import Evidence, Records, TokenLogs
 from divulge.validation import check_choice, check_vector
 
 if TYPE_CHECKING:

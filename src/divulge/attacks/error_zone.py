@@ -31,7 +31,7 @@ class EZ:
     members:
 
     >>> from divulge import Evidence
-    >>> from divulge.ragged import TokenLogs
+    >>> from divulge.types import TokenLogs
     >>> target = [-2.0, -1.0, -1.0, -2.0, -1.0, -3.0, -2.0, -3.0, -3.0]  # three documents, of tokens at -2 before
     >>> logs = TokenLogs([0, 3, 6, 9], target, [[-2.0] * 9], wrong=[True] * 9)
     >>> evidence = Evidence([0.0, 0.0, 0.0], tokens=logs)

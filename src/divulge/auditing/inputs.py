@@ -15,13 +15,13 @@ from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import check_installed
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
+from divulge.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.recipes import Imputed
 from divulge.report import formatting
 from divulge.results import PartialKnowledgeSettings
 from divulge.settings import AuditSettings, Duplicates
-from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.targets import FramedTarget
 from divulge.types import AuditData, PartialRecords, Records, check_features
 from divulge.validation import (

@@ -11,13 +11,13 @@ import numpy as np
 from divulge import errors, lazy, seeds
 from divulge.attacks import Need, Scored
 from divulge.attacks import adapt as adapt_attack
+from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evidence import Measurements, Models, average_evidence, reduce_width, regression_features
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, Train, splits
 from divulge.signals import internals
 from divulge.signals.named import NAMED_SIGNALS, OutputSignal
-from divulge.statistics.duplicates import number_groups
 from divulge.targets import Metered, adapt
 from divulge.targets.rights import GivesNotes
 from divulge.types import Records
