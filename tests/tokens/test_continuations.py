@@ -148,6 +148,8 @@ def test_text_of_tokens_is_the_text(make, tokenizer):
     whole.backend_tokenizer.decoder = decoders.ByteLevel()
     target = CausalLM(make("gpt2"), whole)
     assert [target.decode(ids) for ids in target.encode(TEXTS)] == TEXTS
+    spaced = "it is n't . said he , or was it ? we 've no idea !"
+    assert target.decode(target.encode([spaced])[0]) == spaced
 
 
 def test_bad_input_is_refused_by_name(make, tokenizer):
