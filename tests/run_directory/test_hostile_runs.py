@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 
+import polars as pl
 import pytest
 
 import divulge as dv
@@ -190,6 +191,49 @@ def test_a_selection_that_its_counts_do_not_lead_to_is_refused(runs, tmp_path, d
     code, _, err = divulge("report", run)
     assert code == 2
     assert "another selection" in err
+
+
+def forge_table(run, name, change):
+    """Change a table of a run, and its digest in the mark with it."""
+    path = run / name
+    change(pl.read_parquet(path)).write_parquet(path)
+    content = json.loads((run / run_directory.MANIFEST_NAME).read_text())
+    content["files"][name] = store.hash_file(path)
+    (run / run_directory.MANIFEST_NAME).write_text(json.dumps(content))
+
+
+FORGED_SELECTIONS = {
+    "others are marked": lambda rows: rows.with_columns(pl.col("selected").reverse()),
+    "marks are gone": lambda rows: rows.with_columns(pl.lit(None, pl.Boolean).alias("selected")),
+    "marks are words": lambda rows: rows.with_columns(pl.col("selected").cast(pl.String)),
+    "scores are other ones": lambda rows: rows.with_columns(pl.col("score") * 2),
+    "scores are missing": lambda rows: rows.with_columns(pl.lit(None, pl.Float64).alias("score")),
+    "scores are words": lambda rows: rows.with_columns(pl.col("score").cast(pl.String)),
+    "scores changed places": lambda rows: rows.with_columns(pl.col("score").reverse()),
+    "rows are gone": lambda rows: rows.head(150),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED_SELECTIONS)
+def test_marks_and_scores_of_an_identification_are_compared_row_by_row(runs, tmp_path, divulge, forgery):
+    """Also where just as many rows are marked as the counts say."""
+    run = tmp_path / "run"
+    shutil.copytree(runs / "identification", run)
+    forge_table(run, "selection.parquet", FORGED_SELECTIONS[forgery])
+    for command in COMMANDS["identification"]:
+        code, err = ask(divulge, command, run)
+        assert code == 2
+        assert "selection.parquet" in err
+    with pytest.raises(dv.InputError, match=r"selection\.parquet"):
+        dv.load(run)
+
+
+def test_p_values_of_an_identification_are_computed_again(runs, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(runs / "identification", run)
+    forge_table(run, "selection.parquet", lambda rows: rows.with_columns(p=pl.lit(1e-9), q=pl.lit(1e-9)))
+    assert dv.load(run).to_frame().equals(dv.load(runs / "identification").to_frame())
+    assert dv.load(run).to_frame().equals(pl.read_parquet(runs / "identification" / "selection.parquet"))
 
 
 @pytest.mark.parametrize("trap", TRAPS)
