@@ -6,11 +6,13 @@ import os
 import shutil
 import signal
 
+import numpy as np
 import polars as pl
 import pytest
 
 import divulge as dv
 from divulge import run_directory, store
+from divulge.decisions.counts import Counts
 from divulge.references.pool import DamagedError, Pool
 from divulge.run_directory import RunDirectory
 from run_directories import LEAKS, TRAPS, WRITERS, drop_from_mark, forge, forge_verdict, write_audit
@@ -226,6 +228,48 @@ def test_marks_and_scores_of_an_identification_are_compared_row_by_row(runs, tmp
         assert "selection.parquet" in err
     with pytest.raises(dv.InputError, match=r"selection\.parquet"):
         dv.load(run)
+
+
+@pytest.mark.parametrize("column", ["id", "suffix", "verbatim", "log_p", "overlap"])
+def test_documents_of_an_extraction_are_what_their_columns_say(runs, tmp_path, divulge, column):
+    """A list in a column is refused, or told as a text; no table of records fails on it."""
+    run = tmp_path / "run"
+    shutil.copytree(runs / "extraction", run)
+    told = pl.read_parquet(run / "documents.parquet")
+    assert dv.load(run).to_frame().equals(told)
+    lists = pl.Series(column, [[1.0, 2.0]] * len(told))
+    forge_table(run, "documents.parquet", lambda rows: rows.with_columns(lists))
+    for command in COMMANDS["extraction"]:
+        code, err = ask(divulge, command, run)
+        assert code in (0, 2)
+        assert code == 0 or "documents.parquet" in err
+
+
+FORGED_COUNTS = {
+    "calibration": [("words", lambda a: a.astype(str)), ("pairs", lambda a: np.zeros(a.shape, [("a", "f8")]))]
+    + [("missing", lambda a: a * np.nan), ("descending", lambda a: a[::-1]), ("fewer", lambda a: a[1:])],
+    "above": [("real", lambda a: a + 0.5), ("negative", lambda a: -a - 1), ("rising", lambda a: a[::-1])]
+    + [("vast", lambda a: np.full(a.shape, 2**63 + 5, np.uint64)), ("a table", lambda a: np.stack([a, a]))],
+    "tied": [("words", lambda a: a.astype(str)), ("more than there are", lambda a: a + 10**6)],
+    "total": [("several", lambda a: np.array([a, a])), ("real", lambda a: np.array(200.5)), ("fewer", lambda a: a - 1)],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [(name, change) for name, changes in FORGED_COUNTS.items() for _, change in changes]
+)
+def test_counts_that_are_none_are_refused(runs, tmp_path, divulge, name, change):
+    run = tmp_path / "run"
+    shutil.copytree(runs / "identification", run)
+    arrays = dict(np.load(run / "counts.npz"))
+    arrays[name] = change(arrays[name])
+    np.savez(run / "counts.npz", **arrays)
+    with pytest.raises(dv.InputError, match=r"counts\.npz"):
+        Counts.load(run / "counts.npz")
+    drop_from_mark(run, "counts.npz")
+    code, err = ask(divulge, ("report", "RUN"), run)
+    assert code == 2
+    assert "counts.npz" in err
 
 
 def test_p_values_of_an_identification_are_computed_again(runs, tmp_path):
