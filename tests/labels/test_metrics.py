@@ -10,8 +10,8 @@ from sklearn import metrics
 
 import divulge as dv
 from divulge import cli, labels
+from divulge.labels import count_plans
 from divulge.labels import metrics as label_metrics
-from divulge.labels import ratio_plans
 
 CODES = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k", "mape")
 IGNORE = (
@@ -244,7 +244,7 @@ def test_degenerate_labels_are_not_proven_where_the_metric_cannot_tell():
 
 def test_totals_that_no_answer_admits_are_left_out_one_answer_after_the_other(monkeypatch):
     """Or all that are possible would be too many to read labels from."""
-    monkeypatch.setattr(ratio_plans, "_MAX_CANDIDATES", 8)
+    monkeypatch.setattr(count_plans, "_MAX_CANDIDATES", 8)
     y = np.random.default_rng(4).integers(0, 2, 30)
     for metric in ("balanced_accuracy", "mcc"):
         assert labels.simulate(labels.OracleSpec(metric=metric, n=30), y).inference.proven.all()
