@@ -182,6 +182,15 @@ def test_several_shares_in_one_report(case, tmp_path):
         over_shares(case.target, known=[], **case.arguments())
 
 
+def test_several_shares_need_no_directory(case):
+    forecasts = []
+    arguments = case.arguments(recipes=("partial-loss",), fpr=(0.05,))
+    found = over_shares(case.target, known=["share:0.5", "share:1"], expect=forecasts.append, **arguments)
+    assert [result.about.settings.partial.share for result in found] == [0.5, 1.0]
+    assert len(forecasts) == 1  # what the first of them will take
+    assert found[0].path is None
+
+
 def test_fewer_auxiliary_records_than_columns_is_said(case):
     few = case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), population=case.population[:14])
     assert "10 auxiliary records for 12 columns: the covariance is mostly shrinkage" in few.warnings
