@@ -188,7 +188,7 @@ def audit(
         canaries: what `make` returned, or the folder it wrote.
         claim: the claim of differential privacy to test; None for the bound alone.
         recipe: how canaries are scored: any recipe of `divulge.audit`.
-        population: other records, for recipes that learn from them, such as "quantile".
+        population: other records, for recipes that learn from them, such as "quantile-trees".
         references: how reference models are trained, for recipes that need them.
         training: the training set, which is searched for canaries that were not to be included.
         family: what is assumed of the training: None (nothing), "gaussian", or
