@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge import plan
-from divulge.datafiles import FileLayout, read_labels, read_records, records, require_labels
+from divulge import datafiles, plan
+from divulge.datafiles import FileLayout, read_labels, read_records, require_labels
 from divulge.identification import score_tables
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
@@ -505,7 +505,7 @@ def test_labels_that_are_no_numbers_are_refused(tmp_path, text):
 def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_rest(tmp_path):
     np.savez(tmp_path / "all.npz", x=X, y=Y, ids=["p", "q", "r"], member=np.array([True, False, True]))
     np.savez(tmp_path / "bare.npz", x=X)
-    every, bare = records.read_named_rows(tmp_path / "all.npz"), records.read_named_rows(tmp_path / "bare.npz")
+    every, bare = datafiles.read_named_rows(tmp_path / "all.npz"), datafiles.read_named_rows(tmp_path / "bare.npz")
     assert list(every.ids) == ["p", "q", "r"]
     assert every.member.tolist() == [True, False, True]
     assert every.y.tolist() == Y.tolist()
@@ -515,7 +515,7 @@ def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_
     np.testing.assert_array_equal(every.x, X)
     np.savez(tmp_path / "short.npz", x=X, member=np.array([True, False]))
     with pytest.raises(dv.InputError, match="member"):
-        records.read_named_rows(tmp_path / "short.npz")
+        datafiles.read_named_rows(tmp_path / "short.npz")
 
 
 def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice():
@@ -583,23 +583,23 @@ def test_named_rows_are_read_from_any_table(tmp_path, name):
         {"id": ["007", "1e5", "c"], "b": [1.5, 2, 3], "a": [4, 5, 6], "label": [1, 0, 1], "member": [True, False, True]}
     )
     write_named_rows(frame, tmp_path / name)
-    found = records.read_named_rows(tmp_path / name)
+    found = datafiles.read_named_rows(tmp_path / name)
     assert found.ids.tolist() == ["007", "1e5", "c"]
     assert found.columns == ("b", "a")
     assert found.x.tolist() == [[1.5, 4], [2, 5], [3, 6]]
     assert found.y.tolist() == [1, 0, 1]
     assert found.member.tolist() == [True, False, True]
-    assert records.read_named_rows(tmp_path / name, order=("a", "b")).x.tolist() == [[4, 1.5], [5, 2], [6, 3]]
+    assert datafiles.read_named_rows(tmp_path / name, order=("a", "b")).x.tolist() == [[4, 1.5], [5, 2], [6, 3]]
     with pytest.raises(dv.InputError, match=r"differ from those of the candidates in b, c"):
-        records.read_named_rows(tmp_path / name, order=("a", "c"))
+        datafiles.read_named_rows(tmp_path / name, order=("a", "c"))
 
 
 def test_named_rows_that_are_no_numbers_are_said(tmp_path):
     (tmp_path / "rows.csv").write_text("id,a,b\n1,2,x\n")
     with pytest.raises(dv.InputError, match="numbers are needed, and the columns b hold none"):
-        records.read_named_rows(tmp_path / "rows.csv")
+        datafiles.read_named_rows(tmp_path / "rows.csv")
     layout = FileLayout(drop=("b",))
-    assert records.read_named_rows(tmp_path / "rows.csv", layout).x.tolist() == [[2]]
+    assert datafiles.read_named_rows(tmp_path / "rows.csv", layout).x.tolist() == [[2]]
     (tmp_path / "rows.csv").write_text("a,member\n1,2\n")
     with pytest.raises(dv.InputError, match="member: bool values are needed"):
-        records.read_named_rows(tmp_path / "rows.csv")
+        datafiles.read_named_rows(tmp_path / "rows.csv")

@@ -76,10 +76,16 @@ Task = Annotated[str | None, options.setting(AuditSettings, "task", "In place of
 
 @options.from_settings
 def check(
-    plan: PlanFile, columns: ColumnNames, task: Task = None, trust: options.Trust = None, json: options.Json = False
+    plan: PlanFile,
+    columns: ColumnNames,
+    features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
+    task: Task = None,
+    trust: options.Trust = None,
+    json: options.Json = False,
 ) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
-    changed = _with_task(_with_columns(modules.plan.read(plan), columns), task)
+    changed = _with_columns(modules.plan.read(plan), columns, **({"features": features} if features else {}))
+    changed = _with_task(changed, task)
     resolved = modules.plan.resolve(changed, plan.parent, trust or ())
     forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
     if json:
@@ -123,6 +129,7 @@ def audit(
     covariate: Annotated[
         list[str] | None, options.setting(DataPlan, "covariates", "In place of the plan's; may be repeated.")
     ] = None,
+    features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
     columns: ColumnNames,
     task: Task = None,
     trust: options.Trust = None,
@@ -130,7 +137,7 @@ def audit(
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if demo:
-        _check_demo_options(columns, fpr, covariate, task)
+        _check_demo_options(columns, fpr, covariate, features=features, task=task)
         finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
     else:
         if plan is None:
@@ -142,7 +149,8 @@ def audit(
         if fpr:
             levels = options.check_options(AuditSettings, fpr=fpr).fpr
             read = read.model_copy(update={"fpr": levels})
-        read = _with_columns(read, columns, **({"covariates": list(covariate)} if covariate else {}))
+        changed: dict[str, Any] = {"covariates": list(covariate)} if covariate else {}
+        read = _with_columns(read, columns, **changed, **({"features": features} if features else {}))
         read = _with_task(read, task)
         finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
     if json:
@@ -155,7 +163,7 @@ def audit(
 
 
 def _check_demo_options(
-    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, task: str | None
+    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, **others: str | None
 ) -> None:
     if columns.model_fields_set:
         raise InputError(
@@ -163,8 +171,9 @@ def _check_demo_options(
         )
     if fpr:
         raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
-    if covariate or task is not None:
-        raise InputError(f"--{'covariate' if covariate else 'task'}: goes with a plan")
+    for name, value in {"covariate": covariate, **others}.items():
+        if value:
+            raise InputError(f"--{name}: goes with a plan")
 
 
 def _run_demo(
