@@ -99,13 +99,13 @@ def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
         if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
             frame = nw.from_native(pl.DataFrame(value))
     except (nw.exceptions.DuplicateError, pl.exceptions.DuplicateError):
-        columns = list(getattr(value, "column_names", getattr(value, "columns", ())))
-        repeated = [column for column in columns if columns.count(column) > 1]
+        names = list(getattr(value, "column_names", getattr(value, "columns", ())))
+        repeated = [column for column in names if names.count(column) > 1]
         which = f", {repeated[0]!r} occurs more than once" if repeated else ""
         raise InputError(f"{name}: column names must be unique{which}") from None
     if isinstance(frame, nw.LazyFrame):
         raise InputError(f"{name}: a lazy frame holds no rows yet; pass its .collect()")
-    columns = frame.columns
+    columns: list[Any] = frame.columns
     if odd := [column for column in columns if not isinstance(column, str)]:
         raise InputError(f"{name}: column names must be texts, got {format_value(odd[0])}")
     if not columns:
