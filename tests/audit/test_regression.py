@@ -284,12 +284,14 @@ def test_references_that_are_classifiers_are_refused(sets):
 
 
 def test_a_function_of_whole_numbers_is_a_regression_model_only_if_the_user_says_so(sets):
-    whole = {name: dv.Records(records.x, np.round(records.y).astype(int)) for name, records in sets.items()}
+    whole = {name: dv.Records(records.x, np.abs(np.round(records.y)).astype(int)) for name, records in sets.items()}
     linear = LinearRegression().fit(whole["members"].x, whole["members"].y)
     with pytest.raises(dv.InputError, match="task='regression'"):
         audited(lambda x: linear.predict(x), whole)
     assert audited(lambda x: linear.predict(x), whole, task="regression").labels is None
     assert audited(linear, whole).labels is None  # an estimator says it itself
+    below = {name: dv.Records(records.x, np.round(records.y).astype(int) - 2) for name, records in sets.items()}
+    assert audited(lambda x: linear.predict(x) - 2, below).labels is None  # no class is called -2
 
 
 # What y means.
@@ -461,7 +463,7 @@ def test_init_writes_a_plan_that_runs_with_clones(sets, tmp_path):
 
 
 def test_a_plan_names_the_task_of_an_onnx_file_where_data_do_not_show_it(sets, tmp_path):
-    whole = {name: dv.Records(records.x, np.round(records.y).astype(int)) for name, records in sets.items()}
+    whole = {name: dv.Records(records.x, np.abs(np.round(records.y)).astype(int)) for name, records in sets.items()}
     linear = LinearRegression().fit(whole["members"].x, whole["members"].y)
     (tmp_path / "line.onnx").write_bytes(onnx_bytes(linear))
     with pytest.raises(dv.InputError, match="task='regression'"):
@@ -499,7 +501,8 @@ def test_a_classifier_whose_classes_go_below_minus_one_is_audited_by_them():
     x, y = rng.normal(size=(240, 3)), rng.integers(-2, 3, 240)
     sets = [dv.Records(x[part], y[part]) for part in (slice(0, 80), slice(80, 160), slice(160, 240))]
     model = RandomForestClassifier(5, random_state=0).fit(x[:80], y[:80])
-    result = dv.audit(model, *sets, recipes=["loss"], fpr=[0.1])
+    names = ("members", "nonmembers", "population")
+    result = dv.audit(model, **dict(zip(names, sets, strict=True)), recipes=["loss"], fpr=[0.1])
     assert result.class_names == ("-2", "-1", "0", "1", "2")
     assert result["loss"].auc.low > 0.6
 
