@@ -37,6 +37,7 @@ NOTHING_TO_COMPARE = (
 )
 SPREAD = "difference from the mean of the controls, t over trainings, at least the paired interval over records"
 _POWER = 0.8
+_LEFT = 0.5  # share of what the model before showed that "no difference" must exclude
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +73,11 @@ def decide_request(
     Two comparisons share the permitted error. The plain one sets the AUC of the model beside those of the controls,
     whose spread between trainings is in its interval: this is the difference that must lie within ±``margin``. The
     other one is `divulge.evaluation.erasure_test`, of scores less the mean score of the controls: it finds far smaller
-    differences, and must find none, nor any single record.
+    differences, scores that vary more or less than they should, and single records; it must find none of these.
+
+    A margin means little where the model before the erasure hardly showed the records. So "no difference" also needs
+    an interval that excludes half of what that model showed, and a share still remembered that may be 0. Controls
+    that score every record alike are one control: copies of a model say nothing of the spread between trainings.
 
     Args:
         name: of the request.
@@ -86,14 +91,15 @@ def decide_request(
         at_random: whether a random draw decided which records were to be forgotten.
         alike: whether forgotten and never-used records look alike without any model.
     """
+    controls = drop_copies(controls)
     k, n_forgotten = len(controls), int(forgotten.sum())
     auc_after = auc(after, forgotten, confidence)
     auc_before = None if before is None else auc(before, forgotten, confidence)
     if k == 0:
         finding = ErasureFinding(
             request=name, answer=TOO_LITTLE, reason=NOTHING_TO_COMPARE, forgotten=n_forgotten, controls=(),
-            auc_before=auc_before, auc_after=auc_after, difference=None, relative=None, training_noise=None,
-            smallest_seen=None, share=None, remembered=0,
+            auc_before=auc_before, auc_after=auc_after, difference=None, relative=None, spread=None,
+            training_noise=None, smallest_seen=None, share=None, remembered=0,
         )  # fmt: skip
         return DecidedRequest(finding, np.ones(n_forgotten), np.zeros(n_forgotten, bool))
     aucs = np.array([auc(row, forgotten).value for row in controls])
@@ -110,25 +116,41 @@ def decide_request(
         difference, smallest = compare_with_controls(after, controls, forgotten, 1 - error)
         noise, relative = float(np.std(aucs, ddof=1)), test.difference
         answer, reason = _combine(test, difference, smallest, margin, k)
-    if answer == NO_DIFFERENCE and auc_before is not None:
-        shown = auc_before.value - float(aucs.mean())
-        shown_finely = 0.0 if test.before is None or k == 1 else test.before.value - 0.5
-        if shown <= margin and shown_finely <= RELATIVE_MARGIN * margin:
-            # Within such a margin the model before the erasure, which was trained on them, would pass.
+    if np.ptp(after) == 0:
+        answer, reason = TOO_LITTLE, "the model after the erasure scores all records alike"
+    if answer == NO_DIFFERENCE and before is not None:
+        # What is left is compared with what there was, on the finer of both scales.
+        shown = float(test.before.value - test.controls.mean()) if test.before is not None and k > 1 else 0.0
+        left = test.difference.high
+        if k == 1:
+            assert auc_before is not None
+            shown = auc_before.value - float(aucs[0])
+        if left > shown * _LEFT:
             answer = TOO_LITTLE
-            reason = f"before the erasure the difference was {shown:.3f}, which a margin of ±{margin:g} would let pass"
+            reason = (
+                f"the model before the erasure showed the records by {shown:.3f} of AUC only, and {left:.3f} may be left"
+            )
     listed = benjamini_hochberg(test.p_remembered, fdr)
     share = estimate_share(
         after, controls, forgotten, before, confidence, alike=alike, is_remembered=answer == REMEMBERED
     )
+    if answer == NO_DIFFERENCE and share.low > 0:
+        answer = TOO_LITTLE
+        reason = f"the AUC shows no difference, but {100 * share.low:.1f} % or more of the records score as before"
     if answer == NO_DIFFERENCE and listed.any():
         answer, reason = TOO_LITTLE, f"the AUC shows no difference, but {int(listed.sum())} single records stand out"
     finding = ErasureFinding(
         request=name, answer=answer, reason=reason, forgotten=n_forgotten, controls=tuple(aucs.tolist()),
-        auc_before=auc_before, auc_after=auc_after, difference=difference, relative=relative, training_noise=noise,
-        smallest_seen=smallest, share=share, remembered=int(listed.sum()),
+        auc_before=auc_before, auc_after=auc_after, difference=difference, relative=relative, spread=test.spread,
+        training_noise=noise, smallest_seen=smallest, share=share, remembered=int(listed.sum()),
     )  # fmt: skip
     return DecidedRequest(finding, test.p_remembered, listed)
+
+
+def drop_copies(controls: Floats) -> Floats:
+    """Return the controls without those that score every record as an earlier one does, ``[k, n]``."""
+    first = np.unique(controls, axis=0, return_index=True)[1] if len(controls) else np.empty(0, np.int64)
+    return controls[np.sort(first)]
 
 
 def compare_with_controls(
