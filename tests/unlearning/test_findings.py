@@ -227,10 +227,10 @@ def test_copies_of_a_control_are_one_control():
 def test_half_of_what_a_model_hardly_showed_is_not_left_out():
     rng = np.random.default_rng(19)
     forgotten = np.arange(1200) < 400
-    scores = draw_models(rng, 9, forgotten)
-    weak = decide(scores, forgotten, draw_models(rng, 1, forgotten)[0] * 0 + scores[1] + 0.6 * forgotten)
+    scores = draw_models(rng, 10, forgotten)
+    weak = decide(scores[:9], forgotten, scores[9] + 0.4 * forgotten)
     assert (weak.answer, "may be left" in weak.reason) == (TOO_LITTLE, True)
-    assert decide(scores, forgotten, scores[1] + 4 * forgotten).answer == NO_DIFFERENCE
+    assert decide(scores[:9], forgotten, scores[9] + 4 * forgotten).answer == NO_DIFFERENCE
 
 
 def test_a_constant_model_is_not_accused_where_others_rank_the_records_low():

@@ -183,8 +183,8 @@ def erasure_test(
     if len(control_scores) == 1:
         reason += "; a single control was given, so the spread between trainings is not included"
     return ErasureTest(
-        answer, reason, difference, spread, after_auc, before_auc, control_aucs, noise, float(min(smallest, 1.0)), margin,
-        p_high, p_low, confidence,
+        answer, reason, difference, spread, after_auc, before_auc, control_aucs, noise, float(min(smallest, 1.0)),
+        margin, p_high, p_low, confidence,
     )  # fmt: skip
 
 
@@ -306,21 +306,8 @@ def _answer(
     unsure: ErasureAnswer = "too little data to say"
     if says_nothing:
         return unsure, "the model after the erasure scores all records alike"
-    n_high, n_low = (int(_rejected(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
-    if difference.low > 0:
-        return "still remembered", f"the AUC is {difference.value:.3f} above that of models that never saw the records"
-    if n_high:
-        return "still remembered", f"{n_high} records score higher than chance explains, though most do not"
-    overdone: ErasureAnswer = "overdone: they stand out the other way"
-    if difference.high < 0:
-        return overdone, f"the AUC is {-difference.value:.3f} below that of models that never saw the records"
-    if n_low:
-        return overdone, f"{n_low} records score lower than chance explains, though most do not"
-    if spread.low > 0:
-        reason = "their scores vary more than under models that never saw the records: some are higher, others lower"
-        return (overdone if mostly_lower else "still remembered"), reason
-    if spread.high < 0:
-        return overdone, "their scores vary less than under models that never saw the records"
+    if accused := _accuse(difference, spread, p_high, p_low, error, mostly_lower):
+        return accused
     if not before_shows:
         return unsure, "the model before the erasure does not show the records either, so nothing is learned"
     if difference.low <= -margin or difference.high >= margin:
@@ -334,3 +321,31 @@ def _answer(
         "no difference from a model that never saw them",
         f"the difference of AUC lies within ±{margin:g}; one of {smallest:.3f} would have been found in 4 of 5 checks",
     )
+
+
+def _accuse(
+    difference: Estimate, spread: Estimate, p_high: Floats, p_low: Floats, error: float, mostly_lower: bool
+) -> tuple[ErasureAnswer, str] | None:
+    """Return "still remembered" or "overdone" with its reason, where a comparison says so: the AUC is heard first."""
+    remembered: ErasureAnswer = "still remembered"
+    overdone: ErasureAnswer = "overdone: they stand out the other way"
+    n_high, n_low = (int(_rejected(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
+    varied = "their scores vary {} than under models that never saw the records{}"
+    findings: list[tuple[bool, ErasureAnswer, str]] = [
+        (
+            difference.low > 0, remembered,
+            f"the AUC is {difference.value:.3f} above that of models that never saw the records",
+        ),
+        (n_high > 0, remembered, f"{n_high} records score higher than chance explains, though most do not"),
+        (
+            difference.high < 0, overdone,
+            f"the AUC is {-difference.value:.3f} below that of models that never saw the records",
+        ),
+        (n_low > 0, overdone, f"{n_low} records score lower than chance explains, though most do not"),
+        (
+            spread.low > 0, overdone if mostly_lower else remembered,
+            varied.format("more", ": some are higher, others lower"),
+        ),
+        (spread.high < 0, overdone, varied.format("less", "")),
+    ]  # fmt: skip
+    return next(((answer, reason) for found, answer, reason in findings if found), None)

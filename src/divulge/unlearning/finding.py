@@ -118,33 +118,42 @@ def decide_request(
         answer, reason = _combine(test, difference, smallest, margin, k)
     if np.ptp(after) == 0:
         answer, reason = TOO_LITTLE, "the model after the erasure scores all records alike"
-    if answer == NO_DIFFERENCE and before is not None:
-        # What is left is compared with what there was, on the finer of both scales.
-        shown = float(test.before.value - test.controls.mean()) if test.before is not None and k > 1 else 0.0
-        left = test.difference.high
-        if k == 1:
-            assert auc_before is not None
-            shown = auc_before.value - float(aucs[0])
-        if left > shown * _LEFT:
-            answer = TOO_LITTLE
-            reason = (
-                f"the model before the erasure showed the records by {shown:.3f} of AUC only, and {left:.3f} may be left"
-            )
     listed = benjamini_hochberg(test.p_remembered, fdr)
     share = estimate_share(
         after, controls, forgotten, before, confidence, alike=alike, is_remembered=answer == REMEMBERED
     )
-    if answer == NO_DIFFERENCE and share.low > 0:
-        answer = TOO_LITTLE
-        reason = f"the AUC shows no difference, but {100 * share.low:.1f} % or more of the records score as before"
-    if answer == NO_DIFFERENCE and listed.any():
-        answer, reason = TOO_LITTLE, f"the AUC shows no difference, but {int(listed.sum())} single records stand out"
+    if answer == NO_DIFFERENCE:
+        shown = None
+        if auc_before is not None and k == 1:
+            shown = auc_before.value - float(aucs[0])
+        elif test.before is not None:
+            shown = test.before.value - float(test.controls.mean())
+        if doubt := _doubt(test.difference.high, shown, share, int(listed.sum())):
+            answer, reason = TOO_LITTLE, doubt
     finding = ErasureFinding(
         request=name, answer=answer, reason=reason, forgotten=n_forgotten, controls=tuple(aucs.tolist()),
         auc_before=auc_before, auc_after=auc_after, difference=difference, relative=relative, spread=test.spread,
         training_noise=noise, smallest_seen=smallest, share=share, remembered=int(listed.sum()),
     )  # fmt: skip
     return DecidedRequest(finding, test.p_remembered, listed)
+
+
+def _doubt(left: float, shown: float | None, share: Estimate, n_listed: int) -> str:
+    """Return why "no difference" cannot be said although both comparisons find none; empty where it can.
+
+    Args:
+        left: upper end of the difference, on the finer scale.
+        shown: that of the model before; None where it was not given.
+        share: still remembered.
+        n_listed: number of records on the list.
+    """
+    if shown is not None and left > _LEFT * shown:
+        return f"the model before the erasure showed the records by {shown:.3f} of AUC only, and {left:.3f} may be left"
+    if n_listed:
+        return f"the AUC shows no difference, but {n_listed} single records stand out"
+    if share.low > 0:
+        return f"the AUC shows no difference, but {100 * share.low:.1f} % or more of the records score as before"
+    return ""
 
 
 def drop_copies(controls: Floats) -> Floats:

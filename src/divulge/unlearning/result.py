@@ -60,7 +60,7 @@ class ErasureVerdict:
         return self.text
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Erasure:
     """Result of `divulge.forget`.
 
@@ -230,6 +230,14 @@ class Erasure:
 
     def __str__(self) -> str:
         return self.verdict.text
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{one.request}: {one.forgotten}" for one in self.findings)
+        return f"Erasure({self.verdict.answer}; {counts}; {len(self.controls)} models that never saw them)"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the answer, the AUCs as a picture, and the table of requests."""
+        return erasure_page.render_notebook(self.as_run())
 
 
 def blind_name(request: str) -> str:
