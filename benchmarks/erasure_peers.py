@@ -31,8 +31,7 @@ import numpy as np
 import polars as pl
 from scipy import spatial, stats
 
-from divulge.statistics.intervals import proportion
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc, proportion
 from divulge.unlearning.finding import OVERDONE, REMEMBERED, decide_request
 from erasure import RULES, TITLES, Partition
 
@@ -51,9 +50,8 @@ def main() -> None:
     if arguments.ruli:
         print_ruli(arguments.ruli, arguments.shadows)
         return
-    print(
-        "# Erasure checks beside published measures\n\nWritten by `benchmarks/erasure_peers.py`, which says what each is.\n"
-    )
+    print("# Erasure checks beside published measures\n")
+    print("Written by `benchmarks/erasure_peers.py`, which says what each is.\n", flush=True)
     for name, title in TITLES.items():
         if files := sorted(arguments.folder.glob(f"{name}-*.npz")):
             print(f"## {title}\n")

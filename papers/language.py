@@ -30,11 +30,11 @@ import language_models as made
 from divulge import evaluation, store
 from divulge.attacks import Need
 from divulge.evidence import Layout, Measurements, Models
-from divulge.ragged import TokenLogs
 from divulge.recipes import document_recipes
 from divulge.references import FineTune, LoRA, splits
 from divulge.signals import tokens
 from divulge.targets import CausalLM, TokenStatistics
+from divulge.types import TokenLogs
 from membership_tables import STATISTICS, clipped, over_seeds, short, signed
 
 MEMBERS, OTHERS, POPULATION = 300, 1000, 400

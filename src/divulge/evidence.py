@@ -11,11 +11,10 @@ from divulge import lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
 from divulge.errors import InputError
-from divulge.ragged import TokenLogs
 from divulge.signals import classification, internals
 from divulge.signals.named import CLASSIFIER_SIGNALS, OutputSignal
 from divulge.targets import GivesLabels, GivesLogits
-from divulge.types import Evidence, Records
+from divulge.types import Evidence, Records, TokenLogs
 from divulge.validation import check_choice, check_vector
 
 if TYPE_CHECKING:
@@ -321,11 +320,26 @@ def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
         if width < 1:
             return sparse.toarray()
         return decomposition.TruncatedSVD(width, random_state=state).fit(sparse[fit_on]).transform(sparse)
-    flat = records.x.reshape(len(records), -1).astype(np.float64)
-    if flat.shape[1] <= MAX_FEATURES:
-        return flat
+    return reduce_width(records.x.reshape(len(records), -1).astype(np.float64), fit_on, state)
+
+
+def reduce_width(table: Floats, fit_on: Bools, random_state: int) -> Floats:
+    """Return a table as it is, or its `MAX_FEATURES` leading principal components where it is wider.
+
+    Args:
+        table: numbers ``[n, d]``.
+        fit_on: bool ``[n]``, the rows that the components are fitted on.
+        random_state: of the decomposition.
+
+    Examples:
+        >>> reduce_width(np.ones((3, 2)), np.ones(3, dtype=bool), 0).shape
+        (3, 2)
+    """
+    if table.shape[1] <= MAX_FEATURES:
+        return table
     width = min(MAX_FEATURES, int(fit_on.sum()))
-    return decomposition.PCA(width, svd_solver="randomized", random_state=state).fit(flat[fit_on]).transform(flat)
+    components = decomposition.PCA(width, svd_solver="randomized", random_state=random_state)
+    return components.fit(table[fit_on]).transform(table)
 
 
 def concatenate_records(parts: Sequence[Records]) -> Records:

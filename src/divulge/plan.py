@@ -173,6 +173,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         groups=groups,
         known=_read_masks(plan, sets["members"]),
         covariates=covariates,
+        features=_import_features(plan.data, folder),
     )
     options = AuditOptions(
         **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
@@ -254,6 +255,7 @@ def list_named_code(plan: Plan, folder: Path) -> dict[str, str]:
         "target.model": model if is_code and not is_file else None,
         "target.factory": plan.target.factory,
         "references.make_model": plan.references.make_model if isinstance(plan.references, TrainPlan) else None,
+        "data.features": plan.data.features if _names_function(plan.data) else None,
         "references.train": plan.references.train if isinstance(plan.references, CustomPlan) else None,
         **{f"recipes {name}": name for name in plan.recipes if ":" in name},
     }
@@ -282,11 +284,23 @@ def _read_records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...]
 
 def _layout(plan: DataPlan) -> FileLayout:
     settings = plan.model_dump(include={field.name for field in fields(FileLayout)})
+    if _names_function(plan):
+        settings["features"] = None
     for key in ("columns", "classes", "drop", "covariates"):
         if settings[key] is not None:
             _check_distinct(settings[key], f"data.{key}")
             settings[key] = tuple(settings[key])
     return FileLayout(**settings, user_set=frozenset(plan.model_fields_set), real_values=True)
+
+
+def _names_function(plan: DataPlan) -> bool:
+    """Whether the features are those that a function makes of the records."""
+    return plan.features is not None and ":" in plan.features
+
+
+def _import_features(plan: DataPlan, folder: Path) -> Any:
+    """Return the function that makes features of records; None where the files hold them, or there are none."""
+    return user_code.import_object(plan.features, "data.features", folder).value if _names_function(plan) else None
 
 
 def _check_distinct(names: Sequence[str], key: str) -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge.attacks import WBC, SequenceLiRA
-from divulge.ragged import TokenLogs
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc
+from divulge.types import TokenLogs
 
 
 def logs(seed, lengths, models=3, *, lift=0.0, rounded=False):

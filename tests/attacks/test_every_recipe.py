@@ -1,4 +1,5 @@
-"""What must hold of every recipe that the settings allow, of classifiers and of documents, also for the one added next.
+"""What must hold of every recipe: all that the settings allow, of classifiers, partly known records and documents, and
+those of regression models; also for the one added next.
 
 Recipes that measure a signal of their own are tested on numbers like any others: here the attack is at stake.
 """
@@ -14,11 +15,12 @@ from scipy.stats import rankdata, spearmanr
 from divulge import Evidence, InputError
 from divulge.attacks import Auto, Need, adapt
 from divulge.attacks.protocol import REFERENCES
-from divulge.ragged import TokenLogs
-from divulge.recipes import resolve
+from divulge.recipes import regression_recipes, resolve
+from divulge.types import TokenLogs
 from recipes.forms import RECORD_TYPES, forms
 
 BOOK = {f"{kind}: {name}": recipe for kind in RECORD_TYPES for name, recipe in forms(kind).items()}
+BOOK |= {f"regression models: {recipe.name}": recipe for recipe in regression_recipes()}
 PROBABILITIES, LOGARITHMS = ("confidence", "correctness", "token_probability"), ("negative-loss", "label-loss")
 N, Z, M, TOKENS = 200, 300, 6, 8
 
@@ -69,6 +71,8 @@ def in_unit(signals, name):
     """Return scaled logits as values of the signal of that name."""
     if name == "label-loss":  # the target says right or wrong, and no more
         signals = signals | {"target": np.where(signals["target"] > 0, np.inf, -800.0)}
+    if name == "negative-squared-loss":  # errors whose likelihoods have these scaled logits
+        return {part: -np.exp(-values) for part, values in signals.items()}
     unit = expit if name in PROBABILITIES else log_expit if name in LOGARITHMS else np.array
     return {part: unit(values) for part, values in signals.items()}
 
@@ -167,3 +171,5 @@ def test_every_name_is_tested_here():
     names = {key.partition(": ")[2] for key in BOOK}
     assert {"lira", "lira-augmented", "partial-lira", "learned-white-box", "windows", "auto"} <= names
     assert BOOK["documents: windows"] == resolve("windows", documents=True)
+    assert {"partial-rmia", "entropy", "recall"} <= names
+    assert {"regression models: lira", "regression models: rmia", "regression models: auto"} <= set(BOOK)

@@ -18,7 +18,7 @@ from divulge.attacks import RMIA, LiRA, OnErrors, Threshold
 from divulge.attacks.prediction_errors import error_logits, error_variance
 from divulge.auditing.compare import Comparison, compare, comparison_page, gate
 from divulge.evaluation import blind
-from divulge.evaluation.record_features import differences
+from divulge.evaluation.blind import differences
 from divulge.references import Custom, Train
 from divulge.report import html
 from divulge.types import Evidence

@@ -7,7 +7,7 @@ import numpy as np
 import divulge as dv
 import score_audits
 from divulge.decisions.counts import Counts
-from divulge.ragged import TokenLogs
+from divulge.types import TokenLogs
 from fuzz.table import call
 
 
@@ -323,7 +323,7 @@ EVALUATION = {
     "evaluation.one_run_bound": call(
         canaries=100, guesses=40, wrong=3, delta=1e-5, confidence=0.95, family="gaussian", bound="tight", sides="both"
     ),
-    "evaluation.intervals.proportion": call(successes=5, trials=10, confidence=0.95),
+    "evaluation.proportion": call(successes=5, trials=10, confidence=0.95),
     "evaluation.min_nonmembers": call(fpr=0.01),
     "evaluation.measure": call(**SMALL, statistic="tpr@fpr=0.1"),
     "evaluation.most_exposed": call(**SMALL, ids=np.arange(60), k=3, free=("ids",)),
@@ -331,9 +331,7 @@ EVALUATION = {
     "evaluation.paired_difference": call(
         scores_a=SCORES, scores_b=SCORES[::-1], members=MEMBERS, statistic="auc", confidence=0.95
     ),
-    "evaluation.intervals.rate_difference": call(
-        successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95
-    ),
+    "evaluation.rate_difference": call(successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95),
     "evaluation.rates": call(selected=SCORES > 0, members=MEMBERS, confidence=0.95),
     "evaluation.records_to_see": call(auc=0.6, confidence=0.95, power=0.8),
     "evaluation.roc": call(**SMALL),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from divulge import lazy, seeds
+from divulge.duplicates import keep_together
 from divulge.errors import InputError
-from divulge.statistics.duplicates import keep_together
 from divulge.validation import check_instance, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from divulge.auditing import plausibility, signals
 from divulge.auditing.modality import Modality
 from divulge.errors import InputError
 from divulge.evidence import Measurements, Models
-from divulge.ragged import TokenLogs
 from divulge.references import FineTune
 from divulge.signals import ReCaLL, tokens
 from divulge.targets import Endpoint, TokenStatistics
+from divulge.types import TokenLogs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,13 +11,13 @@ import numpy as np
 from divulge import errors, lazy, seeds
 from divulge.attacks import Need, Scored
 from divulge.attacks import adapt as adapt_attack
+from divulge.duplicates import number_groups
 from divulge.errors import InputError
-from divulge.evidence import Measurements, Models, average_evidence, regression_features
+from divulge.evidence import Measurements, Models, average_evidence, reduce_width, regression_features
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, Train, splits
 from divulge.signals import internals
 from divulge.signals.named import NAMED_SIGNALS, OutputSignal
-from divulge.statistics.duplicates import number_groups
 from divulge.targets import Metered, adapt
 from divulge.targets.rights import GivesNotes
 from divulge.types import Records
@@ -80,8 +80,13 @@ def compute_features(audit: PreparedAudit, log: AuditLog) -> Floats | None:
 
 
 def record_features(records: Records, fit_on: Bools, seed: int) -> Floats:
-    """Return what attacks may know of how hard a record is: its own features, and its real value if it has one."""
+    """Return what attacks may know of how hard a record is.
+
+    These are its own components, the user's features of it where there are some, and its real value if it has one.
+    """
     features = regression_features(records, fit_on, seed)
+    if records.features is not None:
+        features = np.column_stack([features, reduce_width(records.features, fit_on, seeds.derive_seed(seed, "given"))])
     has_real_values = records.y is not None and records.labels is None
     return np.column_stack([features, records.y]) if has_real_values else features
 

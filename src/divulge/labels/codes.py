@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import float_errors
+from divulge.labels import metrics
 from divulge.labels.metrics import class_probabilities
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Code:
         return flat[: self.n], is_sound[: self.n]
 
     def rows_in_flagged_blocks(self, query_flags: Bools) -> Bools:
-        """Rows whose block has at least one flagged query."""
+        """Flag the rows whose block has at least one flagged query."""
         parts = []
         start = 0
         for block, repeats in zip(self.shapes, self.repeats, strict=True):
@@ -141,7 +141,7 @@ class Code:
         return np.concatenate(parts)[: self.n]
 
     def queries_in_flagged_blocks(self, row_flags: Bools) -> Bools:
-        """Queries of the blocks that hold at least one flagged row ``[count]``."""
+        """Flag the queries of the blocks that hold at least one flagged row ``[count]``."""
         parts = []
         start = 0
         for block, repeats in zip(self.shapes, self.repeats, strict=True):
@@ -297,7 +297,7 @@ class Alphabet:
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     def index(self, weights: Ints) -> Ints:
-        """Positions of these weights."""
+        """Return the positions of these weights."""
         return np.searchsorted(self.weights, weights)
 
 
@@ -389,7 +389,7 @@ def _exact_deviation(spec: OracleSpec, rows: Array, losses: Floats) -> Floats:
     """Bound rigorously the distance of the true losses of the exact dyadic rows from ``losses``."""
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
     inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
-    return float_errors.log_error(inside, losses)
+    return metrics.log_error(inside, losses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -451,7 +451,7 @@ class Block:
 
 
 def subset_sums(values: Ints) -> Ints:
-    """For each number S the sum over its subsets x of ``(-1)^|x| values[x]``, along the last axis.
+    """Sum ``(-1)^|x| values[x]`` over the subsets x of each number S, along the last axis.
 
     Examples:
         >>> subset_sums(np.array([[5, 2, 1]]))

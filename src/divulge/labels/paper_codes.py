@@ -243,7 +243,7 @@ def _block_rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
 
 
 def _first_odds(spec: OracleSpec) -> float:
-    """Half the log-odds of Corollary 2's first row: ln 3·Nτ; without noise any positive τ will do (Remark 1)."""
+    """Return half the log-odds of Corollary 2's first row: ln 3·Nτ; without noise any positive τ will do (Remark 1)."""
     return math.log(3) * spec.rows_per_answer * (spec.tolerance or 1e-3)
 
 
