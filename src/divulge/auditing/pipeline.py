@@ -46,14 +46,8 @@ if TYPE_CHECKING:
     from divulge.auditing.forecasts import Forecast
     from divulge.evidence import Measurements
     from divulge.references import Progress
-<<<<<<< HEAD
-    from divulge.results import AuditSettings, TransferSummary
-    from divulge.results.stored_records import StoredRecords
-    from divulge.types import Array, Bools, Floats, Ints
-=======
     from divulge.results import AuditSettings, StoredRecords, TransferSummary
-    from divulge.types import Array, Bools, Floats
->>>>>>> main
+    from divulge.types import Array, Bools, Floats, Ints
 
 _DEFAULTS = AuditOptions()
 
