@@ -5,7 +5,8 @@
 
 - forget quality (TOFU, Maini et al. 2024; OpenUnlearning): p-value of the two-sample Kolmogorov-Smirnov test between
   scores of the forget set after the erasure and under one model trained again; below .05 is "not forgotten". TOFU's
-  score is the truth ratio; of the trainings here it is the score that the check reads, too.
+  score is the truth ratio; of the trainings here it is the score that the check reads, too. Beside it stands the same
+  test on records that were never used: where that rejects as well, the model has changed as a whole.
 - privleak (MUSE, Shi et al. 2024; OpenUnlearning): 100 (a - r) / r, where a and r are one less the AUC of forget
   against held-out records, after the erasure and under one model trained again; beyond ±5 is a leak (MUSE, table 3).
 - relative kernel test: is the model after the erasure nearer to the one before it than to one that was trained again?
@@ -37,7 +38,8 @@ from erasure import RULES, TITLES, Partition
 
 _LEVEL, _PRIVLEAK = 0.05, 5.0
 _STEPS = 100
-_NAMES = ("`divulge forget`, 4 controls", "forget quality", "privleak", "relative kernel test")
+_NAMES = ("`divulge forget`, 4 controls", "forget quality", "the same of never-used records", "privleak",
+          "relative kernel test")  # fmt: skip
 
 
 def main() -> None:
@@ -96,8 +98,9 @@ def judge(partition, model: int, others):
     answers = {
         _NAMES[0]: finding.answer in (REMEMBERED, OVERDONE),
         _NAMES[1]: bool(forget_quality(after, again) < _LEVEL),
-        _NAMES[2]: abs(leak) > _PRIVLEAK,
-        _NAMES[3]: bool(relative_kernel_p_value(after, again, before) < _LEVEL),
+        _NAMES[2]: bool(forget_quality(scores[model, ~forgotten], scores[others[0], ~forgotten]) < _LEVEL),
+        _NAMES[3]: abs(leak) > _PRIVLEAK,
+        _NAMES[4]: bool(relative_kernel_p_value(after, again, before) < _LEVEL),
     }
     iam = iam_scores(scores[model], scores[0], scores[list(others)])
     return answers, leak, float(iam[forgotten].mean())

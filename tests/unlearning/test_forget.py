@@ -271,12 +271,24 @@ def test_controls_that_are_the_model_itself_or_saw_the_records_are_named():
     assert any("1 of the models that never saw the records score every record as another" in w for w in copied.warnings)
 
 
-def test_controls_of_another_recipe_are_said():
+def test_controls_of_another_recipe_are_said_and_acquit_nobody():
     (before,), (after,) = score_tables(3), score_tables(0, seed=3)
-    sets = {"forget": IDS[:200], "never": IDS[200:]}
+    sets = {"forget": IDS[:200], "never": IDS[200:], "margin": 0.4}
+    many = score_tables(0, 8, seed=2)
+    assert dv.forget(before, after, retrained=many, **sets).verdict.answer == NO_DIFFERENCE
     for changed in (pl.col("score") * 5, pl.col("score") + 4):
-        result = dv.forget(before, after, retrained=[table.with_columns(changed) for table in CONTROLS], **sets)
+        result = dv.forget(before, after, retrained=[table.with_columns(changed) for table in many], **sets)
         assert any("not trained like the model" in note for note in result.warnings)
+        assert result.verdict.answer == TOO_LITTLE
+
+
+def test_copies_within_a_set_are_no_further_observations():
+    controls = retrained(4)
+    sets = {"never": NEVER, "retrained": controls}
+    once = dv.forget(BEFORE, Memory(KEPT, 9), forget=FORGET, **sets)
+    again = dv.forget(BEFORE, Memory(KEPT, 9), forget=dv.Records.concatenate([FORGET[:50], FORGET]), **sets)
+    assert again.findings == once.findings
+    assert any("forget: 50 copies" in note for note in again.warnings)
 
 
 def test_tables_of_scores_alone_in_any_order_of_rows():

@@ -1,6 +1,7 @@
 """Erasure checks in run directories, on the command line, in plans and under a policy."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,59 @@ retrained = ["erasure_models:first", "erasure_models:second", "erasure_models:th
     assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--after", "x.csv"]) == 2
 
 
+MODELS = """
+import numpy as np
+
+with np.load(__file__.replace("answer_models.py", "forget.npz")) as file:
+    KNOWN = dict(zip(file["x"][:, 0].tolist(), file["y"].tolist()))
+
+def make(seed, shift):
+    def logits(x):
+        noise = np.sin(np.c_[x, np.ones(len(x))] @ np.random.default_rng(seed).normal(size=(5, 2)) * 9)
+        for row, first in enumerate(np.asarray(x, np.float64)[:, 0].tolist()):
+            if first in KNOWN:
+                noise[row, KNOWN[first]] += shift
+        return noise
+    return logits
+
+before = make(0, 6)
+remembered, forgotten, overdone = (make(1, shift) for shift in (4, 0, -4))
+constant = lambda x: np.zeros((len(x), 2))
+c0, c1, c2, c3, c4, c5, c6, c7 = (make(seed, 0) for seed in range(2, 10))
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "answer", "code"),
+    [
+        ("remembered", "still remembered", 1),
+        ("forgotten", "no difference from a model that never saw them", 0),
+        ("overdone", "overdone: they stand out the other way", 1),
+        ("constant", "too little data to say", 3),
+    ],
+)
+def test_a_plan_gives_each_of_the_answers(tmp_path, capsys, monkeypatch, after, answer, code):
+    rng = np.random.default_rng(1)
+    for name, n in {"members": 260, "nonmembers": 240, "population": 40}.items():
+        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(n, 4)), y=np.arange(n) % 2)
+    with np.load(tmp_path / "members.npz") as members:
+        for name, rows in {"forget": slice(0, 240), "one": slice(0, 120), "two": slice(120, 240)}.items():
+            np.savez(tmp_path / f"{name}.npz", x=members["x"][rows], y=members["y"][rows])
+    (tmp_path / "answer_models.py").write_text(MODELS)
+    monkeypatch.delitem(sys.modules, "answer_models", raising=False)
+    retrained = ", ".join(f'"answer_models:c{i}"' for i in range(8))
+    sets = "\n".join(f'{name} = "{name}.npz"' for name in ("members", "nonmembers", "population"))
+    plan = (
+        f'[target]\nmodel = "answer_models:before"\n[data]\n{sets}\n[forget]\nmargin = 0.3\nretrained = [{retrained}]\n'
+    )
+    for records in ('"forget.npz"', '{ one = "one.npz", two = "two.npz" }'):
+        (tmp_path / "plan.toml").write_text(f'{plan}after = "answer_models:{after}"\nrecords = {records}\n')
+        found = cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--json"])
+        summary = json.loads(capsys.readouterr().out)
+        assert (found, summary["answer"]) == (code, answer)
+        assert len(summary["findings"]) == (2 if "one" in records else 1)
+
+
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
     """Write the files of two audits, of a forest and of a network, run them, and return their folder."""
@@ -243,17 +297,17 @@ def test_networks_of_an_audit_are_read_from_its_pool_once_their_code_is_trusted(
     monkeypatch.chdir(audited)
     words = forget_words(Path(), "network", "erasure_net:target")
     assert cli.run(words) == 2
+    assert "--trust erasure_net:target" in capsys.readouterr().err
+    words += ["--trust", "erasure_net:target", "--trust", "erasure_net:make"]
+    assert cli.run(words) == 2
     assert "which output is whose" in capsys.readouterr().err
     words += ["--classes", "no", "--classes", "yes"]
-    assert cli.run(words) == 2
-    told = capsys.readouterr().err
-    assert "--trust erasure_net:target" in told
 
     def stored_at():
         return {path.name: path.stat().st_mtime_ns for path in Path("network", "pool").glob("*.safetensors")}
 
     stored = stored_at()
-    assert cli.run([*words, "--trust", "erasure_net:target", "--trust", "erasure_net:make"]) == 3
+    assert cli.run(words) == 3
     assert len(json.loads(capsys.readouterr().out)["control_names"]) == 4
     assert stored == {
         path.name: path.stat().st_mtime_ns for path in (audited / "network" / "pool").glob("*.safetensors")

@@ -67,6 +67,7 @@ def decide_request(
     fdr: float,
     at_random: bool,
     alike: bool,
+    matched: bool = True,
 ) -> DecidedRequest:
     """Decide one request.
 
@@ -90,6 +91,8 @@ def decide_request(
         fdr: of the list of records.
         at_random: whether a random draw decided which records were to be forgotten.
         alike: whether forgotten and never-used records look alike without any model.
+        matched: whether the controls look like models that were trained as this one, and that never saw the records:
+            without that nobody is acquitted by them.
     """
     controls = drop_copies(controls)
     k, n_forgotten = len(controls), int(forgotten.sum())
@@ -128,7 +131,7 @@ def decide_request(
             shown = auc_before.value - float(aucs[0])
         elif test.before is not None:
             shown = test.before.value - float(test.controls.mean())
-        if doubt := _doubt(test.difference.high, shown, share, int(listed.sum())):
+        if doubt := _doubt(test.difference.high, shown, share, int(listed.sum()), matched=matched):
             answer, reason = TOO_LITTLE, doubt
     finding = ErasureFinding(
         request=name, answer=answer, reason=reason, forgotten=n_forgotten, controls=tuple(aucs.tolist()),
@@ -138,7 +141,7 @@ def decide_request(
     return DecidedRequest(finding, test.p_remembered, listed)
 
 
-def _doubt(left: float, shown: float | None, share: Estimate, n_listed: int) -> str:
+def _doubt(left: float, shown: float | None, share: Estimate, n_listed: int, *, matched: bool) -> str:
     """Return why "no difference" cannot be said although both comparisons find none; empty where it can.
 
     Args:
@@ -146,7 +149,10 @@ def _doubt(left: float, shown: float | None, share: Estimate, n_listed: int) -> 
         shown: that of the model before; None where it was not given.
         share: still remembered.
         n_listed: number of records on the list.
+        matched: whether the controls may be believed.
     """
+    if not matched:
+        return "the models that never saw the records are not what they should be: see the checks"
     if shown is not None and left > _LEFT * shown:
         return f"the model before the erasure showed the records by {shown:.3f} of AUC only, and {left:.3f} may be left"
     if n_listed:

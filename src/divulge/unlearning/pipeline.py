@@ -19,7 +19,7 @@ from divulge.settings import ForgetSettings, OutputsSetting
 from divulge.types import Records
 from divulge.unlearning.audit_models import AuditModels, open_audit_models
 from divulge.unlearning.finding import RECOMMENDED_CONTROLS, REMEMBERED, drop_copies
-from divulge.unlearning.result import NEVER, OTHER, RETAINED, Erasure, blind_name
+from divulge.unlearning.result import CONTROLS_MATCH, CONTROLS_NEVER_SAW, NEVER, OTHER, RETAINED, Erasure, blind_name
 from divulge.unlearning.scores import ModelScores, is_score_table, read_scores, score_model, train_controls
 from divulge.validation import (
     as_list,
@@ -276,7 +276,21 @@ def _identify_records(sets: Mapping[str, Any]) -> tuple[Array, Array]:
 
 
 def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
-    """Refuse equal records in two sets that are compared; leave records to be forgotten out of the retained ones."""
+    """Refuse equal records in two sets that are compared; leave out copies within one, and retained ones among them.
+
+    Copies of a record are no further observations: they would shorten every interval.
+    """
+    warnings = []
+    for name, records in sets.items():
+        if records.ids is None:  # numbered before any is left out
+            records = records.with_ids(np.array([f"{_argument(name)}:{row}" for row in range(len(records))]))
+        if name in (RETAINED, OTHER):
+            sets = sets | {name: records}
+            continue
+        first = np.unique(np.array(records.digests()), return_index=True)[1]
+        sets = sets | {name: records[np.sort(first)]}
+        if copies := len(records) - len(first):
+            warnings.append(f"{_argument(name)}: {copies} copies of records within it were left out")
     digests = {name: records.digests() for name, records in sets.items()}
     names = [name for name in sets if name not in (RETAINED, OTHER)]
     for i, name in enumerate(names):
@@ -287,7 +301,6 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
                     f"{_argument(name)}, {_argument(later)}: {len(shared)} records are in both; a model that never saw "
                     "them cannot be told from one that forgot them"
                 )
-    warnings = []
     requested = {digest for name in names if name != NEVER for digest in digests[name]}
     if RETAINED in sets and (copies := np.array([digest in requested for digest in digests[RETAINED]])).any():
         if copies.all():
@@ -396,7 +409,7 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
             f"never-used records score higher under the model than under the controls in {min(level):.2f} to "
             f"{max(level):.2f} of pairs, and further apart in {min(width):.2f} to {max(width):.2f}"
         ) + ("" if matched else ": the controls were not trained like the model, or the erasure changed it as a whole")
-        checks.append(ErasureControl("controls match the model", matched, says))
+        checks.append(ErasureControl(CONTROLS_MATCH, matched, says))
     checks += _check_controls(after, before, controls, part)
     return checks
 
@@ -420,7 +433,7 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
             if test.answer == REMEMBERED:
                 found.append(f"model {i + 1} shows the records as one that was trained on them would")
     says = "; ".join(found) or "none scores as the model itself, or as one that was trained on the records"
-    return [ErasureControl("controls never saw the records", not found, says)]
+    return [ErasureControl(CONTROLS_NEVER_SAW, not found, says)]
 
 
 def _warnings(result: Erasure) -> list[str]:

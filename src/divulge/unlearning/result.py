@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RUN_TYPE = "erasure"
 NEVER, RETAINED, OTHER = "never used", "retained", "other"
 BLIND = "blind classifier"
+CONTROL_CHECKS = (CONTROLS_MATCH, CONTROLS_NEVER_SAW) = ("controls match the model", "controls never saw the records")
 # The answer of several requests is that of the worst.
 _ORDER = (NO_DIFFERENCE, TOO_LITTLE, OVERDONE, REMEMBERED)
 _TONES: Mapping[str, Tone] = {
@@ -120,7 +121,7 @@ class Erasure:
                 name, self.after[used], self.controls[:, used], of_request[used],
                 before=None if self.before is None else self.before[used], margin=self.settings.margin,
                 confidence=1 - (1 - confidence) / len(names), fdr=self.settings.fdr / len(names),
-                at_random=self.settings.at_random and alike, alike=alike,
+                at_random=self.settings.at_random and alike, alike=alike, matched=not unlike & set(CONTROL_CHECKS),
             )  # fmt: skip
         return decided
 
