@@ -13,6 +13,7 @@ import typer
 
 from divulge.cli import options, printing
 from divulge.cli.modules import (
+    case_file,
     datafiles,
     decision,
     document_scoring,
@@ -33,7 +34,7 @@ from divulge.cli.modules import (
     token_statistics,
     validation,
 )
-from divulge.cli.runs import show_sensitivity, show_warnings
+from divulge.cli.runs import show_finding, show_sensitivity
 from divulge.errors import InputError
 from divulge.settings import (
     DecisionSettings,
@@ -187,13 +188,13 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
     if json:
         printing.as_json(results.to_json_values(summary))
         return
-    show_warnings(summary)
+    show_finding(summary)
     printing.table(summary.claim, ["what", "value"], identification_page.facts(summary))
     if folder is None:
         printing.line("Nothing was saved; use --out to save the selection and the report.")
         return
     show_sensitivity(summary, folder)
-    printing.line(f"Selection: {folder / 'selection.parquet'}")
+    printing.line(f"Selection: {folder / 'selection.parquet'}; as a list: {folder / case_file.LIST_FILE}")
     printing.line(f"Report: {folder / 'report.html'}")
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from divulge.identification.score_tables import Columns
     from divulge.run_directory import RunDraft
     from divulge.tables import Table
+    from divulge.types import Floats
 
 RUN_TYPE = "identification"
 EXHIBITS = "exhibits"
@@ -210,9 +211,14 @@ def sensitivity(directory: str | Path) -> Sensitivity:
 
 def run_sensitivity(summary: IdentificationSummary, folder: Path) -> Sensitivity:
     """Return the `sensitivity` of a run that is open."""
-    level, counts = summary.settings.fdr, Counts.load(folder / "counts.npz")
-    factors = robustness.sensitivity_by_rank(counts, fdr=level, method=resolved_method(summary))
-    return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), level)
+    counts = Counts.load(folder / "counts.npz")
+    factors = rank_shifts(summary, counts)
+    return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), summary.settings.fdr)
+
+
+def rank_shifts(summary: IdentificationSummary, counts: Counts) -> Floats:
+    """Return the shift that a document with so many calibration scores above it survives, ``[n + 1]``; 0 if none."""
+    return robustness.sensitivity_by_rank(counts, fdr=summary.settings.fdr, method=resolved_method(summary))
 
 
 @dataclass(frozen=True, slots=True)

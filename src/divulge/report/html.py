@@ -25,6 +25,7 @@ from divulge.report import formatting
 from divulge.report.glossary import Glossary
 from divulge.report.page import (
     HEADINGS,
+    MARKS,
     MAX_DOTS,
     BulletList,
     Chart,
@@ -100,7 +101,11 @@ def render(page: Page) -> str:
         statement=formatting.capitalize(page.verdict.removeprefix(f"{heading}: ")),
         icon=icon,
         pictures=_dot_grids(page.pictures),
-        sections=[{"title": section.title, "blocks": list(_block_views(section.blocks))} for section in page.sections],
+        sections=[
+            {"title": section.title, "blocks": list(_block_views(section.blocks)), "annex": section.annex}
+            for section in page.ordered_sections
+        ],
+        marks=MARKS,
         glossary=glossary,
         style=_trusted(style),
         scripts=[_trusted(script) for script in scripts],
