@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from divulge import recipes, settings
-from divulge.cli import app
+from divulge.cli import STEPS, app
 from divulge.settings import Plan
 
 HERE = Path(__file__).parent / "reference"
@@ -164,10 +164,13 @@ def _commands_page() -> str:
 
 
 def _subcommands(path: str, command: Any) -> list[tuple[str, Any]]:
+    """Return every command with its name, steps by their names; former names that are no steps are left out."""
     inner = getattr(command, "commands", None)
     if inner is None:
         return [(path, command)]
-    return [leaf for name, each in inner.items() for leaf in _subcommands(f"{path} {name}", each)]
+    steps = {name: " ".join(words) for words, name in STEPS.items()} if path == "divulge" else {}
+    shown = {steps.get(name, name): each for name, each in inner.items() if name in steps or not each.hidden}
+    return [leaf for name, each in shown.items() for leaf in _subcommands(f"{path} {name}", each)]
 
 
 def _default_of_option(option: Any) -> str:

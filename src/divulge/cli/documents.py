@@ -1,4 +1,4 @@
-"""Commands for documents: `divulge identify`, `score`, `power` and `extract`."""
+"""Commands for documents: `divulge identify` with its steps `score` and `power`, and `extract`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,11 @@ def identify(
     demo: Annotated[bool, typer.Option("--demo", help="Train a small language model and find its texts.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Which of these documents were used for training? A set with a bound on false discoveries."""
+    """Which of these documents were used for training? A set with a bound on false discoveries.
+
+    Steps before it: `divulge identify power` says how many scores it takes, and `divulge identify score` gets the
+    scores of documents from a language model.
+    """
     if demo:
         _run_language_demo(out, settings, overwrite, json)
         return

@@ -192,8 +192,8 @@ def _describe_extent(summary: ExtractionSummary, members: MeasuredDocuments) -> 
     documents = formatting.format_count(total, "member")
     if count:
         return (
-            f"{count:,} of {documents} came back word for word in a greedy answer; the annex shows those that came back "
-            "most easily."
+            f"{count:,} of {documents} came back word for word in a greedy answer; the annex shows those that came "
+            "back most easily."
         )
     high = max(rate.members.high for rate in summary.rates)
     longest = formatting.format_count(int(members.target.longest.max()), "token")

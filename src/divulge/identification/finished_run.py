@@ -301,7 +301,7 @@ def write_documents(draft: RunDraft, table: Table, columns: Columns, sources: Se
         draft: holds ``selection.parquet``.
         table: the candidates.
         columns: which of their columns mean what.
-        sources: where they were read; token statistics that `divulge score` wrote there mark their tokens.
+        sources: where they were read; token statistics that `divulge identify score` wrote there mark their tokens.
     """
     if columns.text is None:
         return
