@@ -1,9 +1,10 @@
-"""Write the reference pages of plan keys, attacks and commands from the code: `python docs/generate.py`."""
+"""Write reference pages from the code, and notebooks from the pages by role: `python docs/generate.py`."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 import types
 import typing
 from pathlib import Path
@@ -18,6 +19,8 @@ from divulge.cli import STEPS, app
 from divulge.settings import Plan
 
 HERE = Path(__file__).parent / "reference"
+ROLES = HERE.parent / "roles"
+NOTEBOOKS = HERE.parents[1] / "examples"
 GENERATED_BELOW = "<!-- Below this line docs/generate.py writes what the code says. -->"
 _PLAN_OPENING = """\
 Look up a key of a plan: its values, its default and its meaning. A plan is a TOML file that describes an audit;
@@ -36,6 +39,7 @@ def pages() -> dict[Path, str]:
         HERE / "plan.md": _plan_page(),
         HERE / "attacks.md": _attacks_page(),
         HERE / "commands.md": _commands_page(),
+        **{NOTEBOOKS / f"{page.stem}.ipynb": _notebook(page) for page in sorted(ROLES.glob("*.md"))},
     }
 
 
@@ -161,6 +165,28 @@ def _commands_page() -> str:
             f"| `{', '.join(p.opts)}` | {_default_of_option(p)} | {_table_cell(p.help or '')} |" for p in options
         ] + [""]
     return "\n".join(lines)
+
+
+def _notebook(page: Path) -> str:
+    """Return a page by role as a notebook: its Python and its commands as cells that run, the rest as text."""
+    cells: list[dict[str, Any]] = []
+    # Links lead from the folder of the notebooks to the page's neighbours.
+    text = re.sub(r"\]\((?!https?:|#|\.\./)([^)]+)\)", r"](../docs/roles/\1)", page.read_text(encoding="utf-8"))
+    text = re.sub(r"\]\(\.\./(?!docs/roles/)([^)]+)\)", r"](../docs/\1)", text)
+    for language, block, words in re.findall(
+        r"^```(python|console)\n(.*?)^```\n|((?:(?!^```(?:python|console)\n).*\n)+)", text, re.M | re.S
+    ):
+        source = re.sub(r"^\$ ", "!", block, flags=re.M) if language == "console" else block or words
+        if source.strip():
+            cells.append(_cell("code" if language else "markdown", source.strip("\n"), len(cells)))
+    metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    notebook = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(cell_type: str, source: str, number: int) -> dict[str, Any]:
+    cell = {"cell_type": cell_type, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
+    return cell | ({"execution_count": None, "outputs": []} if cell_type == "code" else {})
 
 
 def _subcommands(path: str, command: Any) -> list[tuple[str, Any]]:
