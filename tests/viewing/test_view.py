@@ -62,7 +62,7 @@ def address(runs):
 
 @pytest.fixture
 def client(address):
-    with httpx.Client(base_url=address.partition("?")[0], follow_redirects=True) as client:
+    with httpx.Client(base_url=address.partition("?")[0], follow_redirects=True, timeout=60) as client:
         assert client.get(address).status_code == 200
         yield client
 
@@ -155,6 +155,13 @@ def test_dates_are_those_of_the_runs(client, runs):
         os.utime(runs / name / "run.json", (0, 0))  # as a copy would
         assert {entry.name: entry.date for entry in Shelf((runs,)).entries()}[f"{runs.name}/{name}"] == made
         assert f'<time datetime="{made}">{made[:10]} {made[11:16]} UTC</time>' in client.get("/").text
+
+
+def test_the_list_says_of_a_finding_that_it_is_in_doubt(client, runs):
+    entry = Shelf((runs,)).entry(keys(runs)["texts"])
+    assert entry.tone == "doubt"  # there was no second set of known non-members
+    assert entry.first_sentence.startswith("In doubt: ")
+    assert entry.first_sentence in client.get("/").text
 
 
 def test_rows_can_be_chosen_where_there_is_something_to_compare(client, runs):

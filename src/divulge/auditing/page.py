@@ -107,10 +107,8 @@ def sections(run: AuditRun[Any]) -> list[Section]:
     strongest = audit_verdict.recipe or _largest_auc(summary)
     return [
         _advice_section(audit, summary),
-        Section(
-            "Evidence",
-            [strongest_recipe_table(summary, strongest), all_recipes_fold(summary)],
-        ),
+        Section("Evidence", [strongest_recipe_table(summary, strongest)]),
+        Section("All recipes", [all_recipes_fold(summary)], annex=True),
         known_share_section(audit, tuple(related.values())),
         trade_off_section(audit, strongest),
         classes_section(summary, strongest),

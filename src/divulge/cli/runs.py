@@ -264,7 +264,7 @@ def gate(
                 r.recipe,
                 r.scope,
                 f"adjusted {r.metric}" if r.adjusted else r.metric,
-                r.estimate or "–",
+                comparison.format_statistic(r.metric, r.estimate),
                 f"{r.limit:g}",
                 "BROKEN" if r.state == "broken" else r.state,
             ]

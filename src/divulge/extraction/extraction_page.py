@@ -200,7 +200,7 @@ def _describe_extent(summary: ExtractionSummary, members: MeasuredDocuments) -> 
     return (
         f"None of {documents} came back word for word in a greedy answer. The longest match was {longest} "
         f"of {summary.suffix:,}. With other documents of the same kind, by any of the ways below, up to "
-        f"{formatting.format_percent(high)} may come back without having been seen here; longer prompts, other places "
+        f"{100 * high:.1f} % may come back without having been seen here; longer prompts, other places "
         "in the document and more draws were not tried unless they are named."
     )
 

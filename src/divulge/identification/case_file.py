@@ -19,7 +19,7 @@ from divulge.decisions.counts import Counts, ranks
 from divulge.identification.decision import UNTESTED, alarms
 from divulge.identification.finished_run import rank_shifts, stored_controls
 from divulge.identification.score_adjustment import KNOWN_MEMBERS
-from divulge.report.formatting import as_sentence, format_count, format_percent, join_words
+from divulge.report.formatting import as_sentence, format_count, format_estimate, format_percent, join_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +196,11 @@ def _excludes_large_shift(area: Estimate | None) -> bool:
 
 
 def _observe(control: ControlResult) -> str:
-    return f"p = {control.p_value:.2g}; {control.says}"
+    """Return what a control saw: in a number where it found nothing, in its own words where it did."""
+    p = f"p = {control.p_value:.2g}"
+    if control.state == "passed" and control.auc is not None:
+        return f"{p}, AUC {format_estimate(control.auc)}, where 0.5 means alike"
+    return f"{p}: {control.says}"
 
 
 def _has_unexplained_doubt(summary: IdentificationSummary) -> bool:

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -95,6 +96,15 @@ def render(page: Page) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_together
     )
     environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", glossary.marked(text)))
+    seen: Counter[str] = Counter()
+
+    def label(title: str) -> str:
+        """A name that no other table of the page has, as those who listen to it tell them apart by names alone."""
+        name = title or "table"
+        seen[name] += 1
+        return name if title and seen[name] == 1 else f"{name} {seen[name]}"
+
+    environment.filters["label"] = label
     document = environment.from_string(_asset("page.html.j2")).render(
         page=page,
         tone=heading,

@@ -64,9 +64,10 @@ class Entry(Place):
 
     @property
     def first_sentence(self) -> str:
-        """First sentence of the verdict."""
+        """First sentence of the verdict, and that it is in doubt, which may stand after it."""
         match = _SENTENCE.match(self.verdict)
-        return self.verdict if match is None else match[0]
+        sentence = self.verdict if match is None else match[0]
+        return f"In doubt: {sentence}" if self.tone == "doubt" else sentence
 
     @property
     def comparable(self) -> bool:
