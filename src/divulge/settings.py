@@ -421,6 +421,12 @@ class DataPlan(ColumnNames):
         "source: verdict and gate judge scores adjusted for them. Those of numbers are values of a record too, unless "
         "``columns`` leaves them out.",
     )
+    features: Name | None = Field(
+        None,
+        description="What else is known of a record and attacks may learn from, such as a pretrained network's "
+        "embedding: the beginning of the names of columns, which then are no part of a record; of an .npz, the name of "
+        'an array; or "package.module:function" of records.',
+    )
     scale: float = Field(
         1.0,
         gt=0,

@@ -11,7 +11,10 @@ import os
 import stat
 import uuid
 import zipfile
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -23,7 +26,7 @@ from divulge.errors import InputError
 from divulge.validation import check_memory, format_bytes, format_exception
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
     from io import BufferedReader
 
 MAX_TEXT_BYTES = 1 << 28
@@ -58,7 +61,7 @@ def make_private_directory(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Generator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well.
+    """Yield a temporary path beside ``path``, which takes its place when the block ends well.
 
     A crash, an error or a full disk leaves whatever stood at ``path`` untouched. Nobody but the owner can read
     the file, whatever the umask.
@@ -101,7 +104,7 @@ class RecordingFile(io.RawIOBase):
             raise
 
     def flush(self) -> None:
-        """Hand everything to the system."""
+        """Write everything out to the system."""
         if not self._file.closed:
             try:
                 self._file.flush()
@@ -183,6 +186,23 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
+def to_json_values(value: object) -> Any:
+    """Convert a summary to JSON values: dataclasses become objects, infinite and undefined numbers None.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> to_json_values(Estimate(0.5, 0.25, float("inf"), 0.95, "counted"))
+        {'value': 0.5, 'low': 0.25, 'high': None, 'confidence': 0.95, 'method': 'counted'}
+    """
+    if is_dataclass(value):
+        return {field.name: to_json_values(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json_values(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json_values(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
 def read_text(path: Path, *, inside: Path | None = None, limit: int = MAX_TEXT_BYTES) -> str:
     """Return the UTF-8 text in ``path``.
 
@@ -245,7 +265,7 @@ def read_arrays(path: Path, *, inside: Path | None = None) -> dict[str, NDArray[
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """The array of an ``.npy``, never unpickling.
+    """Read the array of an ``.npy``, never unpickling.
 
     Raises:
         divulge.InputError: missing, damaged or pickled content.
@@ -261,7 +281,7 @@ def read_array(path: Path) -> NDArray[Any]:
 
 @contextlib.contextmanager
 def _open_without_pickle(path: Path, kind: str, inside: Path | None = None) -> Generator[BinaryIO]:
-    """The open file; whatever NumPy says of its content is said in our words, which never advise unpickling."""
+    """Open a file; NumPy's errors about its content are replaced by ours, which never advise unpickling."""
     try:
         with open_untrusted(path, inside=inside) as opened:
             yield opened
@@ -314,7 +334,7 @@ def hash_file(path: Path, *, inside: Path | None = None) -> str:
 
 
 def hash_values(*parts: object) -> str:
-    """A SHA-256 of arrays (content, shape and type) and of anything whose repr says all.
+    """Return a SHA-256 of arrays (content, shape and type) and of anything whose repr says all.
 
     Examples:
         >>> hash_values(np.arange(3)) == hash_values(np.arange(3))
@@ -434,7 +454,7 @@ Shape = TypeVar("Shape")
 
 
 def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
-    """``value``, read from ``path``, as the type ``shape``, most often a dataclass.
+    """Convert ``value``, read from ``path``, to the type ``shape``, most often a dataclass.
 
     Nothing is converted: a number in quotes is not a number. Keys that the shape does not name are ignored.
 
@@ -460,7 +480,7 @@ def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
 
 @cache
 def _adapter(shape: type[Shape]) -> pydantic.TypeAdapter[Shape]:
-    """Making one takes longer than reading a file by it."""
+    """Return pydantic's adapter; making one takes longer than reading a file by it."""
     return pydantic.TypeAdapter(shape)
 
 

@@ -62,7 +62,7 @@ def test_of_persons_each_document_is_a_query(server, sets):
     assert run.about.recipes["loss"].queries == sum(server.asked.values()) == 320
 
 
-@pytest.mark.parametrize("recipe", ["min-k++", "entropy", "recall"])
+@pytest.mark.parametrize("recipe", ["min-k++", "entropy", "recall", "ez-smoothed"])
 def test_what_it_does_not_show_is_refused_before_it_is_asked(server, sets, recipe):
     with pytest.raises(dv.InputError, match=f"{recipe[:5]}.* more than an endpoint shows".replace("+", r"\+")):
         audited(Endpoint(server.url, "tiny"), sets, recipes=("loss", recipe))

@@ -17,8 +17,7 @@ from divulge.report.markdown import render
 from divulge.report.page import MARKS, Collapsible, Paragraph, Slider
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
-from divulge.results import HeatStrip, IdentificationSummary
-from divulge.results.summaries import ControlResult, RealisedOutcome
+from divulge.results import ControlResult, HeatStrip, IdentificationSummary, RealisedOutcome
 from divulge.types import Estimate
 
 LEAST_COUNT = 90

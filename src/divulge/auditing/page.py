@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from divulge import evaluation, ragged
+from divulge import evaluation, types
 from divulge.auditing import comparability, verdict
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import TestedStatistic, decide_verdict, format_counts, scopes, simultaneous_confidence
@@ -203,7 +203,7 @@ def origin(run: AuditRun[Any]) -> Origin:
     if (fit := about.token_fit) is not None:
         facts |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
         facts |= {f"beyond {fit.unit} frequencies of the population": format_estimate(fit.gain, "+")}
-    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items()]
+    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items() if digest]
     rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
     attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]
@@ -629,7 +629,7 @@ def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     caption = f"{audit.ids[row]}{label}, score {score:.4g}"
     value = audit.exhibits[row]
     if isinstance(value, str):
-        value = value.replace(ragged.SEPARATOR, "\n")
+        value = value.replace(types.SEPARATOR, "\n")
         return Exhibit(caption, text=value, heat=mark_tokens(value, audit.heat.get(row)))
     image = _as_image(value)
     if image is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from divulge import columns, errors, evaluation, inspection, store
 from divulge.attacks import Need
 from divulge.auditing import comparability, forecasts, plausibility, run_metadata, signals
-from divulge.auditing.inputs import ALL_KNOWN, align_data, check_inputs, complete_inputs
+from divulge.auditing.inputs import ALL_KNOWN, align_data, attach_features, check_inputs, complete_inputs
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality
 from divulge.auditing.prepared import AuditLog, PreparedAudit
@@ -22,9 +22,10 @@ from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
+from divulge.provenance import collect_environment
 from divulge.references import Train
 from divulge.references.progress import ignore_progress, show_progress
-from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, collect_environment, to_json_values
+from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.targets import (
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
     from divulge.auditing.forecasts import Forecast
     from divulge.evidence import Measurements
     from divulge.references import Progress
-    from divulge.results import AuditSettings, TransferSummary
-    from divulge.results.stored_records import StoredRecords
+    from divulge.results import AuditSettings, StoredRecords, TransferSummary
     from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = AuditOptions()
@@ -65,6 +65,7 @@ def audit(
     groups: Sequence[str] | None = AuditData.groups,
     known: Any = AuditData.known,
     covariates: Any = AuditData.covariates,
+    features: Any = AuditData.features,
     imputer: Any = _DEFAULTS.imputer,
     calibration: float = _DEFAULTS.calibration,
     duplicates: Duplicates = _DEFAULTS.duplicates,
@@ -105,7 +106,13 @@ def audit(
         covariates: what else may differ between members and non-members and move the scores, such as age, source or
             date: a table (name → a value for each member, then each non-member) or an array. Verdict and gate judge
             scores adjusted for it; of texts always for length, years named and topic besides.
-        imputer: completes them from the population: of `divulge.completion`, or a function; None for the
+        features: what else is known of each record, such as a pretrained network's embedding of it, from which
+            attacks may learn beside its own components (``quantile``, ``transductive``, ``residual``, …): a mapping of
+            ``members``, ``nonmembers`` and ``population`` to arrays ``[n, d]`` or data frames of numbers; a function of
+            `Records` that returns such, called once on all of them, or "module:function"; or the beginning of the
+            names of columns, which then are no part of a record. The target is not given them. They must not come from
+            the target itself: what it says of a record depends on membership.
+        imputer: completes unknown values from the population: of `divulge.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
         duplicates: what to do about records that occur in several sets: "error", "drop" or "keep".
@@ -172,6 +179,7 @@ def audit(
         groups=groups,
         known=known,
         covariates=covariates,
+        features=features,
     )
     if expect is not None:
         require_callable(expect, "expect")
@@ -210,6 +218,7 @@ def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
+    subject = attach_features(subject, options.seed)
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
     adapted_target = resolve_task(adapted_target, subject, options.task)
     modality = find_modality(adapted_target)
@@ -366,8 +375,7 @@ def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
         return None
     is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.labels
     shares = [
-        evaluation.intervals.proportion(int(is_correct[rows].sum()), int(rows.sum()))
-        for rows in (inputs.truth, ~inputs.truth)
+        evaluation.proportion(int(is_correct[rows].sum()), int(rows.sum())) for rows in (inputs.truth, ~inputs.truth)
     ]
     return Accuracy(*shares, completed=prepared.partial_knowledge is not None)
 
@@ -389,11 +397,8 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
     """Classify members without the model; None (with a warning) if there are too few records."""
     inside, records = prepared.inputs.truth, prepared.inputs.candidates
     y = records.y
-    member_labels, nonmember_labels = (None, None) if y is None else (y[inside], y[~inside])
     try:
-        baseline = blind.baseline(
-            records.x[inside], records.x[~inside], prepared.seed, y_members=member_labels, y_nonmembers=nonmember_labels
-        )
+        baseline = blind.baseline_with_features(records.x, y, records.features, inside, prepared.seed)
     except InputError as error:
         log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
         return None
@@ -406,9 +411,12 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
 
 
 def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the candidates' scores less what the records alone explain."""
+    """Return the candidates' scores less what the records, and the user's features of them, explain."""
     records = prepared.inputs.candidates
-    return blind.adjust_scores(scores, records.x, records.y, prepared.seed)
+    adjusted = blind.adjust_scores(scores, records.x, records.y, prepared.seed)
+    if records.features is None:
+        return adjusted
+    return blind.adjust_scores(adjusted, records.features, None, prepared.seed)
 
 
 def over_shares(

@@ -71,9 +71,15 @@ def _ask(question: str, default: str) -> str:
 
 
 @options.from_settings
-def check(plan: PlanFile, columns: ColumnNames, trust: options.Trust = None, json: options.Json = False) -> None:
+def check(
+    plan: PlanFile,
+    columns: ColumnNames,
+    features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
+    trust: options.Trust = None,
+    json: options.Json = False,
+) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
-    changed = _with_columns(modules.plan.read(plan), columns)
+    changed = _with_columns(modules.plan.read(plan), columns, **({"features": features} if features else {}))
     resolved = modules.plan.resolve(changed, plan.parent, trust or ())
     forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
     if json:
@@ -110,13 +116,14 @@ def audit(
     covariate: Annotated[
         list[str] | None, options.setting(DataPlan, "covariates", "In place of the plan's; may be repeated.")
     ] = None,
+    features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
     columns: ColumnNames,
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if demo:
-        _check_demo_options(columns, fpr, covariate)
+        _check_demo_options(columns, fpr, covariate, features)
         finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
     else:
         if plan is None:
@@ -128,7 +135,8 @@ def audit(
         if fpr:
             levels = options.check_options(AuditSettings, fpr=fpr).fpr
             read = read.model_copy(update={"fpr": levels})
-        read = _with_columns(read, columns, **({"covariates": list(covariate)} if covariate else {}))
+        changed: dict[str, Any] = {"covariates": list(covariate)} if covariate else {}
+        read = _with_columns(read, columns, **changed, **({"features": features} if features else {}))
         finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
     if json:
         summaries = {name: result.summary() for name, result in finished.items()}
@@ -139,7 +147,9 @@ def audit(
     printing.line(f"Report: {folder / 'report.html'}")
 
 
-def _check_demo_options(columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None) -> None:
+def _check_demo_options(
+    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, features: str | None
+) -> None:
     if columns.model_fields_set:
         raise InputError(
             "--label, --id, --text, --group, --person, --drop: name columns of a plan's tables, not of --demo"
@@ -148,6 +158,8 @@ def _check_demo_options(columns: ColumnNames, fpr: Sequence[float] | None, covar
         raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
     if covariate:
         raise InputError("--covariate: goes with a plan")
+    if features:
+        raise InputError("--features: goes with a plan")
 
 
 def _run_demo(

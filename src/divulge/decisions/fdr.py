@@ -30,9 +30,9 @@ from divulge.decisions import counts as counting
 from divulge.decisions import fpr, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Moments, StepUp, Storey, check_fdr, resolve_method
+from divulge.duplicates import hash_tables
 from divulge.errors import InputError
 from divulge.settings import DecisionSettings
-from divulge.statistics.duplicates import hash_tables
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_integer, check_names, check_number, check_vector
 

@@ -83,7 +83,7 @@ class Storey:
         DecisionSettings.check_attributes(self)
 
     def grid(self, n: int) -> int:
-        """``K`` of ``λ = K / (n + 1)``: the grid point, of ``n`` calibration scores, at or next below ``lam``."""
+        """Return ``K`` of ``λ = K / (n + 1)``: a grid point, of ``n`` calibration scores, at or next below ``lam``."""
         return min(max(math.floor(self.lam * (n + 1) + 1e-9), 1), n)
 
     def null_share(self, counts: Counts) -> tuple[float, float]:

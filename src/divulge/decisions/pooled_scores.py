@@ -14,8 +14,8 @@ import numpy as np
 from scipy import special, stats
 
 from divulge import lazy, seeds
+from divulge.duplicates import hash_tables, sort_rows
 from divulge.errors import InputError
-from divulge.statistics.duplicates import hash_tables, sort_rows
 from divulge.validation import check_matrix, check_vector
 
 if TYPE_CHECKING:

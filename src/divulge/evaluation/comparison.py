@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from scipy import stats
 
+from divulge import statistics
 from divulge.errors import InputError
-from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
-from divulge.statistics import intervals, ranking, two_samples
-from divulge.statistics.ranking import auc, check_fpr, check_scores, min_nonmembers
+from divulge.evaluation.metrics import advantage, tpr_at_fpr
+from divulge.statistics import auc, check_fpr, check_scores, min_nonmembers
 from divulge.types import Estimate
 from divulge.validation import (
     as_list,
@@ -28,7 +28,7 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.statistics.ranking import Placements
+    from divulge.statistics import Placements
     from divulge.types import Bools, Floats
 
 STATISTICS = ("auc", "advantage", "epsilon", "tpr@fpr=…")
@@ -158,8 +158,8 @@ def _auc_difference(values_a: Floats, values_b: Floats, truth: Bools, error: flo
 
 
 def _area(values: Floats, truth: Bools, error: float) -> Area:
-    placed, level = ranking.placements_from_scores(values, truth)
-    return Area(ranking.placements_per_record(placed, level, truth), *ranking.auc_bounds(placed, error))
+    placed, level = statistics.placements_from_scores(values, truth)
+    return Area(statistics.placements_per_record(placed, level, truth), *statistics.auc_bounds(placed, error))
 
 
 def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
@@ -170,14 +170,14 @@ def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
 
 def _lower_difference(a: Area, b: Area, repeated: Floats, error: float) -> Floats:
     shared, v, w = (
-        sum(ranking.placement_covariance(x.placed, y.placed, null=0.5)) for x, y in ((a, b), (a, a), (b, b))
+        sum(statistics.placement_covariance(x.placed, y.placed, null=0.5)) for x, y in ((a, b), (a, a), (b, b))
     )
     varies = (v > 0) & (w > 0) & np.isfinite(v + w)
     correlation = np.where(varies, np.where(varies, shared, 0.0) / np.sqrt(np.where(varies, v * w, 1.0)), 0.0)
     down, up = a.placed.value - a.low, b.high - b.placed.value
     reach = np.sqrt(np.maximum(down**2 + up**2 - 2 * correlation * down * up, 0.0))
     gap = b.placed - a.placed
-    return -np.minimum(ranking.widen_for_ties(gap.value + reach, gap, repeated, 1.0, error / 2), 1.0)
+    return -np.minimum(statistics.widen_for_ties(gap.value + reach, gap, repeated, 1.0, error / 2), 1.0)
 
 
 def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: float, error: float) -> Estimate:
@@ -194,8 +194,8 @@ def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: flo
 
 def _net_gain_lower_bound(winner: np.ndarray, loser: np.ndarray, m: int, step: float) -> float:
     """Return a lower bound of P(winner finds it, loser does not) - P(loser finds it, winner does not)."""
-    gain = intervals.clopper_pearson_lower((winner & ~loser).sum(), m, step)
-    return float(gain - intervals.clopper_pearson_upper((loser & ~winner).sum(), m, step))
+    gain = statistics.clopper_pearson_lower((winner & ~loser).sum(), m, step)
+    return float(gain - statistics.clopper_pearson_upper((loser & ~winner).sum(), m, step))
 
 
 def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tuple[np.ndarray, ...]:
@@ -203,9 +203,9 @@ def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tup
     n = len(outside)
     padded = np.r_[-np.inf, np.sort(outside), np.inf]
     ranks = (
-        intervals.upper_bound_rank(n, fpr, step),
+        statistics.upper_bound_rank(n, fpr, step),
         np.floor(fpr * n + 1e-9) + 1,
-        intervals.lower_bound_rank(n, fpr, step),
+        statistics.lower_bound_rank(n, fpr, step),
     )
     return tuple(inside > padded[n + 1 - int(rank)] for rank in ranks)
 
@@ -364,7 +364,7 @@ def against_baseline(
     rates = [f"tpr@fpr={level:g}" for level in dict.fromkeys(levels)]
     each = 1 - error / (len(attacks) * (1 + len(rates)))
 
-    blind_p_value = two_samples.two_sample_p_value(
+    blind_p_value = statistics.two_sample_p_value(
         blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0)
     )
     blind_estimates = {

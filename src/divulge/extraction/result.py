@@ -16,8 +16,9 @@ from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.completions import MeasuredDocuments
 from divulge.extraction.extraction_page import ExtractionRun
+from divulge.provenance import collect_environment
 from divulge.report.run_kinds import RunKind, write_report, write_run
-from divulge.results import ExtractionRate, ExtractionSummary, collect_environment
+from divulge.results import ExtractionRate, ExtractionSummary
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_path, format_exception
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.evaluation.blind import Blind
-    from divulge.extraction.passages import Cut
+    from divulge.extraction.completions import Cut
     from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
     from divulge.types import Array, Bools, Estimate, Tone

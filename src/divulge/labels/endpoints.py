@@ -264,7 +264,7 @@ class Journal:
             raise InputError(f"{self.path}: names a query the plan does not have")
 
     def answers(self) -> Mapping[int, float]:
-        """Answers kept so far, by query number."""
+        """Return the answers kept so far, by query number."""
         return dict(self._answers)
 
     def keep(self, index: int, answer: float) -> None:

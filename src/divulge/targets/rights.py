@@ -12,8 +12,7 @@ from divulge import errors, lazy, seeds, store
 from divulge.errors import InputError
 from divulge.targets import arrays as out
 from divulge.targets.arrays import PROBABILITY_FLOOR, CallableTarget
-from divulge.targets.estimators import SklearnTarget
-from divulge.targets.regression import SklearnRegressor, as_regressor, is_regressor
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, as_regressor, is_regressor
 from divulge.targets.token_statistics import GivesTokens, TokenStatistics
 from divulge.validation import (
     check_choice,
