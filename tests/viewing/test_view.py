@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge.results import provenance
+from divulge import provenance
 from divulge.viewing import Shelf
 
 httpx = pytest.importorskip("httpx")

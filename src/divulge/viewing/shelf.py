@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from divulge import run_directory, store
+from divulge import provenance, run_directory, store
 from divulge.auditing.result import AUDIT
 from divulge.errors import InputError
 from divulge.report import html
-from divulge.results import provenance
 from divulge.run_directory import ReplacedError
 from divulge.runs import RUN_KINDS
 from divulge.types import Tone
