@@ -173,12 +173,15 @@ def _notebook(page: Path) -> str:
     # Links lead from the folder of the notebooks to the page's neighbours.
     text = re.sub(r"\]\((?!https?:|#|\.\./)([^)]+)\)", r"](../docs/roles/\1)", page.read_text(encoding="utf-8"))
     text = re.sub(r"\]\(\.\./(?!docs/roles/)([^)]+)\)", r"](../docs/\1)", text)
-    for language, block, words in re.findall(
-        r"^```(python|console)\n(.*?)^```\n|((?:(?!^```(?:python|console)\n).*\n)+)", text, re.M | re.S
-    ):
-        source = re.sub(r"^\$ ", "!", block, flags=re.M) if language == "console" else block or words
-        if source.strip():
-            cells.append(_cell("code" if language else "markdown", source.strip("\n"), len(cells)))
+    words, *others = re.split(r"^```(python|console)\n(.*?)^```\n", text, flags=re.M | re.S)
+    for language, block, following in zip(["", *others[::3]], ["", *others[1::3]], [words, *others[2::3]], strict=True):
+        source = re.sub(r"^\$ ", "!", block, flags=re.M) if language == "console" else block
+        cells += [
+            _cell(cell_type, text.strip("\n"), len(cells) + i)
+            for i, (cell_type, text) in enumerate(
+                (kind, part) for kind, part in (("code", source), ("markdown", following)) if part.strip()
+            )
+        ]
     metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     notebook = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"

@@ -100,13 +100,13 @@ def test_only_tests_of_known_nonmembers_put_the_headline_in_doubt(run, others):
 
     assert tone(control())[1] == "leak"
     assert tone() == (tone()[0], "doubt")
-    assert "no test of known non-members could run" in tone()[0]
-    assert "too few known non-members" in tone(control(half=0.2))[0]
+    assert "no test of unused documents against each other could run" in tone()[0]
+    assert "too few unused documents" in tone(control(half=0.2))[0]
     assert tone(control(half=0.2))[1] == "doubt"
     assert tone(control(half=None))[1] == "doubt"  # written before its AUC was
     failed = changed(run, standing="void", controls=(control(state="failed"), beside), warnings=("why",))
     assert identification_page.verdict(failed)[1] == "void"
-    assert "Known non-members of both sets do not score alike" in identification_page.verdict(failed)[0]
+    assert "Both sets of unused documents do not score alike" in identification_page.verdict(failed)[0]
 
 
 def test_a_condition_is_met_only_where_its_test_could_have_found_something(run):
@@ -114,7 +114,7 @@ def test_a_condition_is_met_only_where_its_test_could_have_found_something(run):
         return {c.title.split(" ")[0]: c.mark for c in case_file.conditions(changed(run, controls=controls, **changes))}
 
     for half, mark in ((0.05, "met"), (0.149, "met"), (0.15, "open"), (0.4, "open"), (None, "open")):
-        assert marks(control(half=half), control("low end", half=None))["Known"] == mark
+        assert marks(control(half=half), control("low end", half=None))["Both"] == mark
         assert marks(control("blind text", half=half, conclusive=False))["The"] == "open"  # of three that begin alike
         (text,) = [
             c
@@ -122,10 +122,10 @@ def test_a_condition_is_met_only_where_its_test_could_have_found_something(run):
             if "texts" in c.title
         ]
         assert text.mark == mark
-    assert marks(control("low end", half=None))["Known"] == "open"  # it can refute and not fulfil
-    assert marks(control(), control("low end", "failed", half=None))["Known"] == "not met"
-    assert marks(control(state="failed"), control("low end", half=None))["Known"] == "not met"
-    assert marks()["Known"] == "open"
+    assert marks(control("low end", half=None))["Both"] == "open"  # it can refute and not fulfil
+    assert marks(control(), control("low end", "failed", half=None))["Both"] == "not met"
+    assert marks(control(state="failed"), control("low end", half=None))["Both"] == "not met"
+    assert marks()["Both"] == "open"
     for m, n, mark in ((150, 400, "met"), (8, 400, "open"), (150, 9, "open")):
         low = control("low scores", half=None, conclusive=False)
         (said,) = [
@@ -178,7 +178,7 @@ def test_marks_are_read_aloud_and_printed(run):
                 f'<span class="sign" aria-hidden="true">{sign}</span> <span class="unseen">{mark}:</span>' in html_text
             )
             assert f"- {sign} {mark}: " in markdown_text
-    assert "✗ not met: Known" in render(page(run, standing="void", controls=(control(state="failed"),)))
+    assert "✗ not met: Both" in render(page(run, standing="void", controls=(control(state="failed"),)))
 
 
 def test_every_selected_document_is_listed_with_the_shift_that_it_survives(run):

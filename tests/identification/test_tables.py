@@ -245,7 +245,7 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     }
     report = (tables / "out" / "report.html").read_text()
     assert 'class="verdict doubt"' in report
-    assert "The texts of the documents are like those of the known non-members." in report
+    assert "The texts of the documents are like those of the unused ones." in report
     assert "This is not so (p = " in report
     # Deciding again keeps what is known of the controls.
     again = redecide(tables / "out", fdr=0.2)
@@ -307,7 +307,7 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
             first, *rest = shown.stdout.splitlines()
             assert first.startswith(icon)
             assert reason in first
-            assert rest[0].startswith("✗ Known" if title == "VOID" else "? Known")
+            assert rest[0].startswith("✗ Both" if title == "VOID" else "? Both")
             assert f"{title}: FDR ≤ " in shown.stdout
 
 

@@ -100,7 +100,7 @@ def explain_doubt(summary: IdentificationSummary) -> str:
     long as known non-members agree: members may differ from non-members in topic, length or date.
     """
     if any(control.state == "failed" for control in summary.controls):
-        return "Known non-members of both sets do not score alike, so the bound does not apply."
+        return "Both sets of unused documents do not score alike, so the bound does not apply."
     if summary.guarantee.standing == "void":
         return as_sentence(next(iter(summary.warnings), "the guarantee is void"))
     if _has_unexplained_doubt(summary):
@@ -108,19 +108,19 @@ def explain_doubt(summary: IdentificationSummary) -> str:
     compared = [control for control in summary.controls if control.conclusive]
     if not compared:
         raised = [control.name for control in summary.controls if control.state == "doubtful"]
-        others = f" The documents differ from the known non-members in: {join_words(raised)}." if raised else ""
-        return f"no test of known non-members could run, because there was no second set of them.{others}"
+        others = f" The documents differ from the unused ones in: {join_words(raised)}." if raised else ""
+        return f"no test of unused documents against each other could run, as there was no second set of them.{others}"
     if _compare_known_nonmembers(compared).mark == "open":
-        return "there were too few known non-members to test them against each other."
+        return "there were too few unused documents to test them against each other."
     return ""
 
 
-_ALIKE = "Known non-members of both sets score alike"
+_ALIKE = "Both sets of unused documents score alike"
 _TITLES = {
-    "blind text": "The texts of the documents are like those of the known non-members",
-    "low scores": "The documents have no more low scores than the known non-members",
-    BLIND_SCORE: "A model that never saw the training data scores the documents like the known non-members",
-    KNOWN_MEMBERS: "The score tells labelled members from non-members better than the blind score",
+    "blind text": "The texts of the documents are like those of the unused ones",
+    "low scores": "The documents have no more low scores than the unused ones",
+    BLIND_SCORE: "A model that never saw the training data scores the documents like the unused ones",
+    KNOWN_MEMBERS: "The score tells used documents from unused ones better than the blind score",
 }
 
 
@@ -140,7 +140,7 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
         listed.append(Condition("The method keeps its bound", "open", reason))
     listed.append(
         Condition(
-            "The known non-members were collected as the non-members among the documents were",
+            "The unused documents were collected in the same way as those in question",
             "open",
             "No test can show this. It rests on how both were collected: from the same sources, on the same subjects, "
             "at the same time.",
@@ -234,10 +234,13 @@ def other_warnings(summary: IdentificationSummary) -> list[str]:
 def describe_adversary(summary: IdentificationSummary) -> str:
     """Return who can show the finding, and what it takes."""
     names = join_words([score.rpartition(":")[0] or score for score in summary.settings.scores])
-    return (
-        f"Who can show this: anyone who holds the documents, has the model's scores of them ({names}), and scores of "
-        f"{summary.calibration:,} documents that are known not to have been used. It does not take the training data."
+    what = (
+        f"the documents, the model's scores of them ({names}), and its scores of {summary.calibration:,} documents that "
+        "are known not to have been used"
     )
+    if summary.guarantee.standing == "void":
+        return f"What was used: {what}."
+    return f"Who can show this: anyone who has {what}. It does not take the training data."
 
 
 def selected_documents(summary: IdentificationSummary, folder: Path, *, most: int | None = None) -> pl.DataFrame:
