@@ -235,8 +235,8 @@ def describe_adversary(summary: IdentificationSummary) -> str:
     """Return who can show the finding, and what it takes."""
     names = join_words([score.rpartition(":")[0] or score for score in summary.settings.scores])
     what = (
-        f"the documents, the model's scores of them ({names}), and its scores of {summary.calibration:,} documents that "
-        "are known not to have been used"
+        f"the documents, the model's scores of them ({names}), and its scores of {summary.calibration:,} documents "
+        "that are known not to have been used"
     )
     if summary.guarantee.standing == "void":
         return f"What was used: {what}."
