@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
-from divulge import provenance, results, store, tables
+from divulge import provenance, store, tables
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, method_parameters, resolve_method
@@ -465,9 +465,8 @@ def redecide(
     """
     folder = Path(directory)
     with RunDirectory(folder).changing(RUN_TYPE) as draft:
-        before = results.read_summary(folder, IdentificationSummary)
-        settings = before.settings
-        counts = Counts.load(draft.home / "counts.npz")
+        checked = finished_run.check_selection(folder)
+        before, counts, settings = checked.stored, checked.counts, checked.stored.settings
         requested = resolve_method(
             settings.method if method is None else method, METHODS, eta=settings.eta, lam=settings.lam
         )
