@@ -29,7 +29,7 @@ from divulge import statistics
 from divulge.references import Custom
 
 HERE = Path(__file__).parent
-RECIPES = ("auto", "loss", "calibrated", "lira", "rmia", "base", "learned", "quantile")
+RECIPES = ("auto", "loss", "calibrated", "lira", "rmia", "base", "learned", "quantile-trees")
 N_REFERENCES = 8
 MODELS: dict[str, Callable[[int], Any]] = {
     "forest": lambda seed: RandomForestRegressor(100, random_state=seed),

@@ -28,7 +28,7 @@ else:
     tensors = lazy.module("safetensors.torch")
 
 UNSEEN = 3
-RECIPES = ("loss", "calibrated", "lira", "rmia", "learned", "quantile", "transductive")
+RECIPES = ("loss", "calibrated", "lira", "rmia", "learned", "quantile-trees", "transductive")
 
 
 @dataclass(frozen=True, slots=True)

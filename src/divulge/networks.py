@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     transformers: Any
     from collections.abc import Generator, Iterable, Sequence
 
-    from divulge.types import Ints
+    from divulge.types import Array, Ints
 else:
     transformers = lazy.module("transformers")
 
@@ -154,6 +154,34 @@ class Pooled(nn.Module):
         # A vision transformer's pooler is one more layer on its first token; the token itself is the embedding.
         pooled = answer.last_hidden_state[:, 0] if answer.last_hidden_state.ndim == 3 else answer.pooler_output
         return pooled.flatten(1)
+
+
+class Standardised(nn.Module):
+    """A body for colour images, given images whose channels are brought to mean 0 and deviation 1.
+
+    Pretrained weights expect such images, whatever unit they came in; one channel serves as all three.
+    """
+
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
+    def __init__(self, body: nn.Module, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+        super().__init__()
+        self.body = body
+        self.register_buffer("mean", mean[:, None, None])
+        self.register_buffer("deviation", deviation[:, None, None])
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """``[n, c, h, w]`` to ``[n, h]``."""
+        images = (images - self.mean) / self.deviation
+        return self.body(images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images)
+
+
+def standardised(body: nn.Module, images: Array) -> nn.Module:
+    """Return ``body`` behind a standardisation by the channels of ``images``, ``[n, c, h, w]``."""
+    deviation = images.std(axis=(0, 2, 3))
+    values = (images.mean(axis=(0, 2, 3)), np.where(deviation > 0, deviation, 1.0))
+    return Standardised(body, *(torch.from_numpy(value.astype(np.float32)) for value in values))
 
 
 def classifier(body: nn.Module, classes: int) -> nn.Module:

@@ -380,6 +380,7 @@ class TokenLogs:
         offsets: document ``i`` has the tokens ``offsets[i]:offsets[i + 1]``, at least one, ``[n + 1]``.
         target: log-probability of each token under the target, ``[t]``.
         references: the same under each of ``m`` reference models, ``[m, t]``.
+        wrong: bool ``[t]``, True where the target's likeliest token is another one; None if that is not known.
 
     Raises:
         divulge.InputError: offsets that do not start at 0, an empty document, numbers of tokens that differ, NaN,
@@ -394,8 +395,9 @@ class TokenLogs:
     offsets: NDArray[np.int64]
     target: Floats
     references: Floats | None = None
+    wrong: Bools | None = None
 
-    def __init__(self, offsets: object, target: object, references: object = None) -> None:
+    def __init__(self, offsets: object, target: object, references: object = None, wrong: object = None) -> None:
         checked_offsets = check_labels(offsets, "offsets")
         if checked_offsets[0] != 0 or (np.diff(checked_offsets) < 1).any():
             raise InputError("offsets: numbers that start at 0 and rise are needed (no document is empty)")
@@ -406,6 +408,7 @@ class TokenLogs:
         if references is not None:
             references = _check_nonpositive(check_matrix(references, "references", columns=n_tokens), "references")
         object.__setattr__(self, "references", references)
+        object.__setattr__(self, "wrong", None if wrong is None else check_mask(wrong, "wrong", (n_tokens,)))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -425,7 +428,8 @@ class TokenLogs:
         start, stop, _ = rows.indices(len(self))
         begin, end = int(self.offsets[start]), int(self.offsets[stop])
         references = None if self.references is None else self.references[:, begin:end]
-        return TokenLogs(self.offsets[start : stop + 1] - begin, self.target[begin:end].copy(), references)
+        wrong = None if self.wrong is None else self.wrong[begin:end].copy()
+        return TokenLogs(self.offsets[start : stop + 1] - begin, self.target[begin:end].copy(), references, wrong)
 
     def mean(self, values: Floats) -> Floats:
         """Return the mean of ``values`` ``[t]`` over the tokens of each document, ``[n]``."""
@@ -546,11 +550,11 @@ class Evidence:
         return f"Evidence(n={len(self)}, m={m}, z={z})"
 
 
-def _versions(value: object, first: Evidence) -> tuple[Evidence, ...]:
-    for given in (listed := as_list(value, "queries")):
-        check_instance(given, "queries", Evidence, "a divulge.Evidence")
-        if repr(given) != repr(first) or given.queries is not None:
-            raise InputError(f"queries: {first!r} without queries of its own is needed, got {given!r}")
+def _versions(value: object, evidence: Evidence) -> tuple[Evidence, ...]:
+    for version in (listed := as_list(value, "queries")):
+        check_instance(version, "queries", Evidence, "a divulge.Evidence")
+        if repr(version) != repr(evidence) or version.queries is not None:
+            raise InputError(f"queries: {evidence!r} without queries of its own is needed, got {version!r}")
     return tuple(listed)
 
 

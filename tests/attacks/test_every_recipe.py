@@ -12,9 +12,9 @@ import pytest
 from scipy.special import expit, log_expit
 from scipy.stats import rankdata, spearmanr
 
-from divulge import Evidence, InputError
+from divulge import Evidence, InputError, MissingExtraError
 from divulge.attacks import Auto, Need, adapt
-from divulge.attacks.protocol import REFERENCES
+from divulge.attacks.protocol import REFERENCES, check_installed
 from divulge.recipes import regression_recipes, resolve
 from divulge.types import TokenLogs
 from recipes.forms import RECORD_TYPES, forms
@@ -48,7 +48,7 @@ def evidence(key, seed, lift=0.0, shape="continuous"):
         given["population"] = signals["population"]
     if needs & REFERENCES and Need.POPULATION in needs:
         given |= {"population_references": signals["population_references"], "population_trained_on": own}
-    if Need.FEATURES in needs:
+    if needs & {Need.FEATURES, Need.RECORDS}:
         given["features"] = np.column_stack([hard, rng.normal(size=N)])
         given["population_features"] = np.column_stack([easy, rng.normal(size=Z)])
     if Need.LABELS in needs:
@@ -84,11 +84,16 @@ def token_logs(parts, rng, shape):
         np.minimum(np.repeat(values, TOKENS, axis=-1) - 9 + noise * rng.normal(size=values.shape[-1] * TOKENS), 0)
         for values in (parts["target"], parts["references"])
     )
-    return TokenLogs(np.arange(N + 1) * TOKENS, target, references)
+    wrong = (np.arange(N * TOKENS) * 7 % 10) < 8
+    return TokenLogs(np.arange(N + 1) * TOKENS, target, references, wrong)
 
 
 def scores(key, given, seed=None):
     attack = adapt(BOOK[key].attack)
+    try:
+        check_installed(attack)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
     return (attack if seed is None else attack.seeded(seed)).run(Evidence(**given)).scores
 
 
@@ -107,7 +112,7 @@ def permuted(given, order):
         elif name == "tokens":
             rows = (order[:, None] * TOKENS + np.arange(TOKENS)).ravel()
             references = None if values.references is None else values.references[:, rows]
-            moved[name] = TokenLogs(values.offsets, values.target[rows], references)
+            moved[name] = TokenLogs(values.offsets, values.target[rows], references, values.wrong[rows])
         elif name in ("target", "features", "labels"):
             moved[name] = values[order]
         else:
@@ -118,7 +123,8 @@ def permuted(given, order):
 @pytest.mark.parametrize("key", BOOK)
 class TestEveryRecipe:
     def test_needs_no_more_than_it_says_and_ranks_members_higher(self, key):
-        given, member = evidence(key, 1, lift=2.0)
+        # As published, a document that gains at every error has the lowest score (tests/attacks/test_documents.py).
+        given, member = evidence(key, 1, lift=0.3 if key in ("documents: ez", "documents: ez-out") else 2.0)
         found = scores(key, given)
         assert found.shape == (N,)
         assert np.isfinite(found).all()

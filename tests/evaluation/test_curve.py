@@ -237,3 +237,26 @@ def test_tnr_at_fnr_is_the_best_cut_that_loses_so_few_members(table, level):
     found = dv.evaluation.tnr_at_fnr(scores, members, level)
     assert found.value == pytest.approx(max((scores[~members] <= c).mean() for c in cuts))
     assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+def test_a_difference_of_tprs_counts_members_that_only_one_of_two_runs_finds():
+    """By definition: Clopper-Pearson's bounds of both shares of discordant members, each at an eighth of the error."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(300) < 120
+    first = rng.normal(size=300) + 2.5 * truth
+    second = first + 0.8 * rng.normal(size=300)
+    found = dv.evaluation.paired_difference(first, second, truth, "tpr@fpr=0.1")
+    ends = []
+    for winner, loser in ((first, second), (second, first)):
+        surely, possibly = (
+            values[truth] > np.sort(values[~truth])[::-1][int(rank) - 1]
+            for values, rank in (
+                (winner, binom.ppf(0.05 / 8, 180, 0.1)),
+                (loser, binom.isf(0.05 / 8, 180, 0.1) + 1),
+            )
+        )
+        gain, loss = (surely & ~possibly).sum(), (possibly & ~surely).sum()
+        low = beta.ppf(0.05 / 8, gain, 120 - gain + 1) if gain else 0.0
+        ends.append(low - beta.isf(0.05 / 8, loss + 1, 120 - loss))
+    assert found.low == pytest.approx(ends[0])
+    assert found.high == pytest.approx(-ends[1])

@@ -68,7 +68,7 @@ def chosen(method):
 
 TOKENS = dv.Evidence(
     target=SCORES[:6],
-    tokens=TokenLogs(np.arange(7) * 4, -1.0 - SCORES[:24] ** 2, -1.0 - REFERENCES[:2, :24] ** 2),
+    tokens=TokenLogs(np.arange(7) * 4, -1.0 - SCORES[:24] ** 2, -1.0 - REFERENCES[:2, :24] ** 2, np.arange(24) % 3 > 0),
 )
 
 TYPES = {
@@ -123,6 +123,7 @@ ATTACKS = {
         attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), names=("loss", "calibrated"), reason="", use=scored
     ),
     "attacks.Combined": call(attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), use=scored),
+    "attacks.EZ": call(smoothed=True, use=lambda made: scored(made, TOKENS)),
     "attacks.Learned": call(mode="online", most=2000, seed=0, few=False, beside=False, use=scored),
     "attacks.LiRA": call(mode="offline", variance="global", use=scored),
     "attacks.QuantileRegression": call(

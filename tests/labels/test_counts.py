@@ -245,3 +245,22 @@ def test_sums_of_equally_many_rank_offsets_all_differ(size):
     for ones in range(size + 1):
         sums = [sum(part) for part in itertools.combinations(offsets.tolist(), ones)]
         assert len(set(sums)) == len(sums)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+def test_an_answer_that_no_score_can_be_is_refuted(metric):
+    """Where the true answer is 1, only the bound itself refutes 1.7, as answers are clipped before they are counted."""
+    spec = labels.OracleSpec(metric=metric, n=3)
+    plan = labels.design(spec)
+    worlds = [np.array(world) for world in itertools.product((0, 1), repeat=3)]
+    exact = [np.array([labels.LocalOracle(spec, y).exact(query) for query in plan.queries]) for y in worlds]
+    world, query = next((i, j) for i, answers in enumerate(exact) for j in range(1, plan.count) if answers[j] == 1.0)
+    assert labels.read(plan, exact[world]).contradiction is None
+    assert (labels.read(plan, exact[world]).labels == worlds[world]).all()
+    for wrong in (1.7, -0.7):
+        answers = exact[world].copy()
+        answers[query] = wrong
+        assert labels.read(plan, answers).contradiction is not None
+    unanswered = exact[world].copy()
+    unanswered[query] = np.nan
+    assert labels.read(plan, unanswered).contradiction is None

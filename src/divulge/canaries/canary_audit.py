@@ -97,9 +97,9 @@ class CanaryAudit:
 
         R is the canary itself and all that were not included; ties take the worst rank.
         """
-        others = np.sort(self.scores[~self.included])
-        above = len(others) - np.searchsorted(others, self.scores[self.included], side="left")
-        return np.log2(len(others) + 1) - np.log2(above + 1.0)
+        excluded_scores = np.sort(self.scores[~self.included])
+        above = len(excluded_scores) - np.searchsorted(excluded_scores, self.scores[self.included], side="left")
+        return np.log2(len(excluded_scores) + 1) - np.log2(above + 1.0)
 
     def summary(self) -> CanarySummary:
         """Return the typed summary for JSON and the report."""
@@ -188,7 +188,7 @@ def audit(
         canaries: what `make` returned, or the folder it wrote.
         claim: the claim of differential privacy to test; None for the bound alone.
         recipe: how canaries are scored: any recipe of `divulge.audit`.
-        population: other records, for recipes that learn from them, such as "quantile".
+        population: other records, for recipes that learn from them, such as "quantile-trees".
         references: how reference models are trained, for recipes that need them.
         training: the training set, which is searched for canaries that were not to be included.
         family: what is assumed of the training: None (nothing), "gaussian", or

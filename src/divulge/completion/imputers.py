@@ -327,7 +327,7 @@ class Mean:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         by_class = self.per_class and auxiliary.y is not None
-        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, together=False)
+        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, same_donor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ class KNN:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"{self.neighbours} nearest neighbours"
-        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, together=False)
+        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, same_donor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,12 +379,14 @@ class HotDeck:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"hot deck ({self.donors} donors)"
-        return _fit_donors(name, auxiliary, self.per_class, self.donors, together=True)
+        return _fit_donors(name, auxiliary, self.per_class, self.donors, same_donor=True)
 
 
-def _fit_donors(name: str, auxiliary: Records, per_class: bool, count: int | None, *, together: bool) -> FittedImputer:
+def _fit_donors(
+    name: str, auxiliary: Records, per_class: bool, count: int | None, *, same_donor: bool
+) -> FittedImputer:
     x, columns = flatten_records(auxiliary)
-    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, together)
+    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, same_donor)
     return FittedImputer(name, columns, auxiliary.x, donors)
 
 
@@ -396,7 +398,7 @@ class _DonorFiller:
     labels: Ints | None
     scale: Floats
     count: int | None
-    together: bool
+    same_donor: bool
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         filled = np.empty((len(rngs or [None]), *x.shape))
@@ -417,14 +419,14 @@ class _DonorFiller:
         return pool[np.argsort(distance, axis=1, kind="stable")[:, : self.count]]
 
     def _complete_best(self, donors: Ints) -> Floats:
-        if self.together:
+        if self.same_donor:
             return self.x[donors[:, 0]]
         # All records of a class are everyone's donors: one mean does.
         return self.x[donors[0]].mean(axis=0) if self.count is None else self.x[donors].mean(axis=1)
 
     def _sample(self, donors: Ints, rngs: Sequence[np.random.Generator]) -> Floats:
         n, d = len(donors), self.x.shape[1]
-        choices = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.together else d)) for rng in rngs])
+        choices = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.same_donor else d)) for rng in rngs])
         return self.x[donors[np.arange(n)[:, None], choices], np.arange(d)]
 
 
@@ -638,13 +640,17 @@ def mean_and_scale(x: Floats) -> tuple[Floats, Floats]:
     return x.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
 
 
-def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), seed: int = 0) -> Bools:
-    """Make one mask for all records, of their ``shape``; True where a value is known.
+def mask(
+    words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), seed: int = 0, records: int | None = None
+) -> Bools:
+    """Make one mask for all records, of their ``shape``, or one for each; True where a value is known.
 
     - ``"columns:age,income"``: columns by name, or by position from 0. A name also covers the columns
       that extend it as ``name=value`` or ``name_value`` (a one-hot group).
     - ``"share:0.4"``: that share, drawn at random once. Of an image whole pixels are drawn, all channels
       of one together.
+    - ``"values:0.4"``: the same, but of an image every value is drawn by itself, also the channels of one pixel.
+    - ``"share:0.4:each"``, ``"values:0.4:each"``: drawn anew for every record.
     - ``"block:top-left:0.5"``: a rectangle of an image that covers that share of it, with the image's
       proportions; also top-right, bottom-left, bottom-right and centre.
 
@@ -653,10 +659,14 @@ def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), see
         shape: of one record: ``(d,)``, ``(h, w)``, ``(h, w, c)`` or ``(c, h, w)`` with c of 1, 3 or 4.
         columns: names, where records are rows of a table.
         seed: of the share drawn.
+        records: number of records, for masks that are drawn for each.
+
+    Returns:
+        bool, ``shape``; ``[records, *shape]`` where each record has a mask of its own.
 
     Raises:
         divulge.InputError: words that cannot be read, an unknown column, a share outside (0, 1], a block
-            of records that are not images.
+            of records that are not images, a mask for each of an unknown number of records.
 
     Examples:
         >>> mask("columns:age", (3,), columns=["age", "sex", "hours"])
@@ -664,18 +674,26 @@ def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), see
         >>> mask("block:top-left:0.25", (2, 2))
         array([[ True, False],
                [False, False]])
+        >>> mask("values:0.5:each", (4,), records=3).sum(axis=1)
+        array([2, 2, 2])
     """
     mask_type, _, specification = check_string(words, "known").partition(":")
     shape = tuple(check_integer(side, "shape", least=1, most=2**31) for side in as_list(shape, "shape"))
     names = check_strings(columns, "columns")
     check_integer(seed, "seed", least=0)
-    check_memory(math.prod(shape), "shape", "smaller records need less")
-    check_choice(mask_type, "known", ("columns", "share", "block"))
+    n_records = 1 if records is None else check_integer(records, "records", least=1, most=2**31)
+    check_memory(math.prod(shape) * n_records, "shape", "smaller records need less")
+    check_choice(mask_type, "known", ("columns", "share", "values", "block"))
     if mask_type == "columns":
         return _mask_columns(specification, shape, names)
-    if mask_type == "share":
-        return _mask_share(specification, shape, seed)
-    return _mask_block(specification, shape)
+    if mask_type == "block":
+        return _mask_block(specification, shape)
+    share, separator, extent = specification.partition(":")
+    if separator:
+        check_choice(extent, f"known: after {mask_type}:{share}", ("each",))
+        if records is None:
+            raise InputError(f"known: {words!r} draws a mask for each record; say how many there are (records=n)")
+    return _mask_share(share, shape, seed, by_value=mask_type == "values", records=n_records if separator else None)
 
 
 def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
@@ -696,13 +714,18 @@ def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) ->
     return known
 
 
-def _mask_share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
-    share, cells = _parse_share(text), _image_size(shape)
+def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, by_value: bool, records: int | None) -> Bools:
+    share, cells = _parse_share(text), None if by_value else _image_size(shape)
     spatial = shape if cells is None else cells
     count = int(np.prod(spatial))
-    is_known = np.zeros(count, dtype=bool)
-    is_known[seeds.generator(seed, "known").permutation(count)[: max(1, round(share * count))]] = True
-    return _over_channels(is_known.reshape(spatial), shape)
+    n_known, rng = max(1, round(share * count)), seeds.generator(seed, "known")
+    is_known = np.zeros((1 if records is None else records, count), dtype=bool)
+    for row in is_known:
+        row[rng.permutation(count)[:n_known]] = True
+    masks = is_known.reshape(-1, *spatial)
+    if cells is not None:
+        masks = np.stack([_over_channels(row, shape) for row in masks])
+    return masks[0] if records is None else masks
 
 
 def _mask_block(text: str, shape: tuple[int, ...]) -> Bools:

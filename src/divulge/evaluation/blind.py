@@ -396,8 +396,14 @@ def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random
     of copies.
     """
     n, inside = len(truth), truth.sum()
-    columns = np.column_stack([truth, *(rng.permutation(n) < inside for _ in range(draws))])
-    return np.sort(2 * copies[:, None] + ~columns, axis=0) % 2 == 0
+    return _members_first(np.column_stack([truth, *(rng.permutation(n) < inside for _ in range(draws))]), copies)
+
+
+def _members_first(memberships: Bools, copies: Ints) -> Bools:
+    """Put members before non-members among equal records in every column of memberships, ``[n, columns]``."""
+    if np.array_equal(copies, np.arange(len(copies))):  # no two records are equal
+        return memberships
+    return np.sort(2 * copies[:, None] + ~memberships, axis=0) % 2 == 0
 
 
 def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
@@ -440,7 +446,7 @@ def _shifted_memberships(columns: Floats, members: int, copies: Ints, rng: np.ra
             membership = np.zeros(n, dtype=bool)
             membership[np.argsort(-keys, kind="stable")[:members]] = True
             shifted.append(membership)
-    return np.sort(2 * copies[:, None] + ~np.column_stack(shifted), axis=0) % 2 == 0
+    return _members_first(np.column_stack(shifted), copies)
 
 
 def _detectable(detected: Bools, truth: Bools) -> float | None:

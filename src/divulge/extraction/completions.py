@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from divulge import errors, seeds, store, tables
 from divulge.errors import InputError
@@ -17,8 +18,6 @@ from divulge.validation import check_integer, check_number, check_vector
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from divulge.targets import Decoding, GivesContinuations
     from divulge.types import Array, Bools, Floats, Ints, Records
@@ -209,8 +208,16 @@ class MeasuredDocuments:
 
     @classmethod
     def from_table(cls, table: pl.DataFrame) -> MeasuredDocuments:
-        """Load what `to_table` returned; the numbers of documents left out are not in the table."""
+        """Load what `to_table` returned; the numbers of documents left out are not in the table.
+
+        Raises:
+            KeyError: a column is missing.
+            TypeError: a column of texts holds something else.
+        """
         parts = ("prefix", "suffix", "generated")
+        for name in set(parts) & set(table.columns):
+            if table[name].dtype not in (pl.String, pl.Null):
+                raise TypeError(f"{name}: texts are needed, got {table[name].dtype}")
         prompts, suffixes, generated = (tuple(table[name]) if name in table.columns else None for name in parts)
         reference = _from_columns(table, "reference ") if "reference log_p" in table.columns else None
         return cls(tables.to_array(table["id"]), _from_columns(table, "", generated), reference, prompts, suffixes)

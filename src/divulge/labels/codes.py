@@ -20,7 +20,7 @@ from __future__ import annotations
 import bisect
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -448,6 +448,31 @@ class Block:
                 for index, cells in enumerate(self.cells[s]):
                     remaining -= cell_totals[:, index, cells]
         return digits[0] if len(digits) == 1 else np.concatenate(digits[::-1], axis=1), sound
+
+
+class MirroredBlock(Block):
+    """A block of one query whose weights are those of another block, negated."""
+
+    __slots__ = ()
+
+    def decode(self, sums: Ints) -> tuple[Ints, Bools]:
+        """Return digits and soundness as `Block.decode` does, from the negated sums."""
+        return Block.decode(self, -sums)
+
+
+def mirrored(code: Code) -> Code:
+    """Return a code of one-query blocks with every weight negated: a larger digit then costs less.
+
+    Examples:
+        >>> mirrored(build_code(3, 2, 4, dense=False, max_bits=0)).weights(0)
+        (0, array([-1, -2, -4]))
+    """
+    assert all(block.count == 1 for block in code.shapes), "blocks of several queries decode by their own weights"
+    blocks = tuple(
+        MirroredBlock(block.count, block.levels, tuple(-spread for spread in block.spread), block.subsets, block.cells)
+        for block in code.shapes
+    )
+    return replace(code, shapes=blocks)
 
 
 def subset_sums(values: Ints) -> Ints:

@@ -465,9 +465,15 @@ def assemble_digit_plan(
     grid: float = 0.0,
     dense: bool = False,
     max_bits: int = 0,
+    mirrored: bool = False,
 ) -> DigitPlan:
-    """Assemble the digit plan for weights up to ``bound`` and this unit, and bound the error of its sums."""
+    """Assemble the digit plan for weights up to ``bound`` and this unit, and bound the error of its sums.
+
+    Weights of a code that is ``mirrored`` are negative: the class with the largest digit is the likeliest.
+    """
     code = codes.build_code(spec.n, base, bound, dense=dense, max_bits=max_bits)
+    if mirrored:
+        code = codes.mirrored(code)
     alphabet = codes.make_alphabet(spec, loss, code.alphabet(), unit, digits, grid)
     start = code.totals(alphabet.weights, alphabet.base.astype(np.longdouble))
     high = code.totals(alphabet.weights, alphabet.size)
