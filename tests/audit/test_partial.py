@@ -71,6 +71,15 @@ def test_the_report_names_share_imputer_and_queries(partial_run):
     assert load(partial_run.path).about.settings.partial.draws == 8
 
 
+def test_every_record_may_have_a_mask_of_its_own(case):
+    found = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    again = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    masks = completion.mask("values:0.5:each", (12,), seed=2, records=400)
+    given = case.audit(known=masks, recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    for other in (again, given):
+        np.testing.assert_array_equal(found.scores["partial-loss"], other.scores["partial-loss"])
+
+
 @pytest.mark.parametrize("known", [KNOWN, np.random.default_rng(0).random((400, 12)) < 0.8])
 def test_unknown_values_never_matter(case, known):
     known = known | (np.arange(12) == 0)
