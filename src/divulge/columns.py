@@ -237,7 +237,7 @@ class TableEncoder:
     def spans(self) -> dict[str, slice]:
         """Columns of the encoding, by the name of the table's column."""
         ends = np.cumsum([0, *(column.width for column in self.columns)]).tolist()
-        return {column.name: slice(ends[at], ends[at + 1]) for at, column in enumerate(self.columns)}
+        return {column.name: slice(ends[i], ends[i + 1]) for i, column in enumerate(self.columns)}
 
     @property
     def is_plain(self) -> bool:
@@ -248,8 +248,8 @@ class TableEncoder:
         """Return the numeric encoding ``[n, d]``, float64; of a table of float32 alone, float32."""
         if self.is_plain:
             series = [frame[name] for name in self.names]
-            dtype = np.float32 if all(isinstance(one.dtype, nw.Float32) for one in series) else np.float64
-            return np.column_stack([one.to_numpy().astype(dtype, copy=False) for one in series])
+            dtype = np.float32 if all(isinstance(column.dtype, nw.Float32) for column in series) else np.float64
+            return np.column_stack([column.to_numpy().astype(dtype, copy=False) for column in series])
         return np.hstack([column.encode(read_column(frame, column.name)) for column in self.columns])
 
     def type_missing(self, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:

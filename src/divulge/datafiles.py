@@ -245,8 +245,8 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
 
 def _from_images(path: Path, layout: FileLayout) -> DataFile:
     records, names = read_image_folder(path, layout.classes)
-    named = (layout.group, layout.text, layout.columns, layout.covariates, layout.features)
-    if any(name is not None for name in named):
+    column_settings = (layout.group, layout.text, layout.columns, layout.covariates, layout.features)
+    if any(name is not None for name in column_settings):
         raise InputError(
             "data.group, data.text, data.columns, data.covariates, data.features: a folder of images has no columns"
         )

@@ -598,12 +598,12 @@ def check_fpr(nonmembers: int, fpr: float) -> float:
     return float(fpr)
 
 
-def two_sample_p_value(known: Floats, other: Floats, *, seed: int = 0) -> float:
+def two_sample_p_value(scores: Floats, other_scores: Floats, *, seed: int = 0) -> float:
     """Return twice the smaller p-value of Smirnov's test (any difference) and of the rank-sum test (a shift).
 
     Args:
-        known: scores ``[n]``.
-        other: scores ``[h]``.
+        scores: of the first sample, ``[n]``.
+        other_scores: of the second, ``[h]``.
         seed: of the permutations of `rank_sum_p_value`.
 
     Examples:
@@ -612,27 +612,29 @@ def two_sample_p_value(known: Floats, other: Floats, *, seed: int = 0) -> float:
         >>> two_sample_p_value(np.arange(50.0), np.arange(50.0) + 30) < 1e-6
         True
     """
-    return min(1.0, 2 * min(smirnov_p_value(known, other), rank_sum_p_value(known, other, seed=seed)))
+    return min(1.0, 2 * min(smirnov_p_value(scores, other_scores), rank_sum_p_value(scores, other_scores, seed=seed)))
 
 
-def smirnov_p_value(known: Floats, other: Floats) -> float:
+def smirnov_p_value(scores: Floats, other_scores: Floats) -> float:
     """Return the two-sided p-value of Kolmogorov and Smirnov's test; with ties it is conservative."""
-    method = "exact" if max(len(known), len(other)) <= _MAX_EXACT else "asymp"
+    method = "exact" if max(len(scores), len(other_scores)) <= _MAX_EXACT else "asymp"
     with warnings.catch_warnings():  # SciPy warns if rounding takes the p-value of equal samples above 1.
         warnings.filterwarnings("ignore", "ks_2samp: Exact calculation unsuccessful", RuntimeWarning)
-        return float(stats.ks_2samp(known, other, method=method).pvalue)
+        return float(stats.ks_2samp(scores, other_scores, method=method).pvalue)
 
 
-def rank_sum_p_value(known: Floats, other: Floats, *, alternative: Alternative = "two-sided", seed: int = 0) -> float:
-    """Return the p-value of Mann and Whitney's test; "greater" tests whether ``other`` scores higher.
+def rank_sum_p_value(
+    scores: Floats, other_scores: Floats, *, alternative: Alternative = "two-sided", seed: int = 0
+) -> float:
+    """Return the p-value of Mann and Whitney's test; "greater" tests whether ``other_scores`` scores higher.
 
     Without ties it is the normal approximation with continuity correction, which is conservative for all sizes. With
     ties it is a permutation p-value (999 permutations; 9,999 if these give at most 0.1), so its smallest value is 1e-4;
     more than 32 distinct scores are grouped by rank.
 
     Args:
-        known: scores ``[n]``.
-        other: scores ``[h]``.
+        scores: of the first sample, ``[n]``.
+        other_scores: of the second, ``[h]``.
         alternative: "two-sided" or "greater".
         seed: of the permutations.
 
@@ -641,20 +643,20 @@ def rank_sum_p_value(known: Floats, other: Floats, *, alternative: Alternative =
         >>> 0.01 < rank_sum_p_value(*rare) < 0.05  # a normal approximation says 2e-4
         True
     """
-    pooled = np.concatenate([known, other])
+    pooled = np.concatenate([scores, other_scores])
     if len(np.unique(pooled)) == len(pooled):
-        return float(stats.mannwhitneyu(other, known, alternative=alternative, method="asymptotic").pvalue)
+        return float(stats.mannwhitneyu(other_scores, scores, alternative=alternative, method="asymptotic").pvalue)
     rank = stats.rankdata(pooled)
     _, group, size = np.unique(_group_by_rank(pooled, rank), return_inverse=True, return_counts=True)
     score = np.bincount(group, weights=rank) / size
-    part = np.bincount(group[len(known) :], minlength=len(size))
+    part = np.bincount(group[len(scores) :], minlength=len(size))
     rng = seeds.generator(seed, "rank sum")
     method = "count" if len(pooled) < 16 * len(size) else "marginals"
-    mean, tolerance = len(other) * (len(pooled) + 1) / 2, 1e-9 * len(pooled)
+    mean, tolerance = len(other_scores) * (len(pooled) + 1) / 2, 1e-9 * len(pooled)
     observed = float(part @ score) - mean
     p = 0.0
     for divisions in _DIVISIONS:
-        sums = rng.multivariate_hypergeometric(size, len(other), size=divisions, method=method) @ score - mean
+        sums = rng.multivariate_hypergeometric(size, len(other_scores), size=divisions, method=method) @ score - mean
         as_extreme = sums >= observed - tolerance
         if alternative == "two-sided":
             as_extreme = np.abs(sums) >= abs(observed) - tolerance

@@ -550,11 +550,11 @@ class Evidence:
         return f"Evidence(n={len(self)}, m={m}, z={z})"
 
 
-def _versions(value: object, first: Evidence) -> tuple[Evidence, ...]:
-    for given in (listed := as_list(value, "queries")):
-        check_instance(given, "queries", Evidence, "a divulge.Evidence")
-        if repr(given) != repr(first) or given.queries is not None:
-            raise InputError(f"queries: {first!r} without queries of its own is needed, got {given!r}")
+def _versions(value: object, evidence: Evidence) -> tuple[Evidence, ...]:
+    for version in (listed := as_list(value, "queries")):
+        check_instance(version, "queries", Evidence, "a divulge.Evidence")
+        if repr(version) != repr(evidence) or version.queries is not None:
+            raise InputError(f"queries: {evidence!r} without queries of its own is needed, got {version!r}")
     return tuple(listed)
 
 

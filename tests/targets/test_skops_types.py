@@ -14,7 +14,7 @@ from sklearn.svm import SVC, SVR, NuSVC
 from skops import io as skops_io
 
 from divulge.errors import InputError
-from divulge.targets.files import TRUSTED, _check_lightgbm, _check_xgboost, read_skops
+from divulge.targets.skops_files import TRUSTED, _check_lightgbm, _check_xgboost, read_skops
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

@@ -97,9 +97,9 @@ class CanaryAudit:
 
         R is the canary itself and all that were not included; ties take the worst rank.
         """
-        others = np.sort(self.scores[~self.included])
-        above = len(others) - np.searchsorted(others, self.scores[self.included], side="left")
-        return np.log2(len(others) + 1) - np.log2(above + 1.0)
+        excluded_scores = np.sort(self.scores[~self.included])
+        above = len(excluded_scores) - np.searchsorted(excluded_scores, self.scores[self.included], side="left")
+        return np.log2(len(excluded_scores) + 1) - np.log2(above + 1.0)
 
     def summary(self) -> CanarySummary:
         """Return the typed summary for JSON and the report."""

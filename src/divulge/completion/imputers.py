@@ -327,7 +327,7 @@ class Mean:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         by_class = self.per_class and auxiliary.y is not None
-        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, together=False)
+        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, same_donor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ class KNN:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"{self.neighbours} nearest neighbours"
-        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, together=False)
+        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, same_donor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,12 +379,14 @@ class HotDeck:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"hot deck ({self.donors} donors)"
-        return _fit_donors(name, auxiliary, self.per_class, self.donors, together=True)
+        return _fit_donors(name, auxiliary, self.per_class, self.donors, same_donor=True)
 
 
-def _fit_donors(name: str, auxiliary: Records, per_class: bool, count: int | None, *, together: bool) -> FittedImputer:
+def _fit_donors(
+    name: str, auxiliary: Records, per_class: bool, count: int | None, *, same_donor: bool
+) -> FittedImputer:
     x, columns = flatten_records(auxiliary)
-    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, together)
+    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, same_donor)
     return FittedImputer(name, columns, auxiliary.x, donors)
 
 
@@ -396,7 +398,7 @@ class _DonorFiller:
     labels: Ints | None
     scale: Floats
     count: int | None
-    together: bool
+    same_donor: bool
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         filled = np.empty((len(rngs or [None]), *x.shape))
@@ -417,14 +419,14 @@ class _DonorFiller:
         return pool[np.argsort(distance, axis=1, kind="stable")[:, : self.count]]
 
     def _complete_best(self, donors: Ints) -> Floats:
-        if self.together:
+        if self.same_donor:
             return self.x[donors[:, 0]]
         # All records of a class are everyone's donors: one mean does.
         return self.x[donors[0]].mean(axis=0) if self.count is None else self.x[donors].mean(axis=1)
 
     def _sample(self, donors: Ints, rngs: Sequence[np.random.Generator]) -> Floats:
         n, d = len(donors), self.x.shape[1]
-        choices = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.together else d)) for rng in rngs])
+        choices = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.same_donor else d)) for rng in rngs])
         return self.x[donors[np.arange(n)[:, None], choices], np.arange(d)]
 
 

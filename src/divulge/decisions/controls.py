@@ -108,9 +108,8 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
     """Test whether scores of documents declared unseen look like the calibration scores.
 
     Null hypothesis: both come from one distribution. Kolmogorov and Smirnov's test finds any difference, Mann and
-        Whitney's a
-    shift; each has half the level. Several signals share the level (Bonferroni). The holdout must not overlap the
-    calibration and must be unseen beyond doubt: newer than the model, or written for the purpose.
+    Whitney's a shift; each has half the level. Several signals share the level (Bonferroni). The holdout must not
+    overlap the calibration and must be unseen beyond doubt: newer than the model, or written for the purpose.
 
     Args:
         calibration: scores ``[n]``, or several signals ``[n, d]``.

@@ -285,8 +285,7 @@ def simultaneous_bands(n: int, m: int, confidence: float, seed: int) -> Bands:
     A band is the lowest curve of a family below which a path stays with probability at least ``confidence``. The curves
     are quantiles of one level at every rank, by a beta approximation. The approximation affects the choice of curves
     alone: the probability of staying below one is counted exactly. Where that takes too long, paths are drawn, and
-        Clopper
-    and Pearson's upper bound of the share of paths that cross the curve, at one in a million, must be at most
+    Clopper and Pearson's upper bound of the share of paths that cross the curve, at one in a million, must be at most
     ``1 - confidence``.
 
     A band for ``k`` non-members holds for fewer, as leaving some out only lowers the path.

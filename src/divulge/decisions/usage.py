@@ -48,9 +48,8 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     The lower end is a proven bound for any distribution of members' scores: Clopper-Pearson for the candidates and the
     Beta distribution of an order statistic for the calibration, with the error divided over the whole grid. The upper
     end is computed alike but rests on an assumption that no data can check: members do not score among the lowest tenth
-        of
-    non-members. It is 1 where ties make that tenth more than a fifth, or where more candidates score that low than any
-    share of such members allows.
+    of non-members. It is 1 where ties make that tenth more than a fifth, or where more candidates score that low than
+    any share of such members allows.
 
     Args:
         counts: candidates above each calibration score.

@@ -74,8 +74,7 @@ class Weights:
         """Return the share of candidates whose p-value can be ``fpr`` or less; the others weigh too much themselves.
 
         It reveals missing overlap where the effective sample size does not: a smooth classifier gives similar weights
-            to
-        all calibration records that are far from the candidates.
+        to all calibration records that are far from the candidates.
         """
         total = math.fsum(self.calibration)
         return float((self.candidates * (1 - fpr) <= fpr * total).mean())

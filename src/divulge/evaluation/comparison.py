@@ -514,8 +514,7 @@ def stratified_top_test(scores: Floats, truth: Bools, groups: Floats, share: flo
     """Return the p-value of the number of members among the best ``share`` of all records, given their groups.
 
     Null hypothesis: within each group every record is a member with equal probability. The number of members among the
-        best is
-    then a sum of hypergeometric counts; its distribution is exact for up to 1,000 groups and normal otherwise.
+    best is then a sum of hypergeometric counts; its distribution is exact for up to 1,000 groups and normal otherwise.
     """
     best = _select_best(scores, share)
     if not best.any():

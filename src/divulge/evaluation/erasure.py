@@ -179,8 +179,8 @@ def _relative_scores(scores: Floats, controls: Floats) -> Floats:
     k = len(controls)
     if k == 1:
         return np.stack([scores - controls[0], np.zeros_like(scores)])
-    others = (controls.sum(axis=0) - controls) / (k - 1)
-    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - others])
+    mean_of_others = (controls.sum(axis=0) - controls) / (k - 1)
+    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - mean_of_others])
     # Models that answer alike differ by rounding alone, which would rank the records at random.
     rounding = _ROUNDING * np.maximum(np.abs(controls).max(axis=0), np.abs(scores))
     return np.where(np.abs(relative) <= rounding, 0.0, relative)

@@ -12,9 +12,9 @@ import numpy as np
 from divulge import lazy, store
 from divulge.errors import InputError
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget
-from divulge.targets.files import read_skops
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import FramedTarget, GivesWeights
+from divulge.targets.skops_files import read_skops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

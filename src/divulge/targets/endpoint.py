@@ -169,7 +169,7 @@ class Endpoint:
     def _once(self, client: web.Client, text: str) -> Floats:
         body = {"model": self.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 0, "temperature": 0}
         try:
-            answer = client.post(f"{self.url}/completions", content=json.dumps(body), kind="application/json")
+            answer = client.post(f"{self.url}/completions", content=json.dumps(body), media_type="application/json")
             if answer.status == 429 or answer.status >= 500:
                 raise _TransientError(f"status {answer.status}", answer.wait())
             if answer.status == 413 or (answer.status in (400, 422) and _TOO_LONG.search(answer.excerpt())):
@@ -196,7 +196,7 @@ class _ClientPool:
         self._free = list(self._all)
 
     def _client(self) -> web.Client:
-        return web.Client(timeout=self._timeout, headers=self._headers, secure=self._secure)
+        return web.Client(timeout=self._timeout, headers=self._headers, verify=self._secure)
 
     def mine(self) -> web.Client:
         """Return this thread's client."""
