@@ -731,7 +731,7 @@ class IdentifySettings(DecisionSettings):
 
 
 class ScoreSettings(LanguageModelSettings):
-    """Settings of `divulge score`."""
+    """Settings of `divulge identify score`."""
 
     stride: Count | None = Field(None, description="Step between windows (default: half the length).")
     truncation: Literal["windows", "head"] = Field(

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from divulge.decisions import methods, planning
     from divulge.extraction import extraction_page
     from divulge.identification import (
+        case_file,
         decision,
         document_scoring,
         finished_run,
@@ -76,6 +77,7 @@ else:
     audit_summary = lazy.module("divulge.auditing.summary")
     canaries = lazy.module("divulge.canaries")
     canary_page = lazy.module("divulge.canaries.canary_page")
+    case_file = lazy.module("divulge.identification.case_file")
     classification = lazy.module("divulge.signals.classification")
     comparison = lazy.module("divulge.auditing.compare")
     datafiles = lazy.module("divulge.datafiles")

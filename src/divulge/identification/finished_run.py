@@ -272,9 +272,14 @@ def sensitivity(directory: str | Path) -> Sensitivity:
 
 def run_sensitivity(summary: IdentificationSummary, folder: Path) -> Sensitivity:
     """Return the `sensitivity` of a run that is open."""
-    level, counts = summary.settings.fdr, Counts.load(folder / "counts.npz")
-    factors = robustness.sensitivity_by_rank(counts, fdr=level, method=resolved_method(summary))
-    return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), level)
+    counts = Counts.load(folder / "counts.npz")
+    factors = rank_shifts(summary, counts)
+    return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), summary.settings.fdr)
+
+
+def rank_shifts(summary: IdentificationSummary, counts: Counts) -> Floats:
+    """Return the shift that a document with so many calibration scores above it survives, ``[n + 1]``; 0 if none."""
+    return robustness.sensitivity_by_rank(counts, fdr=summary.settings.fdr, method=resolved_method(summary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +362,7 @@ def write_documents(draft: RunDraft, table: Table, columns: Columns, sources: Se
         draft: holds ``selection.parquet``.
         table: the candidates.
         columns: which of their columns mean what.
-        sources: where they were read; token statistics that `divulge score` wrote there mark their tokens.
+        sources: where they were read; token statistics that `divulge identify score` wrote there mark their tokens.
     """
     if columns.text is None:
         return
