@@ -36,7 +36,7 @@ MAX_RUNS = 8
 """Trainings with which "auto" looks for a learning rate; each is shown after every epoch."""
 MAX_PARAMETER_RUNS = 24
 """Clones with which "auto" looks for an estimator's parameters."""
-_FINALISTS = 3  # settings that a second trial model is trained for
+_TRIALS = 2  # models of each setting, as far as there are references: they show how far trainings scatter
 _STEP = 0.5  # decades between the learning rates that are tried first
 _BUDGET = 2  # times the given epochs, that a trial is trained for at most before it is known to need more
 _CLEARLY_WORSE = 1.05  # of the least RMSE: beyond it, a direction or a training past its best epoch is given up
@@ -65,11 +65,13 @@ class TriedSetting:
         changes: settings by name, where they differ from those given.
         answers: what its trial models say of the held-out records, one ``[h]`` each; none where training diverged.
         rmse: root mean squared difference between them and the target.
+        score: distance by which settings are ranked (`score_answers`).
     """
 
     changes: Mapping[str, Any]
     answers: Sequence[Floats]
     rmse: float
+    score: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,24 +101,25 @@ def root_mean_square(target: Floats, answers: Sequence[Floats]) -> float:
     return math.sqrt(float(((np.stack(answers) - target) ** 2).mean())) if answers else math.inf
 
 
-def ranked_probability_score(target: Floats, answers: Sequence[Floats]) -> float:
-    """Return the mean absolute difference to the target, less half of that between trial models; infinite for none.
+def score_answers(target: Floats, answers: Sequence[Floats]) -> float:
+    """Return the distance by which settings are ranked; infinite without a trial model.
 
-    This is the continuous ranked probability score (Gneiting & Raftery 2007, eq. 21). Its mean is least for the setting
-    whose trainings answer as the target's own setting makes them answer, in their mean and in how far they scatter; a
-    squared difference less the variance would not notice the latter.
+    Of several models it is the mean absolute difference to the target less half of that between two of them: the
+    continuous ranked probability score (Gneiting & Raftery 2007, eq. 21). Its mean is least for the setting whose
+    trainings answer as the target's own setting makes them answer, in their mean and in how far they scatter. A squared
+    difference would prefer trainings that scatter less, and one less the variance would not notice how far they do. Of
+    one model it is the root mean squared difference.
 
     Examples:
-        >>> ranked_probability_score(np.zeros(2), [np.array([3.0, 3.0]), np.array([-3.0, -3.0])])
+        >>> score_answers(np.zeros(2), [np.array([3.0, 3.0]), np.array([-3.0, -3.0])])
         0.0
-        >>> ranked_probability_score(np.zeros(2), [np.array([1.0, 1.0])])
+        >>> score_answers(np.zeros(2), [np.array([1.0, 1.0])])
         1.0
     """
-    if not answers:
-        return math.inf
-    distance = float(np.abs(np.stack(answers) - target).mean())
+    if len(answers) < 2:
+        return root_mean_square(target, answers)
     pairs = [float(np.abs(one - other).mean()) for one, other in itertools.combinations(answers, 2)]
-    return distance - (sum(pairs) / len(pairs) / 2 if pairs else 0.0)
+    return float(np.abs(np.stack(answers) - target).mean()) - sum(pairs) / len(pairs) / 2
 
 
 def match_settings(
@@ -124,8 +127,8 @@ def match_settings(
 ) -> Match:
     """Choose the setting whose trial models answer most like the target, among those that ``training.match`` names.
 
-    A trial model is the first of the references that would be trained with its setting: it is stored in the pool of
-    ``request`` under the same key.
+    Trial models are the first references that would be trained with their setting: those of the nearest are stored in
+    the pool of ``request`` under the same keys.
 
     Args:
         training: a `Train`, a clone training or an opened `FineTune`.
@@ -147,8 +150,8 @@ def match_settings(
             _search_parameters(search)
         else:
             _search_grid(search, training.match)
-        tried = search.rank()
-    if not tried or not math.isfinite(tried[0].rmse):
+    tried = sorted(search.tried, key=lambda setting: setting.score)
+    if not tried or not math.isfinite(tried[0].score):
         raise InputError("match: training diverged with every setting that was tried; give others to try")
     chosen = search.training.with_settings(**tried[0].changes)
     return Match(chosen, tried, search.n_models, time.monotonic() - started)
@@ -172,63 +175,52 @@ class _Search:
         axis: str | None = None,
         epochs: Sequence[int] | None = None,
         *,
-        model: int = 0,
         prune: bool = False,
     ) -> tuple[TriedSetting, int]:
-        """Train one trial model, and note its best setting; return it and the best epoch.
+        """Train the trial models of one setting; return its nearest form, and the number of epochs of that.
 
         Args:
             changes: the setting; with ``axis``, that of the whole training.
-            axis: name of the setting that the epoch is; None judges the finished model alone.
+            axis: name of the setting that the epoch is; None judges finished models alone.
             epochs: those that may be chosen; None for all.
-            model: which reference it is.
-            prune: stop long after the best epoch.
+            prune: stop long after the nearest epoch.
         """
         training = self.training.with_settings(**changes)
         config = _config(training)
         total = getattr(config, "epochs", 1)
         last = getattr(config, "stop_after", None) or total
         may_stop = getattr(config, "stop_at_accuracy", None) is not None
-        errors: dict[int, float] = {}
-        best: dict[int, Floats] = {}
-
-        def visit(epoch: int, learned: TrainedModel) -> tuple[bool, bool]:
-            is_candidate = (epoch == last or may_stop) if axis is None else (epochs is None or epoch in epochs)
-            if not is_candidate:
-                return False, False
-            answers = np.asarray(self.goal.measure(learned.target, self.goal.held_out), dtype=np.float64)
-            error = root_mean_square(self.goal.target, [answers])
-            if not math.isfinite(error):
-                return False, True
-            is_best = axis is None or error < min(errors.values(), default=math.inf)
-            errors[epoch] = error
-            if is_best:
-                best.clear()
-                best[epoch] = answers
-            best_epoch = next(iter(best))
-            is_past = prune and epoch >= 2 * best_epoch + 2 and error > _CLEARLY_WORSE * errors[best_epoch]
-            return is_best, is_past
-
         learner = training.make_learner(self.request.records)
         task = fitting.make_task(learner, self.request)
         learner.check(task)
-        self.n_models += 1
-        try:
-            learned = learner.trace(task, fitting.make_job(task, self.splits, model, self.seed, "model"), visit)
-        except ArithmeticError:
-            learned = None
-        if learned is None:
-            setting, best_epoch = TriedSetting(dict(changes), (), math.inf), 0
-        else:
-            best_epoch, answers = next(iter(best.items()))
-            final = dict(changes) if axis is None else _at_epoch(changes, axis, best_epoch, total)
-            setting = TriedSetting(final, (answers,), errors[best_epoch])
-            # A model that is far from the nearest will be no reference, and its answers may be costly.
-            if sum(other.rmse < setting.rmse for other in self.tried) < _FINALISTS:
-                self._store(final, learned, model)
-        if model == 0:
-            self.tried.append(setting)
-        return setting, best_epoch
+        answers: dict[int, list[Floats]] = {}
+        trained: list[tuple[int, TrainedModel]] = []
+        for model in range(min(_TRIALS, len(self.splits))):
+            job = fitting.make_job(task, self.splits, model, self.seed, "model")
+            visit = _Visit(
+                self.goal, answers, model, None if axis is not None else (0 if may_stop else last), epochs, prune
+            )
+            self.n_models += 1
+            try:
+                learned = learner.trace(task, job, visit)
+            except ArithmeticError:
+                learned = None
+            if learned is None:
+                break
+            trained.append((visit.nearest, learned))
+        setting, epoch = TriedSetting(dict(changes), (), math.inf, math.inf), 0
+        if len(trained) == min(_TRIALS, len(self.splits)):
+            epoch = trained[-1][0]
+            final = dict(changes) if axis is None else _at_epoch(changes, axis, epoch, total)
+            target, found = self.goal.target, answers[epoch]
+            setting = TriedSetting(final, found, root_mean_square(target, found), score_answers(target, found))
+            # A model that is not the nearest so far will be no reference, and its answers may be costly.
+            if setting.score < min((other.score for other in self.tried), default=math.inf):
+                for model, (nearest, learned) in enumerate(trained):
+                    if nearest == epoch:
+                        self._store(final, learned, model)
+        self.tried.append(setting)
+        return setting, epoch
 
     def _store(self, changes: Mapping[str, Any], learned: TrainedModel, model: int) -> None:
         """Put a trial model into the pool, under the key of the reference that it would be."""
@@ -236,24 +228,50 @@ class _Search:
         task = fitting.make_task(learner, self.request)
         finish_job(task, fitting.make_job(task, self.splits, model, self.seed, "model"), learned)
 
-    def rank(self) -> list[TriedSetting]:
-        """Return all settings, the nearest first.
 
-        A second model is trained with the nearest few, which are then judged without the difference between trainings
-        (`ranked_probability_score`).
-        """
-        ranked = sorted(self.tried, key=lambda setting: setting.rmse)
-        finalists = [setting for setting in ranked if setting.answers][:_FINALISTS]
-        if len(self.splits) < 2 or len(finalists) < 2:
-            return ranked
-        judged = []
-        for setting in finalists:
-            second, _ = self.run(setting.changes, model=1)
-            answers = (*setting.answers, *second.answers)
-            judged.append(TriedSetting(setting.changes, answers, root_mean_square(self.goal.target, answers)))
-        # One of which only the first training went well is no setting for references.
-        judged.sort(key=lambda each: (len(each.answers) < 2, ranked_probability_score(self.goal.target, each.answers)))
-        return [*judged, *(setting for setting in ranked if setting not in finalists)]
+@dataclass(slots=True, eq=False)
+class _Visit:
+    """Asks a trial model after its epochs, and tells which one is nearest to the target so far.
+
+    Args:
+        goal: what to answer like.
+        answers: epoch → the answers of each trial model; the answers of this one are added.
+        model: its number among the trial models.
+        only: the epoch after which it is asked; 0 for every one of which the last counts, None for a choice of epochs.
+        epochs: those that may be chosen; None for all.
+        prune: whether to stop long after the nearest epoch.
+    """
+
+    goal: MatchGoal
+    answers: dict[int, list[Floats]]
+    model: int
+    only: int | None
+    epochs: Sequence[int] | None
+    prune: bool
+    nearest: int = 0
+    scores: dict[int, float] = field(default_factory=dict)
+
+    def __call__(self, epoch: int, learned: TrainedModel) -> tuple[bool, bool]:
+        """Return whether the model is the nearest so far, and whether its training should stop."""
+        is_passed_over = self.only or (self.epochs is not None and epoch not in self.epochs)
+        if is_passed_over and epoch != self.only:
+            return False, False
+        row = np.asarray(self.goal.measure(learned.target, self.goal.held_out), dtype=np.float64)
+        if not np.isfinite(row).all():
+            return False, True
+        if self.only is not None:
+            self.answers.setdefault(self.only, [])[self.model :] = [row]
+            self.nearest = self.only
+            return True, False
+        listed = self.answers.setdefault(epoch, [])
+        if len(listed) < self.model:  # the models before it were stopped earlier
+            return False, True
+        listed.append(row)
+        self.scores[epoch] = score_answers(self.goal.target, listed)
+        is_nearest = not self.nearest or self.scores[epoch] < self.scores[self.nearest]
+        self.nearest = epoch if is_nearest else self.nearest
+        is_past = epoch >= 2 * self.nearest + 2 and self.scores[epoch] > _CLEARLY_WORSE * self.scores[self.nearest]
+        return is_nearest, self.prune and is_past
 
 
 def _config(training: Any) -> Any:
@@ -287,11 +305,11 @@ def _search_rates(search: _Search) -> None:
     runs: dict[float, tuple[float, int]] = {}
 
     def distance(position: float) -> float:
-        """Return the least RMSE of the training whose rate is so many steps from the given one."""
-        if position not in runs and search.n_models < MAX_RUNS:
+        """Return the least distance of the training whose rate is so many steps from the given one."""
+        if position not in runs and len(search.tried) < MAX_RUNS:
             changes = {"lr": _round_rate(config.learning_rate * 10 ** (_STEP * position)), "epochs": epochs}
             setting, epoch = search.run(changes, axis, prune=True)
-            runs[position] = setting.rmse, epoch
+            runs[position] = setting.score, epoch
         return runs[position][0] if position in runs else math.inf
 
     if axis == "stop_after":  # elsewhere it is an epoch of the first training below, or that training itself
@@ -347,17 +365,17 @@ def _search_parameters(search: _Search) -> None:
     order = {name: rank for rank, name in enumerate((*_COUNTS, *_STRENGTHS))}
     found = [name for name in parameters if name.rpartition("__")[2] in order]
     current: dict[str, Any] = {}
-    nearest = search.run({})[0].rmse
+    nearest = search.run({})[0].score
     for name in sorted(found, key=lambda each: order[each.rpartition("__")[2]]):
         for ladder in _ladders(name.rpartition("__")[2], parameters[name]):
             for value in ladder:
-                if search.n_models >= MAX_PARAMETER_RUNS:
+                if len(search.tried) >= MAX_PARAMETER_RUNS:
                     return
-                rmse = search.run(current | {name: value})[0].rmse
-                if rmse > _CLEARLY_WORSE * nearest:
+                score = search.run(current | {name: value})[0].score
+                if score > _CLEARLY_WORSE * nearest:
                     break
-                if rmse < nearest:
-                    nearest, current = rmse, current | {name: value}
+                if score < nearest:
+                    nearest, current = score, current | {name: value}
 
 
 def _ladders(name: str, value: Any) -> list[list[Any]]:
@@ -382,26 +400,23 @@ def count_trials(training: Any) -> tuple[int, int]:
         >>> count_trials(Train(lambda: ..., epochs=10, match={"lr": [0.1, 0.01], "epochs": [5, 20]}))
         (4, 80)
     """
-    finalists = _FINALISTS if training.count > 1 else 0
     if training.match is None:
         return 0, 0
+    n_trials = min(_TRIALS, training.count)
     if training.match == "auto" and not _is_trained_in_epochs(training):
-        return MAX_PARAMETER_RUNS + finalists, MAX_PARAMETER_RUNS + finalists
+        return MAX_PARAMETER_RUNS * n_trials, MAX_PARAMETER_RUNS * n_trials
     if training.match == "auto":
         longest = _BUDGET * _config(training).epochs
-        return MAX_RUNS + 1 + finalists, (MAX_RUNS + _BUDGET * (1 + finalists)) * longest
+        return (MAX_RUNS + 1) * n_trials, (MAX_RUNS + _BUDGET) * longest * n_trials
     sizes = {name: len(values) for name, values in training.match.items()}
     if not _is_trained_in_epochs(training):
-        n_settings = math.prod(sizes.values())
-        n_models = n_settings + min(finalists, n_settings)
-        return n_models, n_models
+        return math.prod(sizes.values()) * n_trials, math.prod(sizes.values()) * n_trials
     config = _config(training)
-    longest = max((*training.match.get("epochs", ()), *([] if "epochs" in training.match else [config.epochs])))
+    longest = max(training.match.get("epochs", (config.epochs,)))
     is_axis = "epochs" in sizes and _epoch_axis(config) == "epochs" and "schedule" not in sizes
     axis = "epochs" if is_axis else "stop_after"
     n_runs = math.prod(size for name, size in sizes.items() if name != axis)
-    n_models = n_runs + min(finalists, n_runs)
-    return n_models, n_models * longest
+    return n_runs * n_trials, n_runs * n_trials * longest
 
 
 def longest_training(training: Any) -> int:
