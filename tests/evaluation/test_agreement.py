@@ -84,3 +84,17 @@ def test_the_squared_distance_to_all_trainings_is_unbiased():
     true = ((target - mean) ** 2).mean() ** 0.5
     assert found.rmse.low < true < found.rmse.high
     assert found.spread.low < 3.0 < found.spread.high
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_less_the_scatter_the_true_setting_is_nearest(k):
+    """Against others of the same mean that scatter more, or less, and against a shifted one."""
+    rng = np.random.default_rng(k)
+    mean = rng.normal(size=4000)
+    target = mean + rng.normal(size=4000)
+
+    def score(scatter, shift=0.0):
+        answers = mean + shift + scatter * rng.normal(size=(k, 4000))
+        return agreement.distance_between(target, list(answers))[1].value
+
+    assert score(1.0) < min(score(0.3), score(3.0), score(1.0, shift=0.7)) - 0.02

@@ -348,9 +348,9 @@ def reference_blocks(summary: AuditSummary) -> list[Block]:
     ]
     note = (
         f"RMSE of {matched.distance} on {matched.held_out:,} population records that neither the target nor a trial "
-        "model was trained on. Settings are ranked by the last column, the mean difference less half of that between "
-        "two trainings, so that their scatter is no distance. The nearest of many looks a little nearer than it is: "
-        "the paragraph above is of records without a part in the choice."
+        "model was trained on; the nearest was chosen. The last column is the mean difference less half of that between "
+        "two trainings of the setting. The nearest of many looks a little nearer than it is: the paragraph above is of "
+        "records without a part in the choice."
     )
     columns = ["setting", "trial models", "RMSE to the target", "beyond the scatter"]
     table = Table(columns, rows, note=note, sortable=False)

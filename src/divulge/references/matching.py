@@ -36,7 +36,7 @@ MAX_RUNS = 8
 """Trainings with which "auto" looks for a learning rate; each is shown after every epoch."""
 MAX_PARAMETER_RUNS = 24
 """Clones with which "auto" looks for an estimator's parameters."""
-_TRIALS = 2  # models of each setting, as far as there are references: they show how far trainings scatter
+_TRIALS = 2  # models of each setting, as far as there are references: one alone may come near by chance
 _STEP = 0.5  # decades between the learning rates that are tried first
 _BUDGET = 2  # times the given epochs, that a trial is trained for at most before it is known to need more
 _CLEARLY_WORSE = 1.05  # of the least RMSE: beyond it, a direction or a training past its best epoch is given up
@@ -65,13 +65,11 @@ class TriedSetting:
         changes: settings by name, where they differ from those given.
         answers: what its trial models say of the held-out records, one ``[h]`` each; none where training diverged.
         rmse: root mean squared difference between them and the target.
-        score: distance by which settings are ranked (`score_answers`).
     """
 
     changes: Mapping[str, Any]
     answers: Sequence[Floats]
     rmse: float
-    score: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,32 +92,14 @@ class Match:
 def root_mean_square(target: Floats, answers: Sequence[Floats]) -> float:
     """Return the root mean squared difference between the target's answers and trial models'; infinite without any.
 
+    Settings are ranked by it. It is steady because trainings that scatter more are farther from the target; with their
+    scatter subtracted, of many settings one would be chosen whose trainings happen to scatter most.
+
     Examples:
         >>> root_mean_square(np.zeros(2), [np.array([3.0, 3.0]), np.array([-3.0, -3.0])])
         3.0
     """
     return math.sqrt(float(((np.stack(answers) - target) ** 2).mean())) if answers else math.inf
-
-
-def score_answers(target: Floats, answers: Sequence[Floats]) -> float:
-    """Return the distance by which settings are ranked; infinite without a trial model.
-
-    Of several models it is the mean absolute difference to the target less half of that between two of them: the
-    continuous ranked probability score (Gneiting & Raftery 2007, eq. 21). Its mean is least for the setting whose
-    trainings answer as the target's own setting makes them answer, in their mean and in how far they scatter. A squared
-    difference would prefer trainings that scatter less, and one less the variance would not notice how far they do. Of
-    one model it is the root mean squared difference.
-
-    Examples:
-        >>> score_answers(np.zeros(2), [np.array([3.0, 3.0]), np.array([-3.0, -3.0])])
-        0.0
-        >>> score_answers(np.zeros(2), [np.array([1.0, 1.0])])
-        1.0
-    """
-    if len(answers) < 2:
-        return root_mean_square(target, answers)
-    pairs = [float(np.abs(one - other).mean()) for one, other in itertools.combinations(answers, 2)]
-    return float(np.abs(np.stack(answers) - target).mean()) - sum(pairs) / len(pairs) / 2
 
 
 def match_settings(
@@ -150,8 +130,8 @@ def match_settings(
             _search_parameters(search)
         else:
             _search_grid(search, training.match)
-    tried = sorted(search.tried, key=lambda setting: setting.score)
-    if not tried or not math.isfinite(tried[0].score):
+    tried = sorted(search.tried, key=lambda setting: setting.rmse)
+    if not tried or not math.isfinite(tried[0].rmse):
         raise InputError("match: training diverged with every setting that was tried; give others to try")
     chosen = search.training.with_settings(**tried[0].changes)
     return Match(chosen, tried, search.n_models, time.monotonic() - started)
@@ -208,14 +188,14 @@ class _Search:
             if learned is None:
                 break
             trained.append((visit.nearest, learned))
-        setting, epoch = TriedSetting(dict(changes), (), math.inf, math.inf), 0
+        setting, epoch = TriedSetting(dict(changes), (), math.inf), 0
         if len(trained) == min(_TRIALS, len(self.splits)):
             epoch = trained[-1][0]
             final = dict(changes) if axis is None else _at_epoch(changes, axis, epoch, total)
             target, found = self.goal.target, answers[epoch]
-            setting = TriedSetting(final, found, root_mean_square(target, found), score_answers(target, found))
+            setting = TriedSetting(final, found, root_mean_square(target, found))
             # A model that is not the nearest so far will be no reference, and its answers may be costly.
-            if setting.score < min((other.score for other in self.tried), default=math.inf):
+            if setting.rmse < min((other.rmse for other in self.tried), default=math.inf):
                 for model, (nearest, learned) in enumerate(trained):
                     if nearest == epoch:
                         self._store(final, learned, model)
@@ -267,7 +247,7 @@ class _Visit:
         if len(listed) < self.model:  # the models before it were stopped earlier
             return False, True
         listed.append(row)
-        self.scores[epoch] = score_answers(self.goal.target, listed)
+        self.scores[epoch] = root_mean_square(self.goal.target, listed)
         is_nearest = not self.nearest or self.scores[epoch] < self.scores[self.nearest]
         self.nearest = epoch if is_nearest else self.nearest
         is_past = epoch >= 2 * self.nearest + 2 and self.scores[epoch] > _CLEARLY_WORSE * self.scores[self.nearest]
@@ -309,7 +289,7 @@ def _search_rates(search: _Search) -> None:
         if position not in runs and len(search.tried) < MAX_RUNS:
             changes = {"lr": _round_rate(config.learning_rate * 10 ** (_STEP * position)), "epochs": epochs}
             setting, epoch = search.run(changes, axis, prune=True)
-            runs[position] = setting.score, epoch
+            runs[position] = setting.rmse, epoch
         return runs[position][0] if position in runs else math.inf
 
     if axis == "stop_after":  # elsewhere it is an epoch of the first training below, or that training itself
@@ -365,17 +345,17 @@ def _search_parameters(search: _Search) -> None:
     order = {name: rank for rank, name in enumerate((*_COUNTS, *_STRENGTHS))}
     found = [name for name in parameters if name.rpartition("__")[2] in order]
     current: dict[str, Any] = {}
-    nearest = search.run({})[0].score
+    nearest = search.run({})[0].rmse
     for name in sorted(found, key=lambda each: order[each.rpartition("__")[2]]):
         for ladder in _ladders(name.rpartition("__")[2], parameters[name]):
             for value in ladder:
                 if len(search.tried) >= MAX_PARAMETER_RUNS:
                     return
-                score = search.run(current | {name: value})[0].score
-                if score > _CLEARLY_WORSE * nearest:
+                rmse = search.run(current | {name: value})[0].rmse
+                if rmse > _CLEARLY_WORSE * nearest:
                     break
-                if score < nearest:
-                    nearest, current = score, current | {name: value}
+                if rmse < nearest:
+                    nearest, current = rmse, current | {name: value}
 
 
 def _ladders(name: str, value: Any) -> list[list[Any]]:

@@ -535,7 +535,8 @@ class TriedSetting:
         setting: in words.
         models: number of its trial models.
         rmse: root mean squared difference between their answers and the target's; None where training diverged.
-        score: of two or more, mean absolute difference less half of that between two of them.
+        score: of two or more, mean absolute difference less half of that between two of them (continuous ranked
+            probability score).
     """
 
     setting: str
