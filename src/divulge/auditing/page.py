@@ -348,8 +348,8 @@ def reference_blocks(summary: AuditSummary) -> list[Block]:
     ]
     note = (
         f"RMSE of {matched.distance} on {matched.held_out:,} population records that neither the target nor a trial "
-        "model was trained on; the nearest was chosen. The last column is the mean difference less half of that between "
-        "two trainings of the setting. The nearest of many looks a little nearer than it is: the paragraph above is of "
+        "model was trained on; the nearest was chosen. The last column is the mean difference less half of that "
+        "between two trainings of it. The nearest of many looks a little nearer than it is: the paragraph above is of "
         "records without a part in the choice."
     )
     columns = ["setting", "trial models", "RMSE to the target", "beyond the scatter"]
