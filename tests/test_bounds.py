@@ -8,10 +8,10 @@ import pytest
 from divulge import InputError, canaries, completion, evaluation, labels
 from divulge.decisions import controls, fdr, planning, usage
 from divulge.decisions.counts import Counts
-from divulge.extraction.passages import Cut
+from divulge.extraction.completions import Cut
 from divulge.margin.membership import least_margin
 from divulge.regressors.bodies import TextBag
-from divulge.statistics.two_samples import text_differences
+from divulge.statistics import text_differences
 
 SCORES, MEMBERS = np.r_[np.arange(200.0), np.arange(200.0) + 20], np.arange(400) >= 200
 COUNTS = Counts.empty(range(100)).add([*range(0, 100, 2), *range(200, 250)])

@@ -129,7 +129,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if not folder.is_dir():
         raise InputError(f"folder: no such directory: {folder}")
     origins = _import_named_code(plan, folder)
-    recipes = book.configure(plan.recipes, plan.recipe or {})
+    recipes = book.configure(plan.recipes, plan.recipe or {}, folder)
     sets = {key: _read_records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     if codes := _find_code_columns(plan.data, sets):
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
@@ -171,7 +171,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         population=population,
         unseen_classes=tuple(dict.fromkeys((*plan.unseen_classes, *dropped_classes))),
         groups=groups,
-        known=_read_masks(plan, sets["members"]),
+        known=_read_masks(plan, sets["members"], len(sets["members"].records) + len(sets["nonmembers"].records)),
         covariates=covariates,
         features=_import_features(plan.data, folder),
     )
@@ -391,14 +391,16 @@ def _choose_frames(
     return fitted_frame_library(target.estimator) or ("pandas" if has_pandas() else "polars")
 
 
-def _read_masks(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:
+def _read_masks(plan: Plan, members: DataFile, n_candidates: int) -> Bools | tuple[Bools, ...] | None:
     """Return the mask that ``known`` describes; several for a list."""
     if plan.known is None:
         return None
     columns = members.columns
     shape = members.records.x.shape[1:] if members.records.table is None else (len(columns),)
     descriptions = [plan.known] if isinstance(plan.known, str) else plan.known
-    masks = tuple(completion.mask(text, shape, columns=columns, seed=plan.seed) for text in descriptions)
+    masks = tuple(
+        completion.mask(text, shape, columns=columns, seed=plan.seed, records=n_candidates) for text in descriptions
+    )
     return masks[0] if isinstance(plan.known, str) else masks
 
 

@@ -23,14 +23,13 @@ from divulge.store import open_untrusted
 from divulge.validation import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     import polars as pl
 
     from divulge.types import Array
 
-    Found = TypeVar("Found")
-    from collections.abc import Iterator, Mapping
+    Result = TypeVar("Result")
 
 FORMAT = 2
 MANIFEST_NAME = "run.json"
@@ -108,7 +107,7 @@ class RunDirectory:
                 self._withdraw(draft, ())
                 raise
 
-    def read(self, kind: str, work: Callable[[], Found], *, only: str = "") -> Found:
+    def read(self, kind: str, work: Callable[[], Result], *, only: str = "") -> Result:
         """Return ``work()`` on the finished run of ``kind``; all that it reads is of one and the same run.
 
         Args:

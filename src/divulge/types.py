@@ -1,4 +1,4 @@
-"""The nouns of the house: frozen dataclasses that hold NumPy arrays and nothing else.
+"""Records, evidence, estimates and selections: frozen dataclasses that hold arrays and nothing else.
 
 Shapes in this module: ``n`` candidates, ``z`` population records, ``m`` reference models.
 Every signal and every score is oriented so that *larger means more like a member*.
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import columns, ragged
+from divulge import columns
 from divulge.columns import TableEncoder
 from divulge.errors import InputError
-from divulge.ragged import TokenLogs
 from divulge.validation import (
     as_list,
     check_array,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
+
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -45,6 +45,9 @@ Array: TypeAlias = NDArray[Any]
 Standing: TypeAlias = Literal["holds", "doubtful", "void"]  # from best to worst
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "doubt", "plain"]
+
+SEPARATOR = "\x1e"
+"""Separates the documents of a person in one record (ASCII's record separator), see `divulge.people`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +130,7 @@ class Records:
             object.__setattr__(self, name, value)
 
     def _with(self, **values: Any) -> Records:
-        """A copy in which some fields are others."""
+        """Return a copy with some fields replaced."""
         changed = object.__new__(Records)
         changed._put(**{each.name: getattr(self, each.name) for each in fields(Records)} | values)
         return changed
@@ -136,7 +139,7 @@ class Records:
         return len(self.x)
 
     def __getitem__(self, index: Array | slice) -> Records:
-        """The records at ``index`` (a mask, positions or a slice), in that order."""
+        """Return the records at ``index`` (a mask, positions or a slice), in that order."""
         x = check_nonempty(self.x[index], "x")
         return self._with(
             x=x,
@@ -147,7 +150,7 @@ class Records:
         )
 
     def copy(self) -> Records:
-        """The same records in arrays of their own, for whoever may write into them; without features."""
+        """Return the same records in arrays of their own, for code that may write into them; without features."""
         arrays = {name: getattr(self, name) for name in ("x", "y", "ids")}
         copies = {name: None if array is None else array.copy() for name, array in arrays.items()}
         table = None if self.table is None else self.table.clone()
@@ -370,6 +373,94 @@ class PartialRecords:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TokenLogs:
+    """Log-probabilities of the tokens of ``n`` documents, one document after the other, under a target and others.
+
+    Args:
+        offsets: document ``i`` has the tokens ``offsets[i]:offsets[i + 1]``, at least one, ``[n + 1]``.
+        target: log-probability of each token under the target, ``[t]``.
+        references: the same under each of ``m`` reference models, ``[m, t]``.
+        wrong: bool ``[t]``, True where the target's likeliest token is another one; None if that is not known.
+
+    Raises:
+        divulge.InputError: offsets that do not start at 0, an empty document, numbers of tokens that differ, NaN,
+            infinity, or a log-probability above 0.
+
+    Examples:
+        >>> logs = TokenLogs([0, 2, 3], [-1.0, -2.0, -3.0])
+        >>> logs.lengths, logs.documents(slice(1, 2)).target
+        (array([2, 1]), array([-3.]))
+    """
+
+    offsets: NDArray[np.int64]
+    target: Floats
+    references: Floats | None = None
+    wrong: Bools | None = None
+
+    def __init__(self, offsets: object, target: object, references: object = None, wrong: object = None) -> None:
+        checked_offsets = check_labels(offsets, "offsets")
+        if checked_offsets[0] != 0 or (np.diff(checked_offsets) < 1).any():
+            raise InputError("offsets: numbers that start at 0 and rise are needed (no document is empty)")
+        n_tokens = int(checked_offsets[-1])
+        object.__setattr__(self, "offsets", checked_offsets)
+        checked_target = check_vector(target, "target", length=n_tokens)
+        object.__setattr__(self, "target", _check_nonpositive(checked_target, "target"))
+        if references is not None:
+            references = _check_nonpositive(check_matrix(references, "references", columns=n_tokens), "references")
+        object.__setattr__(self, "references", references)
+        object.__setattr__(self, "wrong", None if wrong is None else check_mask(wrong, "wrong", (n_tokens,)))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each document, ``[n]``."""
+        return np.diff(self.offsets)
+
+    @property
+    def document(self) -> NDArray[np.int64]:
+        """Number of the document of each token, ``[t]``."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def documents(self, rows: slice) -> TokenLogs:
+        """Return the documents in ``rows``, a slice without a step."""
+        start, stop, _ = rows.indices(len(self))
+        begin, end = int(self.offsets[start]), int(self.offsets[stop])
+        references = None if self.references is None else self.references[:, begin:end]
+        wrong = None if self.wrong is None else self.wrong[begin:end].copy()
+        return TokenLogs(self.offsets[start : stop + 1] - begin, self.target[begin:end].copy(), references, wrong)
+
+    def mean(self, values: Floats) -> Floats:
+        """Return the mean of ``values`` ``[t]`` over the tokens of each document, ``[n]``."""
+        return np.add.reduceat(values, self.offsets[:-1]) / self.lengths
+
+
+def _check_nonpositive(values: Floats, name: str) -> Floats:
+    if values.size and (highest := float(values.max())) > 1e-3:  # A softmax in float32 may slightly exceed 0.
+        raise InputError(f"{name}: log-probabilities, at most 0, are needed, got {highest:g}")
+    return values
+
+
+def check_token_logs(value: object, name: str, documents: int | None) -> TokenLogs | None:
+    """Return ``value`` if it holds the token log-probabilities of so many documents, or is None.
+
+    Raises:
+        divulge.InputError: something else, or another number of documents.
+
+    Examples:
+        >>> check_token_logs(None, "tokens", 3) is None
+        True
+    """
+    if value is None:
+        return None
+    logs = check_instance(value, name, TokenLogs, "a divulge.types.TokenLogs")
+    if len(logs) != documents:
+        raise InputError(f"{name}: {documents} documents are needed, got {len(logs)}")
+    return logs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """Input of an attack: signals of the target and of reference models, as plain arrays.
 
@@ -446,8 +537,8 @@ class Evidence:
         put("population_features", _features(population_features, "population_features", z))
         for name, classes, length in (("labels", labels, n), ("population_labels", population_labels, z)):
             put(name, None if classes is None else check_labels(classes, name, length=length))
-        put("tokens", ragged.check_token_logs(tokens, "tokens", n))
-        put("population_tokens", ragged.check_token_logs(population_tokens, "population_tokens", z))
+        put("tokens", check_token_logs(tokens, "tokens", n))
+        put("population_tokens", check_token_logs(population_tokens, "population_tokens", z))
         put("queries", None if queries is None else _versions(queries, self))
 
     def __len__(self) -> int:
@@ -459,11 +550,11 @@ class Evidence:
         return f"Evidence(n={len(self)}, m={m}, z={z})"
 
 
-def _versions(value: object, first: Evidence) -> tuple[Evidence, ...]:
-    for given in (listed := as_list(value, "queries")):
-        check_instance(given, "queries", Evidence, "a divulge.Evidence")
-        if repr(given) != repr(first) or given.queries is not None:
-            raise InputError(f"queries: {first!r} without queries of its own is needed, got {given!r}")
+def _versions(value: object, evidence: Evidence) -> tuple[Evidence, ...]:
+    for version in (listed := as_list(value, "queries")):
+        check_instance(version, "queries", Evidence, "a divulge.Evidence")
+        if repr(version) != repr(evidence) or version.queries is not None:
+            raise InputError(f"queries: {evidence!r} without queries of its own is needed, got {version!r}")
     return tuple(listed)
 
 
@@ -535,7 +626,7 @@ class Guarantee:
         return self.holds and self.level < 1.0
 
     def at_most(self, standing: Standing) -> Guarantee:
-        """The same claim, standing no better than ``standing``."""
+        """Return the same claim, standing no better than ``standing``."""
         return replace(self, standing=max(self.standing, standing, key=STANDINGS.index))
 
     def __str__(self) -> str:

@@ -39,14 +39,14 @@ def _draw(seed, leak, population=N):
     return target, parts, {name: np.c_[quality, quality**2][part] for name, part in rows.items()}
 
 
-RECIPES = ["loss", "transductive", "quantile"]
+RECIPES = ["loss", "transductive", "quantile", "quantile-trees"]
 
 
 def test_attacks_learn_from_given_features_what_records_do_not_show():
     target, parts, given = _draw(0, leak=3.0, population=900)
     without = dv.audit(target, **parts, recipes=RECIPES)
     with_features = dv.audit(target, **parts, recipes=RECIPES, features=given)
-    for name in ("transductive", "quantile"):
+    for name in ("transductive", "quantile", "quantile-trees"):
         assert with_features[name].auc.value > without[name].auc.value + 0.1, name
     assert np.array_equal(with_features.scores["loss"], without.scores["loss"])  # it reads none
 

@@ -15,8 +15,7 @@ from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Paragraph, Slider
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
-from divulge.results import HeatStrip, IdentificationSummary
-from divulge.results.summaries import RealisedOutcome
+from divulge.results import HeatStrip, IdentificationSummary, RealisedOutcome
 from divulge.types import Estimate
 
 LEAST_COUNT = 90

@@ -9,7 +9,7 @@ from scipy import integrate, optimize, stats
 from sklearn import metrics
 
 from divulge import labels
-from divulge.labels import bounds as bounds
+from divulge.labels import defences as bounds
 
 CLIP = 1e-3
 SCORES = {

@@ -25,7 +25,7 @@ from divulge.evaluation.comparison import STATISTICS, parse_fpr
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
-from divulge.results.summaries import EQUAL_LENGTH_LEVEL
+from divulge.results import EQUAL_LENGTH_LEVEL
 from divulge.validation import check_choice, check_instance, check_number, check_path, check_strings
 
 if TYPE_CHECKING:

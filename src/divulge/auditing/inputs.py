@@ -12,15 +12,16 @@ from scipy import stats
 from divulge import columns, completion, errors, evaluation, seeds, user_code
 from divulge import recipes as book
 from divulge.attacks import Need, adapt
+from divulge.attacks.protocol import check_installed
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
+from divulge.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.recipes import Imputed
 from divulge.report import formatting
 from divulge.results import PartialKnowledgeSettings
 from divulge.settings import AuditSettings, Duplicates
-from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.targets import FramedTarget
 from divulge.types import AuditData, PartialRecords, Records, check_features
 from divulge.validation import (
@@ -93,7 +94,9 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
     for level in levels:
         _check_fpr_level(level, n_nonmembers, "" if separated.groups is None else "distinct ")
     notes = [*separated.notes, *_unseen_class_warnings(unseen, levels, members, nonmembers), *_id_warnings(sets)]
-    if population.features is not None and not (unseen or any(Need.FEATURES in r.needs for r in recipes)):
+    if population.features is not None and not (
+        unseen or any(r.needs & {Need.FEATURES, Need.RECORDS} for r in recipes)
+    ):
         notes.append("features: none of the recipes learns from features, so they change no score")
     candidates = _with_ids(members, nonmembers)
     # Where copies of candidates are kept in what is learned from, copies of calibration records are, too.
@@ -251,6 +254,8 @@ def _resolve_recipes(
             f"references=divulge.references.{modality.references}"
         )
     _check_reference_count(resolved, getattr(references, "count", None))
+    for recipe in resolved:
+        check_installed(recipe.attack)
     return resolved
 
 
@@ -354,7 +359,7 @@ def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records]
     shape = (n, *members.x.shape[1:])
     if isinstance(known, str):
         names = () if members.encoder is None else members.encoder.names
-        known = completion.mask(known, shape[1:], columns=names, seed=seed)
+        known = completion.mask(known, shape[1:], columns=names, seed=seed, records=n)
     masks = check_mask(known, "known", shape)
     PartialRecords(np.zeros(shape), None, masks)
     return masks
@@ -367,7 +372,7 @@ def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -
             f"known: partial knowledge needs numbers, categories and dates; column {text_columns[0]!r} holds free text"
         )
     if isinstance(known, str):
-        known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed)
+        known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed, records=n)
     masks = check_mask(known, "known", (n, len(encoder.names)))
     PartialRecords(np.zeros(masks.shape), None, masks)
     return np.repeat(masks, [column.width for column in encoder.columns], axis=1)

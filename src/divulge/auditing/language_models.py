@@ -15,10 +15,10 @@ from divulge.auditing import plausibility, signals
 from divulge.auditing.modality import Modality
 from divulge.errors import InputError
 from divulge.evidence import Measurements, Models
-from divulge.ragged import TokenLogs
 from divulge.references import FineTune
 from divulge.signals import ReCaLL, tokens
 from divulge.targets import Endpoint, TokenStatistics
+from divulge.types import TokenLogs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +80,8 @@ class LanguageModel(Modality):
         unseen = [
             r.name
             for r in recipes
-            if (r.output == "tokens" or isinstance(r.signal, ReCaLL)) and r.signal_name not in _LIKELIHOOD_SIGNALS
+            if r.reads_vocabulary
+            or ((r.output == "tokens" or isinstance(r.signal, ReCaLL)) and r.signal_name not in _LIKELIHOOD_SIGNALS)
         ]
         if unseen:
             raise InputError(
@@ -188,12 +189,15 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
     view, target = audit.views[0], audit.target
     texts = list(view.x)
     needed = signals.output_signals(audit.inputs.recipes)
-    vocabulary = not _LIKELIHOOD_SIGNALS.issuperset(needed)
+    reads_vocabulary = any(recipe.reads_vocabulary for recipe in audit.inputs.recipes)
+    vocabulary = reads_vocabulary or not _LIKELIHOOD_SIGNALS.issuperset(needed)
     stats = log.run_timed("target", partial(_query_tokens, target, texts, log, vocabulary=vocabulary))
     _check_all_scored(audit, stats)
     log.token_fit = plausibility.measure_token_fit(audit, stats)
     log.queries |= dict.fromkeys(needed, len(people.split_documents(texts)[0]))
-    logs = TokenLogs(stats.offsets, stats.logp)
+    # The likeliest token's log-probability is computed as its own is: where it stands there, both are equal.
+    wrong = None if stats.renyi_inf is None else stats.logp < -stats.renyi_inf
+    logs = TokenLogs(stats.offsets, stats.logp, wrong=wrong)
     models = {
         need: _reference_signals(audit, log, need, stats, texts) for need in required_references(audit.inputs.recipes)
     }
@@ -206,6 +210,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
             layout=audit.layout,
             labels=view.labels,
             features=signals.compute_features(audit, log),
+            records=signals.records_to_read(audit),
             models=models,
             tokens=logs,
         )

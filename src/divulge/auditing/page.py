@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from divulge import evaluation, ragged
+from divulge import evaluation, types
 from divulge.auditing import comparability, verdict
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import TestedStatistic, decide_verdict, format_counts, scopes, simultaneous_confidence
@@ -641,7 +641,7 @@ def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     caption = f"{audit.ids[row]}{label}, score {score:.4g}"
     value = audit.exhibits[row]
     if isinstance(value, str):
-        value = value.replace(ragged.SEPARATOR, "\n")
+        value = value.replace(types.SEPARATOR, "\n")
         return Exhibit(caption, text=value, heat=mark_tokens(value, audit.heat.get(row)))
     image = _as_image(value)
     if image is not None:

@@ -25,9 +25,10 @@ from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
+from divulge.provenance import collect_environment
 from divulge.references import Train
 from divulge.references.progress import ignore_progress, show_progress
-from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, collect_environment, to_json_values
+from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.targets import (
@@ -48,8 +49,7 @@ if TYPE_CHECKING:
     from divulge.auditing.forecasts import Forecast
     from divulge.evidence import Measurements
     from divulge.references import Progress
-    from divulge.results import AuditSettings, TransferSummary
-    from divulge.results.stored_records import StoredRecords
+    from divulge.results import AuditSettings, StoredRecords, TransferSummary
     from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = AuditOptions()
@@ -390,8 +390,7 @@ def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
         return None
     is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.labels
     shares = [
-        evaluation.intervals.proportion(int(is_correct[rows].sum()), int(rows.sum()))
-        for rows in (inputs.truth, ~inputs.truth)
+        evaluation.proportion(int(is_correct[rows].sum()), int(rows.sum())) for rows in (inputs.truth, ~inputs.truth)
     ]
     return Accuracy(*shares, completed=prepared.partial_knowledge is not None)
 

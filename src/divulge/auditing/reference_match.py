@@ -13,13 +13,13 @@ from divulge import seeds
 from divulge.attacks import Need
 from divulge.auditing import signals
 from divulge.auditing.language_models import LanguageModel, mean_of_tokens
+from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evaluation import agreement
 from divulge.references import fitting, matching, splits
 from divulge.references.matching import MatchGoal
 from divulge.report.formatting import format_estimate
 from divulge.results import MatchedReferences, ReferenceAgreement, TriedSetting
-from divulge.statistics.duplicates import number_groups
 
 if TYPE_CHECKING:
     from divulge.auditing.prepared import AuditLog, PreparedAudit

@@ -11,7 +11,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from divulge import results, tables
+from divulge import provenance, results, tables
 from divulge.auditing import comparability
 from divulge.auditing import page as audit_page
 from divulge.auditing.findings import CONFIDENCE, Findings
@@ -23,7 +23,7 @@ from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.report import formatting, html, notebook
 from divulge.report.run_kinds import RunKind, build_page, write_run
-from divulge.results import AuditSummary, provenance
+from divulge.results import AuditSummary
 from divulge.run_directory import RunDirectory
 from divulge.validation import (
     check_array,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.findings import Outcome
+    from divulge.provenance import Provenance
     from divulge.report import Page
     from divulge.results import HeatStrip, LowerBound, RecipeStatistics
-    from divulge.results.provenance import Provenance
     from divulge.run_directory import RunDraft
     from divulge.types import Array, Estimate, Floats, Ints
 

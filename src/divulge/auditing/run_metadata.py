@@ -14,8 +14,7 @@ from divulge.errors import InputError
 from divulge.inspection import collect_arrays
 from divulge.results import AuditSettings, Digests, RecipeRun, RecordCounts
 from divulge.signals import internals
-from divulge.targets.estimators import SklearnTarget, describe_estimator
-from divulge.targets.regression import SklearnRegressor
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator
 from divulge.targets.rights import GivesTokens, UserTarget, weights_key
 from divulge.types import Records
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         labels,
         margin,
         plan,
+        provenance,
         recipes,
         reconstruction,
         references,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         validation,
         viewing,
     )
+    from divulge import reconstruction as reconstruction_summary
     from divulge.auditing import compare as comparison
     from divulge.auditing import page as audit_page
     from divulge.auditing import plausibility
@@ -59,12 +61,10 @@ if TYPE_CHECKING:
         language_demo,
         score_tables,
     )
-    from divulge.labels import summary as labels_summary
-    from divulge.reconstruction import summary as reconstruction_summary
+    from divulge.labels import inference as labels_summary
     from divulge.references import pool
     from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
     from divulge.report import page as report_page
-    from divulge.results import provenance
     from divulge.signals import classification, internals
     from divulge.targets import folders, token_statistics
     from divulge.unlearning import erasure_page
@@ -98,7 +98,7 @@ else:
     internals = lazy.module("divulge.signals.internals")
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")
-    labels_summary = lazy.module("divulge.labels.summary")
+    labels_summary = lazy.module("divulge.labels.inference")
     language_demo = lazy.module("divulge.identification.language_demo")
     margin = lazy.module("divulge.margin")
     markdown = lazy.module("divulge.report.markdown")
@@ -107,10 +107,10 @@ else:
     planning = lazy.module("divulge.decisions.planning")
     plausibility = lazy.module("divulge.auditing.plausibility")
     pool = lazy.module("divulge.references.pool")
-    provenance = lazy.module("divulge.results.provenance")
+    provenance = lazy.module("divulge.provenance")
     recipes = lazy.module("divulge.recipes")
     reconstruction = lazy.module("divulge.reconstruction")
-    reconstruction_summary = lazy.module("divulge.reconstruction.summary")
+    reconstruction_summary = lazy.module("divulge.reconstruction")
     references = lazy.module("divulge.references")
     report_page = lazy.module("divulge.report.page")
     results = lazy.module("divulge.results")

@@ -14,7 +14,7 @@ from scipy import stats
 
 from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc
 from divulge.types import Estimate
 from divulge.validation import check_bool, check_mask, check_matrix, check_number, check_vector
 
@@ -175,12 +175,12 @@ def erasure_test(
 
 
 def _relative_scores(scores: Floats, controls: Floats) -> Floats:
-    """Scores less the mean of the controls, and each control less the mean of the others ``[1 + k, n]``."""
+    """Subtract the mean of the controls, and from each control the mean of the others, ``[1 + k, n]``."""
     k = len(controls)
     if k == 1:
         return np.stack([scores - controls[0], np.zeros_like(scores)])
-    others = (controls.sum(axis=0) - controls) / (k - 1)
-    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - others])
+    mean_of_others = (controls.sum(axis=0) - controls) / (k - 1)
+    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - mean_of_others])
     # Models that answer alike differ by rounding alone, which would rank the records at random.
     rounding = _ROUNDING * np.maximum(np.abs(controls).max(axis=0), np.abs(scores))
     return np.where(np.abs(relative) <= rounding, 0.0, relative)
@@ -193,7 +193,7 @@ def _excludes_half(estimate: Estimate) -> bool:
 def _difference_from_controls(
     model: Estimate, control_aucs: Floats, exchangeable: bool
 ) -> tuple[Estimate, float, float]:
-    """Difference of an AUC from that of models that never saw the records, its noise, and the smallest seen."""
+    """Compare an AUC with that of models that never saw the records: difference, its noise, and the smallest seen."""
     k = len(control_aucs)
     error = 1 - model.confidence
     noise = (k - 1) / k * float(np.std(control_aucs, ddof=1))
@@ -210,7 +210,7 @@ def _difference_from_controls(
 
 
 def _p_values(relative: Floats, forgotten: Bools, exchangeable: bool) -> Floats:
-    """P-value of each forgotten record: against never-used ones, and against forgotten ones under the controls."""
+    """Return p-values of forgotten records: against never-used ones, and against forgotten ones under the controls."""
     own = relative[0, forgotten]
     p_values = np.zeros(len(own))
     nulls = [relative[0, ~forgotten]]
@@ -225,7 +225,7 @@ def _p_values(relative: Floats, forgotten: Bools, exchangeable: bool) -> Floats:
 
 
 def _rejected(p_values: Floats, fdr: float) -> Bools:
-    """Records that Benjamini-Hochberg selects."""
+    """Return the records that Benjamini-Hochberg selects."""
     ordered = np.sort(p_values)
     reached = np.flatnonzero(ordered <= fdr * np.arange(1, len(ordered) + 1) / len(ordered))
     return p_values <= ordered[reached[-1]] if len(reached) else np.zeros(len(p_values), bool)

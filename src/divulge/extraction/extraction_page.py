@@ -113,9 +113,9 @@ def _dot_pictures(summary: ExtractionSummary) -> tuple[DotGrid, ...]:
 
 
 def _answers(summary: ExtractionSummary) -> RegulatorAnswers:
-    ways = ", ".join(rate.way for rate in summary.rates)
+    methods = ", ".join(rate.way for rate in summary.rates)
     return RegulatorAnswers(
-        means=f"asking for the continuation of documents that are known already ({ways}).",
+        means=f"asking for the continuation of documents that are known already ({methods}).",
         extraction=summary.verdict,
         queries="Of documents whose beginning the asker has: the same. Of others: not evaluable from this run.",
         unit="One document.",
@@ -154,8 +154,8 @@ def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
     table = []
     for rate in summary.rates:
         cells = [rate.way, _format_share(rate.members), _format_share(rate.nonmembers), _format_share(rate.difference)]
-        by_reference = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
-        table.append([*cells, by_reference] if summary.with_reference else cells)
+        reference_cell = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
+        table.append([*cells, reference_cell] if summary.with_reference else cells)
     return columns, table
 
 

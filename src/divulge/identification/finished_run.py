@@ -18,7 +18,7 @@ from divulge import results, store, tables
 from divulge.decisions import fdp
 from divulge.decisions import fdr as robustness
 from divulge.decisions.controls import Control
-from divulge.decisions.counts import Counts
+from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import resolve_method
 from divulge.errors import InputError
 from divulge.identification import score_tables
@@ -26,6 +26,7 @@ from divulge.identification.decision import (
     METHODS,
     RESOLVED_METHODS,
     Choice,
+    Decision,
     Policy,
     decide,
     n_selected,
@@ -34,6 +35,7 @@ from divulge.identification.decision import (
 )
 from divulge.results import HeatStrip, IdentificationSummary, RealisedOutcome, to_json_values
 from divulge.run_directory import RunDirectory
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from divulge.identification.score_tables import Columns
     from divulge.run_directory import RunDraft
     from divulge.tables import Table
+    from divulge.types import Bools, Floats
 
 RUN_TYPE = "identification"
 EXHIBITS = "exhibits"
@@ -81,6 +84,72 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
     Raises:
         divulge.InputError: a damaged file, or files that contradict each other.
     """
+    checked = check_selection(folder)
+    stored, counts, decision = checked.stored, checked.counts, checked.decision
+    selected = n_selected(counts, decision.rule)
+    return replace(
+        stored,
+        claim=str(decision.guarantee),
+        guarantee=decision.guarantee,
+        selected=selected,
+        candidates=counts.total,
+        calibration=len(counts.calibration),
+        threshold=float(checked.scores[checked.is_selected].min()) if selected else None,
+        null_share=decision.rule.null_share if np.isfinite(decision.rule.null_share) else None,
+        truth=realised_in(folder / "selection.parquet"),
+        warnings=decision.warnings,
+        controls=tuple(
+            replace(before, state=control.state)
+            for before, control in zip(stored.controls, decision.controls, strict=True)
+        ),
+    )
+
+
+def load_selection(directory: str | Path) -> pl.DataFrame:
+    """Return the rows of ``selection.parquet``; p-values, q-values and the selection are computed again.
+
+    Raises:
+        divulge.InputError: as for `read_run`.
+    """
+    home = RunDirectory(Path(directory))
+
+    def load() -> pl.DataFrame:
+        checked = check_selection(home.path)
+        n, rank = len(checked.counts.calibration), ranks(checked.scores, checked.counts.calibration)
+        return home.read_table("selection").with_columns(
+            pl.Series("p", (rank + 1.0) / (n + 1)),
+            pl.Series("q", checked.decision.rule.q_values[rank]),
+            pl.Series("selected", checked.is_selected),
+        )
+
+    return home.read(RUN_TYPE, load)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedSelection:
+    """What a run directory holds, and the decision that its scores lead to.
+
+    Args:
+        stored: the summary as it was written.
+        counts: of the candidates.
+        decision: made again by the counts.
+        scores: of the candidates, ``[m]``.
+        is_selected: bool, ``[m]``.
+    """
+
+    stored: IdentificationSummary
+    counts: Counts
+    decision: Decision
+    scores: Floats
+    is_selected: Bools
+
+
+def check_selection(folder: Path) -> CheckedSelection:
+    """Decide again by the counts, and compare scores and marks of ``selection.parquet`` with them, row by row.
+
+    Raises:
+        divulge.InputError: a damaged file, or files that contradict each other.
+    """
     stored, counts = results.read_summary(folder, IdentificationSummary), Counts.load(folder / "counts.npz")
     path, settings = folder / "selection.parquet", stored.settings
     policy = Policy(settings.fdr, resolve_method(settings.method, METHODS, eta=settings.eta, lam=settings.lam))
@@ -93,30 +162,23 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
         orientation=labelled_orientation(rows),
         notes=settings.notes,
     )
-    selected = n_selected(counts, decision.rule)
     with tables.table_errors(str(path)):
-        in_file = rows.select(
-            pl.len(), pl.col("selected").sum().alias("selected"), pl.col("score").filter("selected").min()
-        )
-        n_rows, n_marked, lowest_score = in_file.collect().row(0)
-    if (n_rows, n_marked) != (counts.total, selected):
+        columns = rows.select("score", "selected").collect()
+    scores = check_vector(tables.to_array(columns["score"]), f"{path}: score")
+    if not _are_counted(scores, counts):
+        raise InputError(f"{path}: damaged, its scores are not those that counts.npz counts")
+    is_selected = scores > decision.rule.threshold
+    if not np.array_equal(is_selected, columns["selected"].to_numpy()):
         raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
-    return replace(
-        stored,
-        claim=str(decision.guarantee),
-        guarantee=decision.guarantee,
-        selected=selected,
-        candidates=counts.total,
-        calibration=len(counts.calibration),
-        threshold=float(lowest_score) if selected else None,
-        null_share=decision.rule.null_share if np.isfinite(decision.rule.null_share) else None,
-        truth=realised_in(path),
-        warnings=decision.warnings,
-        controls=tuple(
-            replace(before, state=control.state)
-            for before, control in zip(stored.controls, decision.controls, strict=True)
-        ),
-    )
+    return CheckedSelection(stored, counts, decision, scores, is_selected)
+
+
+def _are_counted(scores: Floats, counts: Counts) -> bool:
+    """Return whether these scores lead to the stored counts."""
+    if len(scores) != counts.total:
+        return False
+    counted = Counts.empty(counts.calibration).add(scores)
+    return np.array_equal(counted.above, counts.above) and np.array_equal(counted.tied, counts.tied)
 
 
 def resolved_method(summary: IdentificationSummary) -> AdaDetect | StepUp:

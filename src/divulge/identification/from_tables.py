@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
-from divulge import results, store, tables
+from divulge import provenance, store, tables
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, method_parameters, resolve_method
@@ -35,7 +35,7 @@ from divulge.identification.identification_page import IdentificationRun
 from divulge.identification.score_adjustment import BlindScores
 from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
 from divulge.report.run_kinds import RunKind, write_run
-from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary, provenance
+from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import IdentifySettings
 
@@ -464,9 +464,8 @@ def redecide(
     """
     folder = Path(directory)
     with RunDirectory(folder).changing(RUN_TYPE) as draft:
-        before = results.read_summary(folder, IdentificationSummary)
-        settings = before.settings
-        counts = Counts.load(draft.home / "counts.npz")
+        checked = finished_run.check_selection(folder)
+        before, counts, settings = checked.stored, checked.counts, checked.stored.settings
         requested = resolve_method(
             settings.method if method is None else method, METHODS, eta=settings.eta, lam=settings.lam
         )

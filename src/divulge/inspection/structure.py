@@ -13,8 +13,7 @@ import numpy as np
 
 from divulge.inspection.arrays import collect_arrays, read_model
 from divulge.settings import InspectionSettings
-from divulge.targets.estimators import SklearnTarget, describe_estimator, sub_estimators
-from divulge.targets.regression import SklearnRegressor
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator, sub_estimators
 
 if TYPE_CHECKING:
     from divulge.types import Array, Ints

@@ -28,8 +28,13 @@ from divulge.references.jobs import (
     output_only_model,
 )
 from divulge.targets.arrays import as_predictions
-from divulge.targets.estimators import SklearnTarget, describe_estimator, estimator_inputs, sub_estimators
-from divulge.targets.regression import SklearnRegressor
+from divulge.targets.estimators import (
+    SklearnRegressor,
+    SklearnTarget,
+    describe_estimator,
+    estimator_inputs,
+    sub_estimators,
+)
 from divulge.targets.rights import FramedTarget
 from divulge.validation import check_choice
 

@@ -10,8 +10,8 @@ from divulge.report.page import Bullet, BulletList, Collapsible, Paragraph, Sect
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from divulge.provenance import Provenance
     from divulge.report.page import Block, Page
-    from divulge.results.provenance import Provenance
 
 # Files of this repository that hold the measurements.
 _DEFENCES = "papers/results/unseen_defences.md"

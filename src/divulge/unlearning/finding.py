@@ -17,7 +17,7 @@ from divulge.decisions.fdr import benjamini_hochberg
 from divulge.evaluation.comparison import paired_difference
 from divulge.evaluation.erasure import ErasureAnswer, ErasureTest, erasure_test
 from divulge.results import ErasureFinding
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc
 from divulge.types import Estimate
 
 if TYPE_CHECKING:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import evaluation
+from divulge import evaluation, statistics
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.comparison import measure
 from divulge.references import Custom, FineTune, Train
 from divulge.results import ErasureControl, ErasureSettings
 from divulge.settings import ForgetSettings, OutputsSetting
-from divulge.statistics import two_samples
 from divulge.types import Records
 from divulge.unlearning.finding import RECOMMENDED_CONTROLS
 from divulge.unlearning.result import NEVER, OTHER, RETAINED, Erasure, blind_name
@@ -342,7 +341,7 @@ def _blind_check(request: str, records: Records, never: Records, seed: int) -> E
 def _text_checks(request: str, texts: list[str], others: list[str], seed: int) -> list[ErasureControl]:
     """Compare lengths and words of texts, and look for long passages in both sets."""
     lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (others, texts)]
-    p_value = two_samples.rank_sum_p_value(*lengths, seed=seed)
+    p_value = statistics.rank_sum_p_value(*lengths, seed=seed)
     signs = evaluation.text_differences(
         texts, others, names=("forgotten", "never-used"), false_alarm=_FALSE_ALARM, seed=seed
     )

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from divulge import results, store, tables
+from divulge import results, statistics, store, tables
 from divulge.errors import InputError
+from divulge.provenance import collect_environment
 from divulge.report import formatting
 from divulge.report.run_kinds import RunKind, build_page, write_report, write_run
-from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, QualityChange, collect_environment
+from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, QualityChange
 from divulge.run_directory import RunDirectory
-from divulge.statistics import intervals
 from divulge.types import Estimate
 from divulge.unlearning import erasure_page
 from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED, TOO_LITTLE, decide_request
@@ -252,8 +252,8 @@ def _change_of_shares(before: Bools, after: Bools, confidence: float) -> Estimat
     """Return after less before, from the records that changed (Clopper-Pearson on either kind)."""
     n, error = len(before), (1 - confidence) / 4
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    low = intervals.clopper_pearson_lower(gained, n, error) - intervals.clopper_pearson_upper(lost, n, error)
-    high = intervals.clopper_pearson_upper(gained, n, error) - intervals.clopper_pearson_lower(lost, n, error)
+    low = statistics.clopper_pearson_lower(gained, n, error) - statistics.clopper_pearson_upper(lost, n, error)
+    high = statistics.clopper_pearson_upper(gained, n, error) - statistics.clopper_pearson_lower(lost, n, error)
     return Estimate((gained - lost) / n, float(low), float(high), confidence, "clopper-pearson on changed records")
 
 

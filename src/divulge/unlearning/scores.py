@@ -13,12 +13,12 @@ from divulge.auditing.inputs import align_data
 from divulge.auditing.language_models import LanguageModel
 from divulge.auditing.modality import Classifier, Modality, measure_outputs
 from divulge.auditing.pipeline import find_modality
+from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evidence import query_target, signals_from_answers
 from divulge.references import FineTune, Train, splits
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
-from divulge.statistics.duplicates import number_groups
 from divulge.targets import TokenStatistics, adapt, is_label_only
 from divulge.types import AuditData, Records
 from divulge.validation import check_ids, check_instance, check_vector, format_value

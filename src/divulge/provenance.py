@@ -20,7 +20,7 @@ from divulge import store
 from divulge._version import __version__
 from divulge.errors import InputError
 from divulge.machine import current_time
-from divulge.results.summary_files import to_json_values
+from divulge.store import to_json_values
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

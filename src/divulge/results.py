@@ -1,4 +1,4 @@
-"""Typed summaries of all kinds of run, as ``summary.json`` holds them; each kind's own begins with its settings.
+"""Typed summaries of all kinds of run, as ``summary.json`` holds them, and their files.
 
 The keys are public: a field that is added needs a default that is empty, so that files written before it are read.
 """
@@ -7,15 +7,91 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from divulge import store
 from divulge._version import __version__
-from divulge.results.provenance import Environment
-from divulge.results.stored_records import StoredRecords
-from divulge.results.summary_files import VERSION
+from divulge.errors import InputError
+from divulge.provenance import Environment
+from divulge.store import to_json_values
 from divulge.types import Estimate, Guarantee, Tone
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import ClassVar, Protocol
+
+    from divulge.run_directory import RunDraft
+
+    class _Dataclass(Protocol):
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    SummaryT = TypeVar("SummaryT", bound=_Dataclass)
+
+
+SUMMARY_FILE = "summary.json"
+VERSION = 2
+"""Version of the schema of all summaries; one of another version is not read."""
+
 Answer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
+
+FALSE_MATCH = 0.001
+"""Bound on the chance that any match is reported for a model whose arrays do not depend on who is a member."""
+SUSPICION = 0.05
+"""The same for a suspicion, which is no proof and keeps a model from being cleared."""
+
+Form = Literal["as they are", "as the model's own steps transform them", "up to a scale and shift of each column"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What every kind of run says of itself; each adds fields of its own.
+
+    Args:
+        kind: name of the kind of run.
+        version: of the schema.
+        divulge: the version of Divulge that wrote it.
+    """
+
+    kind: str
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+
+
+def write_summary(draft: RunDraft, summary: object) -> None:
+    """Write the summary of a run into its draft."""
+    draft.write_json(SUMMARY_FILE.removesuffix(".json"), to_json_values(summary))
+
+
+def read_summary(folder: Path, summary_type: type[SummaryT]) -> SummaryT:
+    """Read the summary in the run directory ``folder``.
+
+    Raises:
+        divulge.InputError: missing, damaged, of another version, or of another schema than ``summary_type``.
+    """
+    path = folder / SUMMARY_FILE
+    content = store.read_json(path, inside=folder)
+    version = content.get("version") if isinstance(content, dict) else None
+    if version != VERSION:
+        raise InputError(
+            f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
+        )
+    summary = store.parse_json(content, summary_type, path)
+    file_entries, entries = dict(_json_entries(content)), dict(_json_entries(to_json_values(summary)))
+    # Earlier releases did not write the keys of fields that were added since; those are empty by default.
+    added_since = {key for key, value in entries.items() if key not in file_entries and value in (None, [], {})}
+    if unexpected := (set(file_entries) ^ set(entries)) - added_since:
+        raise InputError(f"{path}: damaged at {min(unexpected)}: a key that is missing or unknown")
+    return summary
+
+
+def _json_entries(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every key of a JSON value as a dotted path, with its value."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in entries:
+        path = f"{prefix}{key}"
+        yield path, part
+        yield from _json_entries(part, f"{path}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +260,7 @@ class HeatStrip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSummary:
+class AuditSummary(Summary):
     """An audit.
 
     Args:
@@ -197,13 +273,10 @@ class AuditSummary:
         texts: row → text of the candidates that the report shows, where they are documents.
         heat: row → the values of its tokens, where the target is a language model.
         class_names: of the classes, by their numbers; None where they have no names.
-        divulge: the version of Divulge that wrote it.
         adjusted: the comparison at equal covariates; None where there are none to adjust for.
     """
 
     kind: Literal["audit"] = field(default="audit", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     verdict: VerdictSummary
     fpr: tuple[float, ...]
     unseen_classes: tuple[int, ...]
@@ -388,13 +461,13 @@ class TextSplit:
     among_equals: Mapping[str, float] = field(default_factory=dict)
 
     def owed_to_length(self, level: float) -> tuple[str, ...]:
-        """Recipes whose scores do not tell members from non-members of like length, where lengths may differ."""
+        """Return the recipes that do not tell members from non-members of like length, where lengths may differ."""
         if self.length > EQUAL_LENGTH_LEVEL:
             return ()
         return tuple(name for name, p_value in self.among_equals.items() if p_value > level)
 
     def seen_at_equal_length(self, level: float) -> tuple[str, ...]:
-        """Recipes whose scores tell members from non-members of like length."""
+        """Return the recipes whose scores tell members from non-members of like length."""
         return tuple(name for name, p_value in self.among_equals.items() if p_value <= level)
 
 
@@ -729,7 +802,7 @@ class BlindScoreResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdentificationSummary:
+class IdentificationSummary(Summary):
     """A decision on tables.
 
     Args:
@@ -747,13 +820,10 @@ class IdentificationSummary:
         warnings: what the user must know before relying on it.
         controls: the negative controls that ran.
         settings: what was asked for.
-        divulge: the version of Divulge that decided.
         baseline: the score beside a blind score; None where there is none.
     """
 
     kind: Literal["identification"] = field(default="identification", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     claim: str
     guarantee: Guarantee
     selected: int
@@ -810,7 +880,7 @@ class BoundSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanarySummary:
+class CanarySummary(Summary):
     """Summary of a canary audit; `divulge.canaries.Proof` and `CanaryAudit` say what each field means.
 
     Args:
@@ -824,8 +894,6 @@ class CanarySummary:
     """
 
     kind: Literal["canaries"] = field(default="canaries", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     verdict: str
     tone: Tone
     answer: Literal["violated", "consistent", "not testable", "no claim"]
@@ -866,7 +934,7 @@ class ExtractionRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractionSummary:
+class ExtractionSummary(Summary):
     """Summary of an extraction; `divulge.extraction.Extraction` says what each field means.
 
     Args:
@@ -882,8 +950,6 @@ class ExtractionSummary:
     """
 
     kind: Literal["extraction"] = field(default="extraction", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     verdict: str
     tone: Tone
     answer: Literal["extracted", "not shown", "undecided", "confounded"]
@@ -1007,7 +1073,7 @@ class ErasureSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErasureSummary:
+class ErasureSummary(Summary):
     """Whether a model still shows records that it was to forget.
 
     Args:
@@ -1027,8 +1093,6 @@ class ErasureSummary:
     """
 
     kind: Literal["erasure"] = field(default="erasure", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     verdict: str
     tone: Tone
     answer: str
@@ -1115,7 +1179,7 @@ class DefenceSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsSummary:
+class LabelsSummary(Summary):
     """An attack on labels.
 
     Args:
@@ -1139,8 +1203,6 @@ class LabelsSummary:
     """
 
     kind: Literal["labels"] = field(default="labels", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     queries: int
     complete: bool
     certain: int
@@ -1189,7 +1251,7 @@ class CalledRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsSummary:
+class WeightsSummary(Summary):
     """Membership of candidates, from the weights of a network.
 
     Args:
@@ -1207,8 +1269,6 @@ class WeightsSummary:
     """
 
     kind: Literal["weights"] = field(default="weights", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     verdict: str
     tone: Tone
     candidates: int
@@ -1224,7 +1284,7 @@ class WeightsSummary:
 
 @dataclass(frozen=True, slots=True)
 class OpenStretch:
-    """A stretch of the line that holds a training point, see `divulge.reconstruction.univariate.Stretch`."""
+    """A stretch of the line that holds a training point, see `divulge.reconstruction.Stretch`."""
 
     low: float
     high: float
@@ -1233,12 +1293,10 @@ class OpenStretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReconstructionSummary:
+class ReconstructionSummary(Summary):
     """Training points read off the weights, see `divulge.reconstruction.Reconstruction`."""
 
     kind: Literal["reconstruction"] = field(default="reconstruction", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     verdict: str
     tone: Tone
     candidates: tuple[float, ...]
@@ -1254,3 +1312,83 @@ class ReconstructionSummary:
     guarantee: str
     break_points: tuple[float, ...]
     margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMatch:
+    """Candidates in one array.
+
+    Args:
+        array: its name.
+        form: in which form they stand there.
+        members: number of members whose row stands in it.
+        nonmembers: number of non-members whose row does.
+        p_value: chance of so many more members, if the array had nothing to do with membership.
+    """
+
+    array: str
+    form: Form
+    members: int
+    nonmembers: int
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecords:
+    """Candidates that stand in a model.
+
+    Args:
+        found: number of members found, in any array that holds more than chance.
+        members: number of members searched for.
+        nonmembers_found: number of non-members found in the same arrays.
+        nonmembers: number of non-members searched for.
+        matches: the arrays that hold them, the fullest first.
+        searches: number of searches, by which the bound on a false match is divided.
+        arrays: number of arrays that the model holds.
+        suspected: number of members found in an array where chance is unlikely (5 %, over all searches together) but
+            not ruled out, as there are too few records for that.
+        bound: bound on the chance of a false match, over all searches together.
+        not_searched: why some of the model or of the records was not searched; empty where all was.
+    """
+
+    found: int
+    members: int
+    nonmembers_found: int
+    nonmembers: int
+    matches: tuple[ArrayMatch, ...]
+    searches: int
+    arrays: int
+    suspected: int = 0
+    bound: float = FALSE_MATCH
+    not_searched: tuple[str, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Whether training records stand in the model beyond chance."""
+        return self.found > 0
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in a sentence."""
+        if self.suspected:
+            return (
+                f"{self.suspected:,} of {self.members:,} training records seem to stand in this file; {self.members:,} "
+                f"members and {self.nonmembers:,} non-members are too few to rule out chance."
+            )
+        if not self.proven:
+            return f"No training record was found in the model's {self.arrays:,} arrays."
+        records = "record stands" if self.members == 1 else "records stand"
+        return f"{self.found:,} of {self.members:,} training {records} in this file."
+
+    @property
+    def evidence(self) -> str:
+        """Where and in which form they stand, and how sure that is; empty where there are none."""
+        if not self.proven:
+            return ""
+        first = self.matches[0]
+        others = f", and in {len(self.matches) - 1} other arrays" if len(self.matches) > 1 else ""
+        return (
+            f"The array {first.array} holds {first.members:,} of them {first.form}{others}; of {self.nonmembers:,} "
+            f"non-members, {self.nonmembers_found:,} stand there. Chance would do this with a probability of at most "
+            f"{first.p_value * self.searches:.2g} over all {self.searches:,} searches."
+        )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Bools, Floats, Ints
 
+
 _MAX_DEVIATIONS = 3.0  # standard deviations beyond which the number of undivided groups is no coincidence
 _MAX_P_VALUE = 0.05
 

@@ -14,9 +14,8 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, eye_array, hstack, vstack
 
 from divulge.errors import InputError
-from divulge.margin.shallow_relu import ShallowReLU
-from divulge.margin.stationarity import fit_multipliers
-from divulge.reconstruction.piecewise_linear import MARGIN_TOLERANCE, drop_close, find_break_points, find_crossings
+from divulge.margin.shallow_relu import ShallowReLU, fit_multipliers
+from divulge.results import OpenStretch, ReconstructionSummary
 from divulge.types import Guarantee
 from divulge.validation import check_instance, check_number, format_value
 
@@ -26,8 +25,10 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
     from scipy.sparse import csr_array
 
-    from divulge.reconstruction.piecewise_linear import BreakPoints
     from divulge.types import Bools, Floats, Ints
+
+
+__all__ = ["Reconstruction", "Stretch", "univariate"]
 
 Algorithm: TypeAlias = Literal["both", "crossings", 1, 2]
 _ALGORITHM_RULES: Mapping[Algorithm, tuple[str, ...]] = {
@@ -46,6 +47,12 @@ _MIN_PROVEN_SHARE = 1e-3  # of the largest multiplier: what a proven candidate m
 _KKT_ASSUMPTION = "the network is at a KKT point of the margin problem"
 
 _EDGE_SLACK = 1e-9  # relative; a position on the edge of a window lies in it
+
+_NEGLIGIBLE_STRENGTH = 1e-6  # neurons below this share of the strongest |v|·‖w‖ are dropped
+MARGIN_TOLERANCE = 0.01  # a stretch lies on the margin when Φ stays within this share of it
+_TOUCH_TOLERANCE = 1e-4  # a peak within this share of the margin touches it
+_MIN_SLOPE = 1e-6  # a neuron whose slope is below this share of its length bends the line nowhere
+_SAME_ANGLE = 1e-3  # neurons of equal output sign whose directions differ by less are one neuron
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,3 +481,172 @@ def _place_gradients(net: ShallowReLU, places: Floats, sign: Floats, kink: float
         (smooth.shape[0], len(place)),
     )
     return hstack([coo_array(smooth), free]).tocsr(), place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BreakPoints:
+    """Distinct break-points of a network of one input.
+
+    Args:
+        positions: break-points, sorted, ``[K]``; repeated positions are kept once.
+        values: Φ at the break-points, ``[K]``.
+        net: the network with its neurons merged; nearly the same function, a few neurons wide.
+    """
+
+    positions: Floats
+    values: Floats
+    net: ShallowReLU
+
+
+def find_break_points(net: ShallowReLU, resolution: float) -> BreakPoints:
+    """Return the distinct break-points of a network of one input.
+
+    Training leaves hundreds of neurons that have collapsed on a few directions; they are merged by direction
+    and output sign. The K that count are these, not the number of neurons nor of records.
+
+    Args:
+        net: a network of one input.
+        resolution: break-points closer than this are one.
+
+    Raises:
+        divulge.InputError: a network that is zero, or one that bends nowhere.
+    """
+    weights = net.augmented
+    strength = np.abs(net.v) * np.linalg.norm(weights, axis=1)
+    if strength.max(initial=0.0) == 0:
+        raise InputError("net: every neuron is zero; such a network carries no information")
+    is_strong = strength >= _NEGLIGIBLE_STRENGTH * strength.max()
+    merged = _merge_neurons(weights[is_strong] * np.abs(net.v[is_strong])[:, None], np.sign(net.v[is_strong]))
+    w, b = merged.w[:, 0], merged.b
+    bending = np.abs(w) > _MIN_SLOPE * np.hypot(w, b)
+    if not bending.any():
+        raise InputError("net: no neuron bends the line within reach; such a network has no break-points")
+    positions = drop_close(-b[bending] / w[bending], resolution)
+    return BreakPoints(positions, net(positions[:, None]), merged)
+
+
+def _merge_neurons(pull: Floats, sign: Floats) -> ShallowReLU:
+    """Merge each group of equal direction and output sign into one balanced neuron (|v| = ‖[w, b]‖)."""
+    groups = [(total, s) for s in (1.0, -1.0) for total in _group_totals(pull[sign == s])]
+    size = np.sqrt([np.linalg.norm(total) for total, _ in groups])
+    w = np.array([total for total, _ in groups]) / size[:, None]
+    return ShallowReLU(w[:, :1], w[:, 1], size * [s for _, s in groups])
+
+
+def _group_totals(pull: Floats) -> list[Floats]:
+    """Sum rows whose directions follow each other within the angle that counts as equal."""
+    if not len(pull):
+        return []
+    angle = np.arctan2(pull[:, 1], pull[:, 0])
+    order = np.argsort(angle)
+    turn = np.diff(angle[order], append=angle[order[0]] + 2 * np.pi)
+    ends = np.flatnonzero(turn > _SAME_ANGLE)
+    if not len(ends):
+        return [pull.sum(axis=0)]
+    # Starting after a gap keeps a group that straddles ±π whole.
+    shift = ends[0] + 1
+    cuts = (ends - ends[0])[1:]
+    return [part.sum(axis=0) for part in np.split(pull[np.roll(order, -shift)], cuts)]
+
+
+def exact_break_points(net: ShallowReLU) -> Floats:
+    """Return every position where the exact line may bend, sorted, without repeats."""
+    w = net.w[:, 0]
+    moving = (net.v != 0) & (np.abs(w) > 1e-12 * np.abs(net.b)) & (w != 0)
+    return np.unique(-net.b[moving] / w[moving])
+
+
+def find_crossings(net: ShallowReLU, level: float, resolution: float) -> Floats:
+    """Return the isolated solutions of Φ(x) = level, the outer rays included, sorted.
+
+    Solutions inside a stretch where Φ stays at the level are not isolated and are left out. A peak that touches
+    the level counts.
+    """
+    positions = exact_break_points(net)
+    if not len(positions):
+        return np.zeros(0)
+    extent = max(1.0, float(positions[-1] - positions[0]))
+    # One node beyond each end turns the rays into ordinary pieces of known slope.
+    line = np.concatenate([[positions[0] - extent], positions, [positions[-1] + extent]])
+    height = net(line[:, None]) - level
+    flat = margin_pieces(line, height, abs(level), resolution)
+    height = np.where(np.abs(height) <= _TOUCH_TOLERANCE * abs(level), 0.0, height)
+    left_height, right_height = height[:-1], height[1:]
+    inside = (left_height * right_height < 0) & ~flat
+    roots = line[:-1][inside] - left_height[inside] * np.diff(line)[inside] / (right_height - left_height)[inside]
+    touching = np.flatnonzero(height[1:-1] == 0) + 1
+    isolated = touching[~flat[touching - 1] & ~flat[touching]]
+    return drop_close(np.concatenate([roots, line[isolated], *_outer_crossings(line, height)]), resolution)
+
+
+def margin_pieces(line: Floats, height: Floats, margin: float, resolution: float) -> Bools:
+    """Flag pieces on the margin: both ends within 1 % of it, in a stretch longer than ``resolution``."""
+    is_near = np.abs(height) <= MARGIN_TOLERANCE * margin
+    pieces = is_near[:-1] & is_near[1:]
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], pieces, [False]]).astype(np.int8)))
+    for start, stop in edges.reshape(-1, 2):
+        if line[stop] - line[start] <= resolution:
+            pieces[start:stop] = False
+    return pieces
+
+
+def drop_close(points: Floats, resolution: float) -> Floats:
+    """Sort positions and keep the first of those closer than ``resolution``."""
+    points = np.sort(points)
+    return points[np.concatenate([[True], np.diff(points) > resolution])] if len(points) else points
+
+
+def _outer_crossings(line: Floats, height: Floats) -> list[Floats]:
+    """Return solutions on the two rays, beyond the nodes that were added."""
+    places = []
+    for end, inner in ((0, 1), (-1, -2)):
+        slope = (height[inner] - height[end]) / (line[inner] - line[end])
+        if slope == 0:
+            continue
+        root = line[end] - height[end] / slope
+        # A root on the added node is neither a change of sign nor a touching peak of an inner piece: it counts here.
+        beyond = root <= line[0] if end == 0 else root >= line[-1]
+        if beyond:
+            places.append(np.array([root]))
+    return places
+
+
+def summarise(read: Reconstruction) -> ReconstructionSummary:
+    """Summarise a reconstruction."""
+    return ReconstructionSummary(
+        verdict=verdict(read),
+        tone="leak" if read.guaranteed else "unproven",
+        candidates=tuple(read.candidates.tolist()),
+        labels=tuple(read.labels.tolist()),
+        rules=read.rules,
+        multipliers=tuple(read.multipliers.tolist()),
+        residual=float(read.residual),
+        ambiguous=tuple(OpenStretch(part.low, part.high, part.label, part.mean) for part in read.ambiguous),
+        proven=tuple(read.proven.tolist()),
+        windows=read.windows,
+        guaranteed=read.guaranteed,
+        warnings=read.warnings,
+        guarantee=str(read.guarantee),
+        break_points=tuple(read.break_points.tolist()),
+        margin=float(read.margin),
+    )
+
+
+def verdict(read: Reconstruction) -> str:
+    """Describe a reconstruction in a few sentences."""
+    count, proven = len(read.candidates), int(read.proven.sum())
+    text = f"{count} candidates; they rebuild the weights up to a residual of {read.residual:.2g}."
+    if read.guaranteed:
+        text = (
+            f"At least {read.guaranteed} of the {count} points read off the weights are training points "
+            f"({proven} of them proven one by one), if {' and '.join(read.guarantee.assumes)}."
+        )
+    else:
+        text = f"Nothing is proven: {'; '.join(read.warnings)}. Found, but not proven: {text}"
+    if read.ambiguous:
+        spans = ", ".join(f"[{part.low:.4g}, {part.high:.4g}]" for part in read.ambiguous)
+        if read.guaranteed:
+            text += f" Then training points also lie in {spans}, but the weights do not tell where."
+        else:
+            text += f" In {spans} the network stays on the margin, so points there cannot be told from others."
+    return text
