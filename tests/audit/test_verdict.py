@@ -293,15 +293,24 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
     found = evaluation.surest_records(scores, members)
     assert found == evaluation.SurestRecords(side, 60, 600, errors, 600)
     audit = scored({"loss": scores}, members, fpr=(0.3,))
-    headline = verdict.make_headline(
-        verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", found
-    ).words
+    headline = verdict.make_headline(verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", found)
     kind, others = ("training", "other") if side else ("other", "training")
-    used = "were used" if side else "were not used"
-    assert headline == (
-        f"Of 60 of 600 {kind} records it can be told that they {used} for training: {errors} of 600 {others} records "
-        f"score as {'high' if side else 'low'}."
+    end = "high" if side else "low"
+    if errors:
+        assert headline.words == (
+            f"60 of 600 {kind} records score so {end} that only 1 of 600 {others} records does, which chance does not "
+            "explain."
+        )
+    else:
+        claim = "recognised" if side else "ruled out as training data"
+        assert (
+            headline.words == f"60 of 600 {kind} records can be {claim}: none of 600 {others} records scores as {end}."
+        )
+    assert [(dots.value, dots.total) for dots in headline.pictures] == [(60, 600), (errors, 600)]
+    many = verdict.make_headline(
+        verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", replace(found, total=1001)
     )
+    assert many.pictures == ()
     if not side:
         assert audit.verdict.answer == "leak found"
         assert evaluation.epsilon_lower_bound(scores, members).low > 0

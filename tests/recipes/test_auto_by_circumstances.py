@@ -15,13 +15,7 @@ CIRCUMSTANCES = [
     ({"labels_only": True, "has_references": False}, "correctness", "none", ("correct-residual",)),
     ({"documents": True}, "log_likelihood", "out", ("windows", "ez-out-smoothed")),
     ({"documents": True, "has_vocabulary": False}, "log_likelihood", "out", ("windows", "reference-ratio")),
-    ({"documents": True, "has_references": False, "has_base": True}, "log_likelihood", "base", ("wbc", "ez-smoothed")),
-    (
-        {"documents": True, "has_references": False, "has_base": True, "has_vocabulary": False},
-        "log_likelihood",
-        "base",
-        ("wbc", "base-ratio"),
-    ),
+    ({"documents": True, "has_references": False, "has_base": True}, "log_likelihood", "base", ("wbc", "base-ratio")),
     ({"documents": True, "has_references": False}, "min_k_plus", "none", ("min-k++",)),
     ({"documents": True, "has_references": False, "has_vocabulary": False}, "min_k", "none", ("min-k",)),
 ]

@@ -107,10 +107,9 @@ def sections(run: AuditRun[Any]) -> list[Section]:
     strongest = audit_verdict.recipe or _largest_auc(summary)
     return [
         _advice_section(audit, summary),
-        Section(
-            "Evidence",
-            [strongest_recipe_table(summary, strongest), *reference_blocks(summary), all_recipes_fold(summary)],
-        ),
+        Section("Evidence", [strongest_recipe_table(summary, strongest)]),
+        Section("How well the reference models match the target", reference_blocks(summary), annex=True),
+        Section("All recipes", [all_recipes_fold(summary)], annex=True),
         known_share_section(audit, tuple(related.values())),
         trade_off_section(audit, strongest),
         classes_section(summary, strongest),
@@ -151,7 +150,20 @@ def _regulator_answers(
         queries=f"On membership alone: {audit_verdict.plain}" if is_valid else f"No. {audit_verdict.plain}",
         epsilon=epsilon,
         unit="One record, as it was given to the audit.",
+        guessing=_compare_with_guessing(audit_verdict),
     )
+
+
+def _compare_with_guessing(audit_verdict: Verdict) -> str:
+    """Answer whether an attack exceeds guessing; that none was seen to is no demonstration that none does."""
+    match audit_verdict.answer:
+        case "leak found":
+            return f"Not met. {audit_verdict.plain}"
+        case "no leak found":
+            sentences = " ".join((audit_verdict.plain, *audit_verdict.more))
+            return f"Met by the attacks that were run, down to the size that is named. {sentences}"
+        case _:
+            return f"Not shown. {audit_verdict.plain}"
 
 
 def _epsilon_bound(audit: Findings, recipe: str) -> float | None:
@@ -175,7 +187,7 @@ def _links_section(related: Mapping[str, Findings]) -> Section:
         Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(related_audit).plain)
         for name, related_audit in related.items()
     ]
-    return Section("The same audit under other conditions", links)
+    return Section("The same audit under other conditions", links, annex=True)
 
 
 def origin(run: AuditRun[Any]) -> Origin:
@@ -392,7 +404,7 @@ def trade_off_section(audit: Findings, strongest: str) -> Section:
         title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
         blocks.append(_roc_chart(scope, f"{title}, adjusted for covariates" if scope.adjusted else title, strongest))
     blocks += _fpr_slider(audit, strongest)
-    return Section("Trade-off", blocks)
+    return Section("Trade-off", blocks, annex=True)
 
 
 def roc_specification(scope: Scope, focus: str | None = None) -> charts.Spec:
@@ -464,7 +476,7 @@ def classes_section(summary: AuditSummary, strongest: str) -> Section:
                     [_group_table(groups, grouping, strongest, max(summary.fpr))],
                 )
             )
-    return Section("Classes and subgroups", blocks)
+    return Section("Classes and subgroups", blocks, annex=True)
 
 
 def _groups_with_auc(groups: Mapping[str, GroupStatistics]) -> Mapping[str, GroupStatistics]:
@@ -539,6 +551,7 @@ def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     return Section(
         "Decisions, and whether their false-positive rate holds",
         [*blocks, *(Paragraph(formatting.as_sentence(w)) for w in sorted(warnings))],
+        annex=True,
     )
 
 
@@ -557,7 +570,7 @@ def _decision_table(summary: AuditSummary, name: str) -> Table:
                 claim,
             ]
         )
-    columns = ["FPR asked for", "called members", "FPR of true non-members", "compared", "claim and assumptions"]
+    columns = ["FPR asked for", "called members", "realised FPR", "compared", "claim and assumptions"]
     return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
 
 
@@ -623,7 +636,9 @@ def exposed_section(audit: Findings, strongest: str) -> Section:
         if len(exhibits) > n_unfolded
         else []
     )
-    return Section("Most exposed records", [Gallery(exhibits[:n_unfolded], note=note), *folded] if exhibits else [])
+    return Section(
+        "Most exposed records", [Gallery(exhibits[:n_unfolded], note=note), *folded] if exhibits else [], annex=True
+    )
 
 
 def _count_equal_nonmembers(audit: Findings, scores: Floats, member_rows: Sequence[np.intp]) -> str:
@@ -721,7 +736,7 @@ def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section
         statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr_label(min(audit.fpr))}
         blocks += [_known_share_chart(audits, statistic, *label) for statistic, label in statistics.items()]
         blocks.append(_known_share_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
-    return Section("Known share", blocks)
+    return Section("Known share", blocks, annex=True)
 
 
 def _describe_completion(partial: PartialKnowledgeSettings) -> str:
@@ -837,7 +852,7 @@ def transfer_section(summary: TransferSummary | None) -> Section:
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
     details = Collapsible("What speaks for and against, recipe by recipe", blocks)
     table = Table(columns, rows, note=dash_note if has_dash else "")
-    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details])
+    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details], annex=True)
 
 
 def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:

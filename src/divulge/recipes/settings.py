@@ -829,14 +829,12 @@ class Auto(AttackSettings):
         )
 
     def _document_ratio(self, reference: Literal["out", "base"], *, has_vocabulary: bool) -> Recipe:
-        windows, ratio, error_zone = (
-            ("windows", "reference-ratio", "ez-out-smoothed")
-            if reference == "out"
-            else ("wbc", "base-ratio", "ez-smoothed")
-        )
-        # A server does not say where the target is wrong.
-        names = (windows, error_zone) if has_vocabulary else (windows, ratio)
-        other_attack = attacks.EZ(smoothed=True) if has_vocabulary else attacks.Calibrated()
+        if reference == "base":
+            names, other_attack = ("wbc", "base-ratio"), attacks.Calibrated()
+        elif has_vocabulary:
+            names, other_attack = ("windows", "ez-out-smoothed"), attacks.EZ(smoothed=True)
+        else:  # a server does not say where the target is wrong
+            names, other_attack = ("windows", "reference-ratio"), attacks.Calibrated()
         attack = attacks.Consensus((attacks.WBC(), other_attack), names, "" if reference == "out" else _BASE_ALONE)
         return Recipe("auto", "log_likelihood", attack, reference, f"mean of {names[0]} and {names[1]}")
 
