@@ -281,6 +281,8 @@ def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
     frame = directory.read_table("records")
     if missing := ({"after", "controls"} - set(arrays)) | ({"id", "part"} - set(frame.columns)):
         raise InputError(f"{folder}: damaged, lacks {', '.join(sorted(missing))}")
+    if nested := [name for name in ("id", "part") if frame[name].dtype.is_nested()]:
+        raise InputError(f"{folder / 'records.parquet'}: damaged, {nested[0]} holds lists or tables")
     n = len(frame)
     try:
         correct = arrays.get("correct")
