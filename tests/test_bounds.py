@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from divulge import InputError, canaries, completion, evaluation, labels
+from divulge import InputError, canaries, completion, evaluation, labels, settings
 from divulge.decisions import controls, fdr, planning, usage
 from divulge.decisions.counts import Counts
 from divulge.extraction.completions import Cut
@@ -60,6 +60,14 @@ CASES = {
         [math.nan],
     ),
     "defend": ("queries", lambda v: labels.defend(labels.OracleSpec(n=9), queries=v), [1, 10**15], [0, 10**15 + 1]),
+    "references": ("count", lambda v: settings.TrainingSettings.check(count=v), [1, 10**6], [0, 10**6 + 1]),
+    "own references": ("count", lambda v: settings.CustomTrainingSettings.check(count=v), [1, 10**6], [0, 10**6 + 1]),
+    "fine-tuned references": (
+        "count",
+        lambda v: settings.FineTuningSettings.check(count=v),
+        [0, 10**6],
+        [-1, 10**6 + 1],
+    ),
     "mask seed": ("seed", lambda v: completion.mask("share:0.5", (4,), seed=v), [0], [-1]),
 }  # fmt: skip
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import stat
 import tempfile
-import tomllib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -153,13 +152,6 @@ class RunDirectory:
         """Return whether this directory holds a finished run of ``kind``."""
         manifest = self._settled()
         return manifest.is_finished(kind, manifest.key)
-
-    def read_plan(self) -> dict[str, Any]:
-        """Return the resolved plan of the run."""
-        try:
-            return tomllib.loads(store.read_text(self.path / "plan.toml", inside=self.path))
-        except ValueError as error:
-            raise InputError(f"{self.path / 'plan.toml'}: cannot be read ({error})") from None
 
     def read_table(self, name: str) -> pl.DataFrame:
         """Return the table in ``name``.parquet.

@@ -213,6 +213,9 @@ FORGED_SELECTIONS = {
     "scores are words": lambda rows: rows.with_columns(pl.col("score").cast(pl.String)),
     "scores changed places": lambda rows: rows.with_columns(pl.col("score").reverse()),
     "rows are gone": lambda rows: rows.head(150),
+    "p-values are small": lambda rows: rows.with_columns(pl.col("p") / 10),
+    "p-values are words": lambda rows: rows.with_columns(pl.col("p").cast(pl.String)),
+    "q-values are small": lambda rows: rows.with_columns(pl.col("q") / 10),
 }
 
 
@@ -272,12 +275,23 @@ def test_counts_that_are_none_are_refused(runs, tmp_path, divulge, name, change)
     assert "counts.npz" in err
 
 
-def test_p_values_of_an_identification_are_computed_again(runs, tmp_path):
+@pytest.mark.parametrize("column", ["id", "part"])
+def test_records_of_an_erasure_that_are_tables_are_refused(runs, tmp_path, divulge, column):
     run = tmp_path / "run"
-    shutil.copytree(runs / "identification", run)
-    forge_table(run, "selection.parquet", lambda rows: rows.with_columns(p=pl.lit(1e-9), q=pl.lit(1e-9)))
-    assert dv.load(run).to_frame().equals(dv.load(runs / "identification").to_frame())
-    assert dv.load(run).to_frame().equals(pl.read_parquet(runs / "identification" / "selection.parquet"))
+    shutil.copytree(runs / "erasure", run)
+    forge_table(run, "records.parquet", lambda rows: rows.with_columns(pl.Series(column, [{"a": 1}] * len(rows))))
+    for command in COMMANDS["erasure"]:
+        code, err = ask(divulge, command, run)
+        assert code == 2
+        assert "records.parquet" in err
+
+
+def test_rows_of_an_identification_are_those_of_its_file(runs):
+    assert (
+        dv.load(runs / "identification")
+        .to_frame()
+        .equals(pl.read_parquet(runs / "identification" / "selection.parquet"))
+    )
 
 
 @pytest.mark.parametrize("trap", TRAPS)

@@ -18,7 +18,7 @@ from divulge import results, store, tables
 from divulge.decisions import fdp
 from divulge.decisions import fdr as robustness
 from divulge.decisions.controls import Control
-from divulge.decisions.counts import Counts, ranks
+from divulge.decisions.counts import Counts
 from divulge.decisions.methods import resolve_method
 from divulge.errors import InputError
 from divulge.identification import score_tables
@@ -106,7 +106,7 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
 
 
 def load_selection(directory: str | Path) -> pl.DataFrame:
-    """Return the rows of ``selection.parquet``; p-values, q-values and the selection are computed again.
+    """Return the rows of ``selection.parquet``, checked against the decision that their scores lead to.
 
     Raises:
         divulge.InputError: as for `read_run`.
@@ -114,13 +114,8 @@ def load_selection(directory: str | Path) -> pl.DataFrame:
     home = RunDirectory(Path(directory))
 
     def load() -> pl.DataFrame:
-        checked = check_selection(home.path)
-        n, rank = len(checked.counts.calibration), ranks(checked.scores, checked.counts.calibration)
-        return home.read_table("selection").with_columns(
-            pl.Series("p", (rank + 1.0) / (n + 1)),
-            pl.Series("q", checked.decision.rule.q_values[rank]),
-            pl.Series("selected", checked.is_selected),
-        )
+        check_selection(home.path)
+        return home.read_table("selection")
 
     return home.read(RUN_TYPE, load)
 
@@ -163,22 +158,23 @@ def check_selection(folder: Path) -> CheckedSelection:
         notes=settings.notes,
     )
     with tables.table_errors(str(path)):
-        columns = rows.select("score", "selected").collect()
-    scores = check_vector(tables.to_array(columns["score"]), f"{path}: score")
-    if not _are_counted(scores, counts):
+        columns = rows.select("score", "p", "q", "selected").collect()
+    scores, p_values, q_values = (  # a q-value is infinite where no share of non-members could be estimated
+        check_vector(tables.to_array(columns[name]), f"{path}: {name}", finite=name != "q")
+        for name in ("score", "p", "q")
+    )
+    counted, expected_p_values = Counts.empty(counts.calibration).add_with_p_values(scores)
+    if not all(np.array_equal(getattr(counted, part), getattr(counts, part)) for part in ("above", "tied", "total")):
         raise InputError(f"{path}: damaged, its scores are not those that counts.npz counts")
-    is_selected = scores > decision.rule.threshold
-    if not np.array_equal(is_selected, columns["selected"].to_numpy()):
+    rank = np.rint(expected_p_values * (len(counts.calibration) + 1)).astype(np.int64) - 1
+    is_selected = rank <= decision.rule.rank
+    if not (
+        np.array_equal(is_selected, columns["selected"].to_numpy())
+        and np.allclose(p_values, expected_p_values, rtol=1e-9, atol=0)
+        and np.allclose(q_values, decision.rule.q_values[rank], rtol=1e-9, atol=0, equal_nan=True)
+    ):
         raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
     return CheckedSelection(stored, counts, decision, scores, is_selected)
-
-
-def _are_counted(scores: Floats, counts: Counts) -> bool:
-    """Return whether these scores lead to the stored counts."""
-    if len(scores) != counts.total:
-        return False
-    counted = Counts.empty(counts.calibration).add(scores)
-    return np.array_equal(counted.above, counts.above) and np.array_equal(counted.tied, counts.tied)
 
 
 def resolved_method(summary: IdentificationSummary) -> AdaDetect | StepUp:

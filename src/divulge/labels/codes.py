@@ -153,16 +153,6 @@ class Code:
         return np.concatenate(parts)
 
 
-def block_capacity(count: int, base: int, bound: int, dense: bool) -> int:
-    """Return the number of rows that a block of ``count`` queries reads.
-
-    Examples:
-        >>> block_capacity(128, 2, 81, dense=False), block_capacity(128, 2, 81, dense=True)
-        (1344, 1471)
-    """
-    return _rows_read(count, _set_sizes(base, bound, dense, count.bit_length()))
-
-
 def _set_sizes(base: int, bound: int, dense: bool, levels: int) -> list[int]:
     return [max_set_size(base, bound << s, dense) for s in range(levels + 1)]
 
