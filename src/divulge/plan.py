@@ -182,7 +182,9 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         references=references,
         imputer=None if plan.known is None else _make_imputer(plan.imputer),
     )
-    kept = plan.model_dump(exclude_none=True) | {"folder": str(folder)}
+    # Columns that a plan names must be there: to be run again it must name those alone that the user named.
+    data = plan.data.model_dump(exclude_none=True, exclude_unset=True)
+    kept = plan.model_dump(exclude_none=True) | {"folder": str(folder), "data": data}
     return ResolvedPlan(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
 
 
@@ -208,6 +210,7 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
                 name, factory=plan.target.factory, outputs=plan.target.outputs, device=plan.device, folder=folder,
                 trust=(*plan.target.trust, *trust), base=plan.target.base, dtype=plan.target.dtype,
                 bos=plan.target.bos, endpoint=plan.target.endpoint, labels_only=True, names=plan.data.classes,
+                task=plan.task,
             )  # fmt: skip
         except InputError as error:
             raise InputError(f"forget.{key}: {error}") from None
@@ -232,13 +235,19 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
         "pool": resolved.pool,
         "outputs": plan.target.outputs,
         "device": plan.device,
+        "task": plan.task,
         "seed": plan.seed,
         **{name: getattr(plan.forget, name) for name in ErasureRules.model_fields},
     }
 
 
-def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
-    """Import the code that the plan names, so that recipes in a file are known from now on; return where it lies."""
+def list_named_code(plan: Plan, folder: Path) -> dict[str, str]:
+    """Return the code that a plan names, "module:name" by the plan's keys.
+
+    Args:
+        plan: what `read` returned.
+        folder: where its modules are looked for.
+    """
     model = plan.target.model
     is_code = plan.target.endpoint is None and ":" in model and not model.startswith("hf:")
     is_file = is_code and check_path(folder / model, "target.model").exists()
@@ -250,7 +259,13 @@ def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
         "references.train": plan.references.train if isinstance(plan.references, CustomPlan) else None,
         **{f"recipes {name}": name for name in plan.recipes if ":" in name},
     }
-    return {key: user_code.import_object(name, key, folder).origin for key, name in names.items() if name is not None}
+    return {key: name for key, name in names.items() if name is not None}
+
+
+def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
+    """Import the code that the plan names, so that recipes in a file are known from now on; return where it lies."""
+    named = list_named_code(plan, folder)
+    return {key: user_code.import_object(name, key, folder).origin for key, name in named.items()}
 
 
 def _read_records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...] = ()) -> DataFile:

@@ -927,6 +927,8 @@ class ErasureFinding:
         auc_after: the same under the model after it.
         difference: AUC after less the mean of the controls, with the spread between trainings; None without controls.
         relative: the same of scores less the mean score of the controls, which sees more; None below two controls.
+        spread: the same of the scores' distances from the median of never-used records: above 0 where some score higher
+            and others lower than under these models; None without controls.
         training_noise: standard deviation of the AUC between trainings; None below two controls.
         smallest_seen: smallest difference that would have been found with 80 % probability; None without controls.
         share: share of the records that is still remembered; None without controls.
@@ -951,6 +953,7 @@ class ErasureFinding:
     smallest_seen: float | None
     share: Estimate | None
     remembered: int
+    spread: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -748,6 +748,8 @@ class ScoreSettings(LanguageModelSettings):
 class ForgetSettings(ErasureRules, SeedSetting):
     """Settings of `divulge forget`."""
 
+    task: TaskName = _same_as(AuditSettings, "task")
+
 
 # An extraction.
 

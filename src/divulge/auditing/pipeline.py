@@ -38,7 +38,7 @@ from divulge.targets import (
     token_statistics,
 )
 from divulge.types import AuditData, Records
-from divulge.validation import check_bool, check_path, require_callable
+from divulge.validation import check_bool, check_instance, check_path, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Measurements
     from divulge.references import Progress
     from divulge.results import AuditSettings, StoredRecords, TransferSummary
-    from divulge.types import Array, Bools, Floats
+    from divulge.types import Array, Bools, Floats, Ints
 
 _DEFAULTS = AuditOptions()
 
@@ -212,6 +212,20 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
     prepared, _ = _prepare_audit(target, subject, options, ignore_progress, None)
     forecasts.check_memory_fits(prepared, on_disk=True)
     return forecasts.add_scoring_time(prepared, forecasts.make_forecast(prepared, on_disk=True))
+
+
+def list_reference_rows(target: Any, subject: AuditData, options: AuditOptions) -> Ints:
+    """Return which records of the population the reference models of an audit learn from; the others calibrate it.
+
+    Raises:
+        divulge.InputError: as `audit`, before work starts.
+    """
+    population = check_instance(subject.population, "population", Records)
+    numbered = replace(subject, population=population.with_ids(np.arange(len(population))))
+    prepared, _ = _prepare_audit(target, numbered, options, ignore_progress, None)
+    rows = prepared.inputs.population.ids
+    assert rows is not None
+    return rows.astype(np.int64)
 
 
 def _prepare_audit(

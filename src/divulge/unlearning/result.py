@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RUN_TYPE = "erasure"
 NEVER, RETAINED, OTHER = "never used", "retained", "other"
 BLIND = "blind classifier"
+CONTROL_CHECKS = (CONTROLS_MATCH, CONTROLS_NEVER_SAW) = ("controls match the model", "controls never saw the records")
 # The answer of several requests is that of the worst.
 _ORDER = (NO_DIFFERENCE, TOO_LITTLE, OVERDONE, REMEMBERED)
 _TONES: Mapping[str, Tone] = {
@@ -60,7 +61,7 @@ class ErasureVerdict:
         return self.text
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Erasure:
     """Result of `divulge.forget`.
 
@@ -120,7 +121,7 @@ class Erasure:
                 name, self.after[used], self.controls[:, used], of_request[used],
                 before=None if self.before is None else self.before[used], margin=self.settings.margin,
                 confidence=1 - (1 - confidence) / len(names), fdr=self.settings.fdr / len(names),
-                at_random=self.settings.at_random and alike, alike=alike,
+                at_random=self.settings.at_random and alike, alike=alike, matched=not unlike & set(CONTROL_CHECKS),
             )  # fmt: skip
         return decided
 
@@ -230,6 +231,14 @@ class Erasure:
 
     def __str__(self) -> str:
         return self.verdict.text
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{one.request}: {one.forgotten}" for one in self.findings)
+        return f"Erasure({self.verdict.answer}; {counts}; {len(self.controls)} models that never saw them)"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the answer, the AUCs as a picture, and the table of requests."""
+        return erasure_page.render_notebook(self.as_run())
 
 
 def blind_name(request: str) -> str:
