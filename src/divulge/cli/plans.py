@@ -229,6 +229,14 @@ def _show_audit(result: modules.auditing.Audit, title: str) -> None:
     printing.table("All candidates", *audit_page.recipe_table(summary))
     for note in audit_page.recipe_notes(summary):
         printing.line(f"note: {note}")
+    matched, warnings = summary.about.matched, set(result.warnings)
+    if matched is not None:
+        printing.line(
+            f"note: reference models were matched: {matched.chosen}, nearest of {len(matched.tried)} settings"
+        )
+    for agreement in summary.about.agreement:
+        if agreement.text not in warnings:
+            printing.line(f"note: {agreement.text}")
     for warning in result.warnings:
         printing.remark(warning)
 

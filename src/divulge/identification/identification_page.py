@@ -183,8 +183,8 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
     share = format_percent(summary.settings.fdr)
     on_lists = Bullet(
         "If the documents are yours, rely on the set and not on one document.",
-        f"All that were selected stand in {LIST_FILE} and in the annex. On average {share} of such a list may be "
-        "wrong, and it does not tell which; how many of the best can be is said in the annex.",
+        f"All that were selected stand in {LIST_FILE} and in the annex. On average up to {share} of such a list may "
+        "be wrong, and it does not tell which; how many of the best can be is said in the annex.",
     )
     return [BulletList([on_lists]), *membership_advice(documents=True)]
 
