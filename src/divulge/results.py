@@ -79,7 +79,7 @@ def read_summary(folder: Path, summary_type: type[SummaryT]) -> SummaryT:
     summary = store.parse_json(content, summary_type, path)
     file_entries, entries = dict(_json_entries(content)), dict(_json_entries(to_json_values(summary)))
     # Earlier releases did not write the keys of fields that were added since; those are empty by default.
-    added_since = {key for key, value in entries.items() if key not in file_entries and value in (None, [], {})}
+    added_since = {key for key, value in entries.items() if key not in file_entries and value in (None, "", [], {})}
     if unexpected := (set(file_entries) ^ set(entries)) - added_since:
         raise InputError(f"{path}: damaged at {min(unexpected)}: a key that is missing or unknown")
     return summary

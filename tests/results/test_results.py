@@ -187,6 +187,15 @@ def test_a_run_from_before_a_field_was_there_has_none(request, tmp_path):
     assert seen
 
 
+def test_an_audit_from_before_records_had_features_is_read(request, tmp_path):
+    run, kind = next(pair for pair in RUNS if pair[1] is results.AuditSummary)
+    folder, _ = request.getfixturevalue(run)
+    content = json.loads((folder / "summary.json").read_text())
+    del content["about"]["settings"]["data"]["features"]
+    (tmp_path / "summary.json").write_text(json.dumps(content))
+    assert results.read_summary(tmp_path, kind).about.settings.data.features == ""
+
+
 @pytest.mark.parametrize("content", ["[]", "3", "{}", '{"version": 0}', '{"version": "1"}', '{"version": 3}', "null"])
 def test_another_version_is_refused_by_name(tmp_path, content):
     (tmp_path / "summary.json").write_text(content)
