@@ -309,7 +309,9 @@ class AuditSettings(SeedSetting):
         "error", description="What to do about records of a class that the target was not fitted on."
     )
     device: Name = Field("auto", description="Where torch runs: auto, cpu, cuda or mps.")
-    texts: Flag = Field(True, description="Whether the most exposed documents may be stored and shown in the report.")
+    show_records: Flag = Field(
+        True, description="Whether the most exposed records may be stored and shown in the report."
+    )
 
 
 class AuditOptions(AuditSettings, OutputsSetting):
@@ -721,7 +723,7 @@ class IdentifySettings(DecisionSettings):
 
     drop_nan: Flag = Field(False, description="Leave out rows whose score is missing instead of refusing them.")
     drop_overlap: Flag = Field(False, description="Leave out candidates whose text is also in the calibration.")
-    texts: Flag = Field(True, description="Whether the best documents may be stored and shown in the report.")
+    show_records: Flag = Field(True, description="Whether the best documents may be stored and shown in the report.")
 
 
 class ScoreSettings(LanguageModelSettings):
@@ -779,7 +781,9 @@ class ExtractSettings(CutSettings, SeedSetting):
     )
     near: Share = Field(0.75, description="Overlap from which a greedy continuation counts as near-verbatim.")
     confidence: Rate = Field(0.95, description="Confidence that all differences lie in their intervals.")
-    texts: Flag = Field(True, description="Whether the result, the run directory and the report may hold documents.")
+    show_records: Flag = Field(
+        True, description="Whether the result, the run directory and the report may hold documents."
+    )
 
 
 # Canaries.

@@ -188,7 +188,9 @@ class TestVerdict:
         assert "the newest year named is 1950 in the median of the members" in found.verdict
         assert found.warnings[0].startswith("members and non-members differ in more than membership: ")
         assert found.summary().confounded
-        unsaid = extraction.measure(Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1, texts=False)
+        unsaid = extraction.measure(
+            Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1, show_records=False
+        )
         assert unsaid.finding.answer == "confounded"
         assert "1950" not in str(unsaid) + " ".join(unsaid.warnings)
 
@@ -354,7 +356,7 @@ class TestKept:
         assert not list((tmp_path / "run").glob(".staged*"))
 
     def test_no_text_leaves_the_result_where_none_is_wanted(self, trained, tmp_path):
-        found = extraction.measure(trained, MEMBERS, NONMEMBERS, texts=False, out=tmp_path / "run", **CUT)
+        found = extraction.measure(trained, MEMBERS, NONMEMBERS, show_records=False, out=tmp_path / "run", **CUT)
         for path in (tmp_path / "run").rglob("*"):
             content = path.read_bytes()
             assert not any(text[len(text) // 2 :].encode() in content for text in MEMBERS)

@@ -172,7 +172,7 @@ def test_a_forged_summary_changes_no_verdict(runs, tmp_path, divulge, kind):
         told = []
         for folder in (run, honest):
             assert divulge("report", folder, "--format", "json")[0] == 0
-            told.append(json.loads((folder / "attack_results.json").read_text())["results"])
+            told.append(json.loads((folder / "results.json").read_text())["results"])
         assert told[0] == told[1]
 
 

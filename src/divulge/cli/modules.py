@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
     from divulge.auditing import compare as comparison
     from divulge.auditing import page as audit_page
-    from divulge.auditing import plausibility
+    from divulge.auditing import plausibility, sacro_export
     from divulge.auditing import result as audit_result
     from divulge.auditing import summary as audit_summary
     from divulge.auditing import weights as weights_audit
@@ -63,10 +63,11 @@ if TYPE_CHECKING:
     from divulge.reconstruction import summary as reconstruction_summary
     from divulge.references import pool
     from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
+    from divulge.report import one_page as one_page_report
     from divulge.report import page as report_page
     from divulge.results import provenance
     from divulge.signals import classification, internals
-    from divulge.targets import folders, token_statistics
+    from divulge.targets import folders, sacro_folders, token_statistics
     from divulge.unlearning import erasure_page
     from divulge.unlearning import result as erasure_result
 else:
@@ -106,6 +107,7 @@ else:
     plan = lazy.module("divulge.plan")
     planning = lazy.module("divulge.decisions.planning")
     plausibility = lazy.module("divulge.auditing.plausibility")
+    one_page_report = lazy.module("divulge.report.one_page")
     pool = lazy.module("divulge.references.pool")
     provenance = lazy.module("divulge.results.provenance")
     recipes = lazy.module("divulge.recipes")
@@ -122,6 +124,8 @@ else:
     run_directory = lazy.module("divulge.run_directory")
     run_kinds = lazy.module("divulge.report.run_kinds")
     runs = lazy.module("divulge.runs")
+    sacro_export = lazy.module("divulge.auditing.sacro_export")
+    sacro_folders = lazy.module("divulge.targets.sacro_folders")
     score_tables = lazy.module("divulge.identification.score_tables")
     sections = lazy.module("divulge.report.sections")
     step_up = lazy.module("divulge.decisions.fdr")

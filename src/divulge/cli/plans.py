@@ -17,6 +17,7 @@ from divulge.cli.modules import (
     recipes,
     references,
     results,
+    sacro_folders,
     text_demo,
     validation,
 )
@@ -50,11 +51,17 @@ def init(
     references: Annotated[int | None, _init_option("references")] = None,
     json: options.Json = False,
 ) -> None:
-    """Write a commented plan, and a stub of the code it names; asks for what no option says."""
+    """Write a commented plan, and a stub of the code it names; asks for what no option says.
+
+    Of a target folder of SACRO-ML, the records are written as tables beside the plan.
+    """
     answers_given = {
         "records": records, "model": model, "members": members, "nonmembers": nonmembers, "population": population,
         "label": label, "references": references,
     }  # fmt: skip
+    if model is not None and members is None and sacro_folders.is_sacro_folder(Path(model)):
+        answers_given |= modules.plan.import_sacro_folder(Path(model), folder)
+        answers_given["references"] = 0 if references is None else references
     is_asking = sys.stdin.isatty() and not json
     answers = modules.plan.complete_answers(answers_given, _ask if is_asking else None)
     written = modules.plan.write_starting_plan(folder, answers)
@@ -110,13 +117,21 @@ def audit(
     covariate: Annotated[
         list[str] | None, options.setting(DataPlan, "covariates", "In place of the plan's; may be repeated.")
     ] = None,
+    show_records: Annotated[
+        bool | None,
+        typer.Option(
+            "--show-records/--no-show-records",
+            help="Whether single records may be stored and shown, in place of the plan's.",
+            show_default=False,
+        ),
+    ] = None,
     columns: ColumnNames,
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if demo:
-        _check_demo_options(columns, fpr, covariate)
+        _check_demo_options(columns, fpr, covariate, show_records)
         finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
     else:
         if plan is None:
@@ -128,6 +143,8 @@ def audit(
         if fpr:
             levels = options.check_options(AuditSettings, fpr=fpr).fpr
             read = read.model_copy(update={"fpr": levels})
+        if show_records is not None:
+            read = read.model_copy(update={"show_records": show_records})
         read = _with_columns(read, columns, **({"covariates": list(covariate)} if covariate else {}))
         finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
     if json:
@@ -139,7 +156,9 @@ def audit(
     printing.line(f"Report: {folder / 'report.html'}")
 
 
-def _check_demo_options(columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None) -> None:
+def _check_demo_options(
+    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, show_records: bool | None
+) -> None:
     if columns.model_fields_set:
         raise InputError(
             "--label, --id, --text, --group, --person, --drop: name columns of a plan's tables, not of --demo"
@@ -148,6 +167,8 @@ def _check_demo_options(columns: ColumnNames, fpr: Sequence[float] | None, covar
         raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
     if covariate:
         raise InputError("--covariate: goes with a plan")
+    if show_records is not None:
+        raise InputError("--show-records: goes with a plan; the demo's records are public")
 
 
 def _run_demo(

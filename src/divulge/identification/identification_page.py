@@ -404,5 +404,6 @@ def _row_blocks(summary: IdentificationSummary, rows: Sequence[Mapping[str, Any]
         return []
     column, sign = _orientation(summary)
     cells = [(str(row["id"]), f"{sign * row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in rows]
-    table = Table(("id", column, "p", "q"), cells, note="p: p-value against known non-members. q: q-value.")
+    note = "p: p-value against known non-members. q: q-value."
+    table = Table(("id", column, "p", "q"), cells, note=note, single_records=True)
     return [table] if len(cells) <= _MAX_OPEN_ROWS else [Collapsible(f"{len(cells)} documents", [table])]

@@ -15,6 +15,9 @@ from divulge.results.stored_records import StoredRecords
 from divulge.results.summary_files import VERSION
 from divulge.types import Estimate, Guarantee, Tone
 
+SINGLE_RECORDS: Mapping[str, bool] = {"single_records": True}
+"""Metadata of a field that shows or names single records; `to_json_values` leaves it out on request."""
+
 Answer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
 
 
@@ -210,8 +213,8 @@ class AuditSummary:
     recipes: Mapping[str, RecipeSummary]
     smallest_detectable: SmallestLeak
     about: RunMetadata
-    texts: Mapping[str, str]
-    heat: Mapping[str, HeatStrip]
+    texts: Mapping[str, str] = field(metadata=SINGLE_RECORDS)
+    heat: Mapping[str, HeatStrip] = field(metadata=SINGLE_RECORDS)
     class_names: tuple[str, ...] | None = None
     adjusted: AdjustmentSummary | None = None
 
@@ -496,6 +499,21 @@ class TokenFit:
 
 
 @dataclass(frozen=True, slots=True)
+class EstimatorSummary:
+    """The estimator of a target.
+
+    Args:
+        name: its class; of a pipeline, that of the last step.
+        parameters: its own parameters; numbers, texts and flags as they are, all else described.
+        steps: classes of the steps before it, where it stands in a pipeline.
+    """
+
+    name: str
+    parameters: Mapping[str, object]
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunMetadata:
     """An audit without its scores.
 
@@ -516,6 +534,7 @@ class RunMetadata:
         regression_fit: how well a regression model predicts; None for others.
         single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
         stored: candidates that stand in the model's own arrays; None where that was not looked for.
+        estimator: class and parameters of the target; None where it is none of scikit-learn's kind.
     """
 
     settings: AuditSettings
@@ -534,6 +553,7 @@ class RunMetadata:
     regression_fit: RegressionFit | None = None
     single_answer: bool = False
     stored: StoredRecords | None = None
+    estimator: EstimatorSummary | None = None
 
     @property
     def told_apart(self) -> bool:
@@ -552,7 +572,7 @@ class SkippedDocuments:
     """
 
     documents: int
-    first: tuple[str, ...]
+    first: tuple[str, ...] = field(metadata=SINGLE_RECORDS)
     reason: str
 
 
