@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from divulge import (
         access,
         attacks,
+        attributes,
         canaries,
         completion,
         decisions,
@@ -68,6 +69,7 @@ __all__ = [
     "__version__",
     "access",
     "attacks",
+    "attributes",
     "audit",
     "by_person",
     "canaries",

@@ -627,6 +627,29 @@ class ErasureRules(Settings):
     )
 
 
+class AttributeRules(Settings):
+    """How a guess of an attribute is judged."""
+
+    tolerance: Annotated[Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="Of a column of real values: how near a guess must be to be right; exactly by default."
+    )
+    max_values: Integer = Field(64, ge=2, le=1000, description="Values of the column that are tried at most.")
+    margin: Rate = Field(0.1, description="Largest difference of the rates that counts as none.")
+    confidence: Rate = Field(0.95, description="Probability that all intervals hold.")
+
+
+class AttributePlan(AttributeRules):
+    """A column that `divulge attribute` tries to infer."""
+
+    column: str | int | Annotated[list[str | int], Field(min_length=1)] = Field(
+        description="The column: a name, or a position where columns have none; several for one-hot codes."
+    )
+
+
+class AttributeSettings(AttributeRules, SeedSetting):
+    """Settings of `divulge.attributes.infer`."""
+
+
 class ForgetPlan(ErasureRules):
     """An erasure to be checked by `divulge forget`.
 
@@ -649,6 +672,7 @@ class Plan(AuditSettings):
     references: ReferencesPlan | None = Field(None, description="How reference models are trained.")
     access: AccessPlan = Field(AccessPlan(), description="What the auditor does not hold.")
     forget: ForgetPlan | None = Field(None, description="An erasure to be checked by ``divulge forget``.")
+    attribute: AttributePlan | None = Field(None, description="A column to be inferred by ``divulge attribute``.")
     recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
     recipe: dict[str, dict[str, Any]] | None = Field(
         None,

@@ -419,6 +419,33 @@ AUDIT = {
     ),
 }
 
+ATTRIBUTE_ROWS = dv.Records(np.c_[np.arange(60) % 3, X], Y)
+ATTRIBUTES = {
+    "attributes.infer": call(
+        target=LogisticRegression().fit(ATTRIBUTE_ROWS.x, Y),
+        members=ATTRIBUTE_ROWS[:20],
+        nonmembers=ATTRIBUTE_ROWS[20:40],
+        population=ATTRIBUTE_ROWS[40:],
+        column=0,
+        tolerance=None,
+        references=None,
+        max_values=8,
+        margin=0.1,
+        confidence=0.95,
+        duplicates="error",
+        outputs="logits",
+        task="auto",
+        device="cpu",
+        seed=0,
+        pool=None,
+        out=None,
+        overwrite=False,
+        progress=None,
+        use=lambda made: [one.difference for one in made.finding.attacks],
+        says=("answer",),
+        free=("progress", "out", "pool"),
+    ),
+}
 EXTRACTION = {
     "signals.OutputSignal": call(
         name="largest",
@@ -454,4 +481,4 @@ EXTRACTION = {
     "extraction.probability_seen": call(log_p=np.array([-1.0, -5.0]), draws=10),
 }
 
-CALLS = EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT
+CALLS = ATTRIBUTES | EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT

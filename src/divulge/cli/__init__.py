@@ -12,7 +12,19 @@ import typer
 
 from divulge import machine
 from divulge._version import __version__
-from divulge.cli import canaries, documents, erasure, inspection, labels, options, plans, printing, runs, weights
+from divulge.cli import (
+    attributes,
+    canaries,
+    documents,
+    erasure,
+    inspection,
+    labels,
+    options,
+    plans,
+    printing,
+    runs,
+    weights,
+)
 from divulge.cli.modules import provenance
 from divulge.cli.printing import Exit
 from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
@@ -57,6 +69,7 @@ app.command("score")(documents.score)
 app.command("power")(documents.power)
 app.command("extract")(documents.extract)
 app.command("forget")(erasure.forget)
+app.command("attribute")(attributes.attribute)
 app.command("weights")(weights.weights)
 app.command("reconstruct")(weights.reconstruct)
 app.add_typer(canaries.app, name="canaries")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich import text as rich_text
 
     from divulge import (
+        attributes,
         auditing,
         canaries,
         datafiles,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         validation,
         viewing,
     )
+    from divulge.attributes import result as attribute_result
     from divulge.auditing import compare as comparison
     from divulge.auditing import page as audit_page
     from divulge.auditing import plausibility, sacro_export
@@ -71,6 +73,8 @@ if TYPE_CHECKING:
     from divulge.unlearning import erasure_page
     from divulge.unlearning import result as erasure_result
 else:
+    attribute_result = lazy.module("divulge.attributes.result")
+    attributes = lazy.module("divulge.attributes")
     auditing = lazy.module("divulge.auditing")
     audit_page = lazy.module("divulge.auditing.page")
     audit_result = lazy.module("divulge.auditing.result")

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from divulge.report.page import Block, Page
 
 
-_CARD = (ADVICE_TITLE, "Evidence", "Selection", "What is proven", "How many are given back", PROVENANCE_TITLE)
+_CARD = (
+    ADVICE_TITLE, "Evidence", "Selection", "What is proven", "How many are given back", "Answers",
+    "What it shows of an attribute", PROVENANCE_TITLE,
+)  # fmt: skip
 
 
 def render(page: Page) -> str:

@@ -992,6 +992,103 @@ class ErasureSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class AttributeAttack:
+    """How often one way of guessing an attribute is right.
+
+    Args:
+        name: of the attack.
+        members: share of the members whose value is guessed rightly.
+        nonmembers: the same of the non-members.
+        difference: the first less the second.
+        gain: on members, less what the imputation gets right; None for the imputation itself.
+    """
+
+    name: str
+    members: Estimate
+    nonmembers: Estimate
+    difference: Estimate
+    gain: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeValue:
+    """The same among the records with one value.
+
+    Args:
+        attack: its name.
+        value: the value.
+        right_members: members with it whose value is guessed rightly.
+        members: members with it.
+        right_nonmembers: non-members with it whose value is guessed rightly.
+        nonmembers: non-members with it.
+        difference: of the two shares.
+        gain: on members, less what the imputation gets right.
+    """
+
+    attack: str
+    value: str
+    right_members: int
+    members: int
+    right_nonmembers: int
+    nonmembers: int
+    difference: Estimate
+    gain: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSettings:
+    """What was asked for, see `divulge.attributes.infer`."""
+
+    tolerance: float | None
+    max_values: int
+    margin: float
+    confidence: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeSummary:
+    """Whether a model gives one column of its training records away.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        answer: "leak found", "no leak found", "too little data to say" or "split is confounded".
+        column: the attribute.
+        tried: number of values that the model was asked about.
+        references: number of reference models.
+        members: number of members that count.
+        nonmembers: number of non-members that count.
+        attacks: every way of guessing, the imputation last.
+        values: the same among the records with one value.
+        untested: members whose value too few records have for a test of its own.
+        checks: of the split.
+        warnings: what the user must know.
+        settings: what was asked for.
+        environment: software that ran.
+    """
+
+    kind: Literal["attributes"] = field(default="attributes", repr=False)
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+    verdict: str
+    tone: Tone
+    answer: str
+    column: str
+    tried: int
+    references: int
+    members: int
+    nonmembers: int
+    attacks: tuple[AttributeAttack, ...]
+    values: tuple[AttributeValue, ...] = field(metadata=SINGLE_RECORDS)
+    untested: int
+    checks: tuple[ErasureControl, ...]
+    warnings: tuple[str, ...]
+    settings: AttributeSettings
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
 class OracleSummary:
     """The endpoint, as declared: see `divulge.labels.OracleSpec`.
 
