@@ -10,6 +10,7 @@ from divulge.attributes.result import ATTRIBUTES
 from divulge.auditing import result as audits
 from divulge.auditing.result import AUDIT
 from divulge.canaries.canary_audit import CANARY_AUDIT
+from divulge.defences.trade_off import TRADE_OFF
 from divulge.errors import InputError
 from divulge.extraction.result import EXTRACTION
 from divulge.identification.from_tables import IDENTIFICATION
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from divulge.report.run_kinds import Run, RunKind
 
 RUN_KINDS: dict[str, RunKind[Any]] = {
-    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE, ATTRIBUTES)
+    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE, ATTRIBUTES, TRADE_OFF)
 }
 
 

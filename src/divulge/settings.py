@@ -650,6 +650,33 @@ class AttributeSettings(AttributeRules, SeedSetting):
     """Settings of `divulge.attributes.infer`."""
 
 
+class DefendRules(Settings):
+    """Which setting is recommended."""
+
+    max_loss: Annotated[Number, Field(ge=0, allow_inf_nan=False)] = Field(
+        0.05,
+        description="Largest loss of accuracy that a recommended setting may have; of a regression model, of its mean "
+        "absolute error.",
+    )
+
+
+class DefendPlan(DefendRules):
+    """Settings of the target's estimator that `divulge defend` tries."""
+
+    settings: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=40)] | None = Field(
+        None,
+        description="Parameters to change, a table for each model; by default those that help for its kind.",
+    )
+
+
+class DefendSettings(DefendRules, SeedSetting):
+    """Settings of `divulge.defences.measure_settings`."""
+
+    settings: (
+        Annotated[tuple[dict[str, Any], ...], BeforeValidator(_as_tuple), Field(min_length=1, max_length=40)] | None
+    ) = Field(None, description="Parameters to change, a mapping for each model.")
+
+
 class ForgetPlan(ErasureRules):
     """An erasure to be checked by `divulge forget`.
 
@@ -672,6 +699,7 @@ class Plan(AuditSettings):
     references: ReferencesPlan | None = Field(None, description="How reference models are trained.")
     access: AccessPlan = Field(AccessPlan(), description="What the auditor does not hold.")
     forget: ForgetPlan | None = Field(None, description="An erasure to be checked by ``divulge forget``.")
+    defend: DefendPlan | None = Field(None, description="Settings to be tried by ``divulge defend``.")
     attribute: AttributePlan | None = Field(None, description="A column to be inferred by ``divulge attribute``.")
     recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
     recipe: dict[str, dict[str, Any]] | None = Field(
@@ -928,5 +956,8 @@ class InspectionSettings(Settings):
         10, description="Least records of a leaf: an output that fewer share may single them out."
     )
     degrees_of_freedom: Count = Field(
-        10, description="Least records that a linear model has beyond its parameters: with fewer it can be solved."
+        10, description="Least records that a model has beyond its parameters: with fewer it can be solved for them."
+    )
+    output_records: Count = Field(
+        10, description="Least training records that share an output, and a class with it: fewer may be singled out."
     )

@@ -18,7 +18,6 @@ from divulge.errors import InputError
 from divulge.report import formatting
 from divulge.results import AttributeAttack, AttributeValue
 from divulge.statistics import intervals
-from divulge.types import Estimate
 from divulge.validation import check_mask, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def _compare_attack(
     k, n, j, m = (int(part) for part in (right[members].sum(), members.sum(), right[~members].sum(), (~members).sum()))
     gain = None
     if imputed is not None:
-        gain = paired_difference(right[members], imputed[members], confidence)
+        gain = intervals.paired_rate_difference(right[members], imputed[members], confidence)
     return AttributeAttack(
         name,
         intervals.proportion(k, n, confidence),
@@ -146,20 +145,8 @@ def _compare_value(
 ) -> AttributeValue:
     inside, outside = right[members & has_value], right[~members & has_value]
     counts = int(inside.sum()), len(inside), int(outside.sum()), len(outside)
-    gain = paired_difference(inside, imputed[members & has_value], confidence)
+    gain = intervals.paired_rate_difference(inside, imputed[members & has_value], confidence)
     return AttributeValue(attack, str(name), *counts, intervals.rate_difference(*counts, confidence), gain)
-
-
-def paired_difference(first: Bools, second: Bools, confidence: float) -> Estimate:
-    """Return the first rate minus the second on the same records, exact from those where only one is right."""
-    n, error = len(first), (1 - confidence) / 4
-    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
-    ends = [
-        intervals.clopper_pearson_lower(only_first, n, error) - intervals.clopper_pearson_upper(only_second, n, error),
-        intervals.clopper_pearson_upper(only_first, n, error) - intervals.clopper_pearson_lower(only_second, n, error),
-    ]
-    value = (only_first - only_second) / n
-    return Estimate(value, float(ends[0]), float(ends[1]), confidence, "clopper-pearson on records that differ")
 
 
 def _judge(

@@ -124,10 +124,9 @@ def infer(
     pool_folder = None if pool is None else check_path(pool, "pool")
     if progress is not None:
         require_callable(progress, "progress")
-    if references is not None:
-        if not isinstance(references, Train | Custom):
-            said = format_value(references)
-            raise InputError(f"references: divulge.references.Train or Custom is needed, got {said}")
+    if references is not None and not isinstance(references, Train | Custom):
+        said = format_value(references)
+        raise InputError(f"references: divulge.references.Train or Custom is needed, got {said}")
     data = AuditData(members=members, nonmembers=nonmembers, population=population)
     study = _prepare(target, data, audit_options)
     names = _check_column(column, study.candidates)

@@ -15,6 +15,7 @@ from divulge._version import __version__
 from divulge.cli import (
     attributes,
     canaries,
+    defences,
     documents,
     erasure,
     inspection,
@@ -70,6 +71,7 @@ app.command("power")(documents.power)
 app.command("extract")(documents.extract)
 app.command("forget")(erasure.forget)
 app.command("attribute")(attributes.attribute)
+app.command("defend")(defences.defend)
 app.command("weights")(weights.weights)
 app.command("reconstruct")(weights.reconstruct)
 app.add_typer(canaries.app, name="canaries")

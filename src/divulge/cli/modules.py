@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         auditing,
         canaries,
         datafiles,
+        defences,
         demo,
         evaluation,
         extraction,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from divulge.canaries import canary_page
     from divulge.decisions import fdr as step_up
     from divulge.decisions import methods, planning
+    from divulge.defences import trade_off
     from divulge.extraction import extraction_page
     from divulge.identification import (
         decision,
@@ -85,6 +87,7 @@ else:
     comparison = lazy.module("divulge.auditing.compare")
     datafiles = lazy.module("divulge.datafiles")
     decision = lazy.module("divulge.identification.decision")
+    defences = lazy.module("divulge.defences")
     demo = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     inspection = lazy.module("divulge.inspection")
@@ -138,6 +141,7 @@ else:
     targets = lazy.module("divulge.targets")
     text_demo = lazy.module("divulge.text_demo")
     token_statistics = lazy.module("divulge.targets.token_statistics")
+    trade_off = lazy.module("divulge.defences.trade_off")
     unlearning = lazy.module("divulge.unlearning")
     user_code = lazy.module("divulge.user_code")
     validation = lazy.module("divulge.validation")

@@ -1089,6 +1089,69 @@ class AttributeSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingResult:
+    """A model with one setting: what it gives away, and how well it predicts.
+
+    Args:
+        name: the setting; "as it is" for the target itself.
+        answer: of its audit.
+        auc: of the attack.
+        tpr: at the false-positive rate; None with too few non-members.
+        utility: accuracy, or mean absolute error, on the non-members.
+        loss: of utility against the target as it is; None for itself.
+        stored: training records that stand in the model.
+        seconds: of training and audit.
+    """
+
+    name: str
+    answer: str
+    auc: Estimate
+    tpr: Estimate | None
+    utility: Estimate
+    loss: Estimate | None
+    stored: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeOffSummary:
+    """Settings of an estimator: privacy against utility.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        recipe: the attack.
+        fpr: the false-positive rate of the rates.
+        utility: "accuracy" or "mean absolute error".
+        max_loss: largest loss of utility that a recommended setting may have.
+        references: reference models of each.
+        model: class of the target.
+        rows: one for each model; the first is the target as it is.
+        recommended: the setting with the lowest AUC that surely loses no more; empty without any.
+        seed: of every random draw.
+        warnings: what the user must know.
+        environment: software that ran.
+    """
+
+    kind: Literal["trade-off"] = field(default="trade-off", repr=False)
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+    verdict: str
+    tone: Tone
+    recipe: str
+    fpr: float
+    utility: str
+    max_loss: float
+    references: int
+    model: str
+    rows: tuple[SettingResult, ...]
+    recommended: str
+    seed: int
+    warnings: tuple[str, ...]
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
 class OracleSummary:
     """The endpoint, as declared: see `divulge.labels.OracleSpec`.
 

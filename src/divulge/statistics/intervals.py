@@ -86,6 +86,7 @@ def _binomial_quantile(level: float, n: int, rate: ArrayLike) -> Floats:
 
 
 EXACT = "exact unconditional (Buehler), tables ordered by pooled z"
+PAIRED = "clopper-pearson on the trials that differ"
 _TOLERANCE, _RELATIVE_TOLERANCE = 2e-4, 5e-3  # of the bound; the second is multiplied by the range searched
 _ERROR_SHARE = 0.05  # share of the error that is spent on the interval of the second rate
 _SPREAD = 8.0  # standard deviations of the second count that are summed; counts outside are taken to be extreme
@@ -128,6 +129,29 @@ def rate_difference(
     error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 2
     low, high = _difference_lower_bound(k, n, j, m, error), -_difference_lower_bound(j, m, k, n, error)
     return Estimate(k / n - j / m, low, high, confidence, EXACT)
+
+
+def paired_rate_difference(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> Estimate:
+    """Return the first rate minus the second on the same trials, from those where they differ.
+
+    The shares of trials with the first alone and with the second alone each have Clopper-Pearson's interval, with half
+    of the error; their difference is exact for all sample sizes, and never too short.
+
+    Args:
+        first: bool ``[n]``.
+        second: bool ``[n]``.
+        confidence: coverage of the interval.
+
+    Examples:
+        >>> print(paired_rate_difference([True] * 30 + [False] * 70, [True] * 20 + [False] * 80))
+        0.1000 [-0.0013, 0.1891]
+    """
+    one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    n, error = len(one), (1 - check_number(confidence, "confidence", above=0, below=1)) / 4
+    only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
+    low = clopper_pearson_lower(only_one, n, error) - clopper_pearson_upper(only_other, n, error)
+    high = clopper_pearson_upper(only_one, n, error) - clopper_pearson_lower(only_other, n, error)
+    return Estimate((only_one - only_other) / n, float(low), float(high), confidence, PAIRED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
