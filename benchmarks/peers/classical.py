@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 N_REFERENCES = 16
-N_NULL = 6
+N_NULL = 4
 MODELS = {
     "forest": lambda: RandomForestClassifier(50, random_state=0),
     "forest, leaves of 5": lambda: RandomForestClassifier(50, min_samples_leaf=5, random_state=0),

@@ -446,6 +446,29 @@ ATTRIBUTES = {
         free=("progress", "out", "pool"),
     ),
 }
+DEFENCES = {
+    "defences.suggest_settings": call(estimator=LogisticRegression(), says=("settings",), free=("estimator",)),
+    "defences.measure_settings": call(
+        target=LogisticRegression().fit(X, Y),
+        members=dv.Records(X[:30], Y[:30]),
+        nonmembers=dv.Records(X[30:], Y[30:]),
+        population=dv.Records(X + 0.5, Y),
+        settings=[{"C": 0.1}],
+        recipe="loss",
+        references=None,
+        fpr=0.2,
+        max_loss=0.1,
+        duplicates="error",
+        task="auto",
+        seed=0,
+        out=None,
+        overwrite=False,
+        progress=None,
+        use=lambda made: [row.auc for row in made.rows],
+        says=("records",),
+        free=("progress", "out"),
+    ),
+}
 EXTRACTION = {
     "signals.OutputSignal": call(
         name="largest",
@@ -481,4 +504,4 @@ EXTRACTION = {
     "extraction.probability_seen": call(log_p=np.array([-1.0, -5.0]), draws=10),
 }
 
-CALLS = ATTRIBUTES | EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT
+CALLS = ATTRIBUTES | DEFENCES | EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import errors, store
+from divulge import errors, lazy, store
 from divulge.auditing.inputs import align_data
 from divulge.auditing.modality import Classifier
 from divulge.auditing.pipeline import audit, find_modality
@@ -41,10 +41,14 @@ from divulge.validation import check_bool, check_instance, check_path, format_va
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sklearn import base
+
     from divulge.auditing import Audit
     from divulge.references import Progress
     from divulge.settings import Duplicates, TaskName
     from divulge.types import Floats
+else:
+    base = lazy.module("sklearn.base")
 
 RUN_TYPE = "trade-off"
 AS_IT_IS = "as it is"
@@ -315,8 +319,6 @@ def _with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
     Raises:
         divulge.InputError: a parameter that it does not have.
     """
-    from sklearn.base import clone
-
     known = estimator.get_params()
     prefix = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
     is_open = type(_last_step(estimator)).__name__.startswith(("CatBoost", "XGB", "LGBM"))  # they take any name
@@ -327,7 +329,7 @@ def _with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
             raise InputError(f"settings: {type(_last_step(estimator)).__name__} has no parameter {name!r}")
         named[full] = value
     with errors.user_code_errors(f"settings: {_describe(settings)}"):
-        return clone(estimator).set_params(**named)
+        return base.clone(estimator).set_params(**named)
 
 
 def _describe(settings: Mapping[str, Any]) -> str:

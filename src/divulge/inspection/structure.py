@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from divulge import errors
 from divulge.errors import InputError
 from divulge.inspection.arrays import collect_arrays, read_model
 from divulge.report.measured_defences import MEASURED
@@ -156,7 +157,10 @@ def inspect_outputs(
     """
     check_instance(members, "members", Records)
     target = adapt(model, outputs=outputs, labels_only=True)
-    if callable(getattr(target, "predictions", None)):
+    if isinstance(target, SklearnTarget) and callable(getattr(target.estimator, "predict_proba", None)):
+        with errors.user_code_errors(f"model: {type(target.estimator).__name__}.predict_proba"):  # as anybody sees them
+            answers = np.asarray(target.estimator.predict_proba(target.model_inputs(members.copy())), np.float64)
+    elif callable(getattr(target, "predictions", None)):
         answers = np.asarray(target.predictions(members), np.float64)[:, None]
     elif callable(getattr(target, "logits", None)):
         answers = special.softmax(np.asarray(target.logits(members), np.float64), axis=1)
@@ -314,7 +318,7 @@ def _setting_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]
 def _listed_hints(parts: list[Any]) -> list[Hint]:
     """Hint at settings that are on SACRO-ML's list of those that leak most, each with what we measured."""
     hints = []
-    for part in parts:
+    for part in parts[:1] if not hasattr(parts[0] if parts else None, "steps") else parts[1:]:
         if (listed := _listed_setting(part)) is None:
             continue
         found, threshold, family = listed
