@@ -84,7 +84,8 @@ def models(regression: bool) -> dict[str, tuple[Any, list[dict[str, Any]]]]:
             "neighbours": (KNeighborsRegressor(5), [{"n_neighbors": 20}]),
             "support vectors": (make_pipeline(StandardScaler(), SVR()), [{"C": 0.1}]),
             "network": (
-                make_pipeline(StandardScaler(), MLPRegressor((64,), max_iter=400, random_state=0)), [{"alpha": 10.0}]
+                make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(64,), max_iter=400, random_state=0)),
+                [{"alpha": 10.0}],
             ),
         }  # fmt: skip
     return {

@@ -331,6 +331,7 @@ EVALUATION = {
     "evaluation.paired_difference": call(
         scores_a=SCORES, scores_b=SCORES[::-1], members=MEMBERS, statistic="auc", confidence=0.95
     ),
+    "evaluation.intervals.paired_rate_difference": call(first=SCORES > 0, second=SCORES > 0.5, confidence=0.95),
     "evaluation.intervals.rate_difference": call(
         successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95
     ),

@@ -32,7 +32,7 @@ from divulge.statistics.duplicates import first_of_each_group, number_groups
 from divulge.targets import adapt, is_label_only
 from divulge.targets.arrays import as_predictions
 from divulge.types import AuditData, Records
-from divulge.validation import check_bool, check_path, format_value, require_callable
+from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
 
 if TYPE_CHECKING:
     from sklearn import ensemble
@@ -127,6 +127,8 @@ def infer(
     if references is not None and not isinstance(references, Train | Custom):
         said = format_value(references)
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {said}")
+    for name, records in (("members", members), ("nonmembers", nonmembers), ("population", population)):
+        check_instance(records, name, Records)
     data = AuditData(members=members, nonmembers=nonmembers, population=population)
     study = _prepare(target, data, audit_options)
     names = _check_column(column, study.candidates)

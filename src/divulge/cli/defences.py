@@ -14,7 +14,7 @@ from divulge.errors import InputError
 from divulge.settings import ColumnNames, DefendRules
 
 if TYPE_CHECKING:
-    from divulge.defences import TradeOff
+    from divulge.defences.trade_off import TradeOff
 
 
 @options.from_settings

@@ -7,6 +7,6 @@ Examples:
     {'min_samples_leaf': 5}
 """
 
-from divulge.defences.trade_off import TRADE_OFF, TradeOff, measure_settings, suggest_settings
+from divulge.defences.trade_off import TRADE_OFF, measure_settings, suggest_settings
 
-__all__ = ["TRADE_OFF", "TradeOff", "measure_settings", "suggest_settings"]
+__all__ = ["TRADE_OFF", "measure_settings", "suggest_settings"]

@@ -242,8 +242,13 @@ def measure_settings(
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None else check_path(out, "out")
     report = (lambda done, total, note: None) if progress is None else require_callable(progress, "progress")
+    if hasattr(recipe, "__len__") and not isinstance(recipe, str):
+        raise InputError(f"recipe: one attack is needed, got {format_value(recipe)}")
     if references is not None:
         check_instance(references, "references", Train)
+    for name, records in (("members", members), ("nonmembers", nonmembers), ("population", population)):
+        if check_instance(records, name, Records).y is None:
+            raise InputError(f"{name}: labels are needed to train on, and there is no y")
     data = AuditData(members=members, nonmembers=nonmembers, population=population)
     adapted = resolve_task(adapt(target, labels_only=True, task=task), data, task)
     if not isinstance(adapted, SklearnTarget | SklearnRegressor):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from divulge.errors import InputError
 from divulge.types import Estimate
-from divulge.validation import check_integer, check_number
+from divulge.validation import check_integer, check_mask, check_number, to_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -142,12 +143,18 @@ def paired_rate_difference(first: ArrayLike, second: ArrayLike, confidence: floa
         second: bool ``[n]``.
         confidence: coverage of the interval.
 
+    Raises:
+        divulge.InputError: no trials, lengths that differ.
+
     Examples:
         >>> print(paired_rate_difference([True] * 30 + [False] * 70, [True] * 20 + [False] * 80))
         0.1000 [-0.0013, 0.1891]
     """
-    one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
-    n, error = len(one), (1 - check_number(confidence, "confidence", above=0, below=1)) / 4
+    n = int(np.size(to_numpy(first, "first")))
+    if not n:
+        raise InputError("first: at least 1 trial is needed, got 0")
+    one, other = check_mask(first, "first", (n,)), check_mask(second, "second", (n,))
+    error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 4
     only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
     low = clopper_pearson_lower(only_one, n, error) - clopper_pearson_upper(only_other, n, error)
     high = clopper_pearson_upper(only_one, n, error) - clopper_pearson_lower(only_other, n, error)
