@@ -175,7 +175,8 @@ HEAD = f"""# SACRO-ML 2.0.1 and Divulge on classical models
 (adult) members; as many non-members. Divulge: `auto` with {N_REFERENCES} clones trained on 58, 149 and 600 further
 records, and `loss` without any. SACRO-ML: LiRA with {N_REFERENCES} shadow models, trained on halves of the candidates
 themselves; the worst-case attack as it comes (10 repetitions of a forest on the outputs, each tested on a fifth); its
-structural checks. AUC / TPR at 5 % of false positives. Seconds of one thread of a shared machine, everything together.
+structural checks. AUC / TPR at 5 % of false positives. Seconds by the clock, everything together, on a shared machine
+whose load was several times as high while SACRO-ML ran: they do not compare the tools.
 
 | table | model | Divulge `auto` | `loss` | it says | s | SACRO-ML LiRA | worst case: AUC, significant | risks | s |
 |---|---|---|---|---|---|---|---|---|---|"""
