@@ -276,7 +276,7 @@ class TestInput:
             ({"confidence": 1}, "confidence: "),
             ({"decoding": "greedy"}, "decoding: "),
             ({"seed": -1}, "seed: "),
-            ({"texts": 1}, "texts: "),
+            ({"show_records": 1}, "show_records: "),
             ({"target": dv.targets.CallableTarget(lambda x: x)}, "target: a language model that runs here"),
             ({"reference": object()}, "reference: a language model that runs here"),
         ],
@@ -338,7 +338,9 @@ class TestKept:
                 return super().continuations(prefixes, suffixes, decoding=decoding)
 
         def measured(**more):
-            return extraction.measure(Counted(lambda at: at % 3 / 3), *sets, prefix=1, suffix=1, texts=texts, **more)
+            return extraction.measure(
+                Counted(lambda at: at % 3 / 3), *sets, prefix=1, suffix=1, show_records=texts, **more
+            )
 
         def stop(done, total):
             if done > 64:
