@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import divulge as dv
-from divulge.statistics import intervals
+from divulge import statistics
 
 HERE = Path(__file__).parent
 MODELS: dict[str, Callable[[], Any]] = {
@@ -108,7 +108,7 @@ def main() -> None:
             answers.setdefault(model, []).append(result.finding.answer)
         lines = [HEAD + "\n".join(rows), "", "## Targets trained on other records", ""]
         if found := [answer for each in answers.values() for answer in each]:
-            share = intervals.proportion(found.count("leak found"), len(found))
+            share = statistics.proportion(found.count("leak found"), len(found))
             lines += [
                 f'"Leak found" in {found.count("leak found")} of {len(found)} runs ({share}); at most 5 % are to be.'
             ]

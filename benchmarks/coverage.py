@@ -17,8 +17,8 @@ from scipy.stats import norm
 from coverage_cells import CELLS, delong_alone, draw, exact, paired_delong, truth
 from coverage_others import FPR, STATISTICS, held, paired_held
 from coverage_pairs import CONTINUOUS, PAIRS, areas, true_difference
+from divulge import statistics
 from divulge.evaluation import comparison
-from divulge.statistics import ranking
 
 ERROR = 0.05
 SIZES = (
@@ -68,8 +68,8 @@ def of_auc(cell, m, n, draws):
     at_once = max(1, CHUNK // (m + n)) if isinstance(cell, float) else draws
     for start in range(0, draws, at_once):
         inside, outside, weights = draw(rng, cell, m, n, min(at_once, draws - start))
-        found = ranking.placements_from_counts(inside, outside)
-        yield [delong_alone(found, ERROR), ranking.auc_bounds(found, ERROR)], weights
+        found = statistics.placements_from_counts(inside, outside)
+        yield [delong_alone(found, ERROR), statistics.auc_bounds(found, ERROR)], weights
 
 
 def of_pair(pair, m, n, draws):

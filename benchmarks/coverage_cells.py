@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit, logit, rel_entr, stdtrit
 from scipy.stats import binom, norm
 
-from divulge.statistics import ranking
+from divulge import statistics
 
 FINE = 200
 
@@ -106,10 +106,10 @@ def delong_alone(found, error):
     """What the AUC's interval was: DeLong's on the logit scale, Chernoff's bound where that does not exist."""
     value = found.value
     m, n = found.members.size, found.nonmembers.size
-    v, w = ranking.placement_covariance(found, found, null=0.5)
+    v, w = statistics.placement_covariance(found, found, null=0.5)
     exists = (value > 0) & (value < 1) & (np.minimum(m, n) > 1) & (v + w > 1e-20)
     with np.errstate(all="ignore"):
-        freedom = np.where(exists, ranking.degrees_of_freedom(v, w, m, n), 1.0)
+        freedom = np.where(exists, statistics.degrees_of_freedom(v, w, m, n), 1.0)
         reach = stdtrit(freedom, 1 - error / 2) * np.sqrt(v + w) / (value * (1 - value))
         ends = [expit(logit(value) + side * reach) for side in (-1, 1)]
     return tuple(
@@ -131,9 +131,9 @@ def paired_delong(a, b, error):
     """What the paired interval was: DeLong's paired variance, no width where both runs rank all records alike."""
     gap = a.placed - b.placed
     m, n = gap.members.size, gap.nonmembers.size
-    v, w = ranking.placement_covariance(gap, gap, null=0.0)
+    v, w = statistics.placement_covariance(gap, gap, null=0.0)
     with np.errstate(all="ignore"):
-        reach = stdtrit(ranking.degrees_of_freedom(v, w, m, n), 1 - error / 2) * np.sqrt(v + w)
+        reach = stdtrit(statistics.degrees_of_freedom(v, w, m, n), 1 - error / 2) * np.sqrt(v + w)
     alike = (gap.members.values == 0).all(-1) & (gap.nonmembers.values == 0).all(-1)
     hoeffding = np.sqrt(2 * np.log(2 / error) / np.minimum(m, n))
     reach = np.where(v + w > 1e-20, reach, np.where(alike, 0.0, hoeffding))

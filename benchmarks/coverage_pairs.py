@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
+from divulge import statistics
 from divulge.evaluation import comparison
-from divulge.statistics import ranking
 
 
 def rates(first, second, agree=1.0):
@@ -78,11 +78,11 @@ def placed(inside, outside):
     rank = rankdata(np.hstack([inside, outside]), axis=1)
     below, beneath = rank[:, :m] - rankdata(inside, axis=1), rank[:, m:] - rankdata(outside, axis=1)
     parts = below / n, 1 - beneath / m
-    return ranking.Placements(*(ranking.Side(part, np.ones_like(part)) for part in parts))
+    return statistics.Placements(*(statistics.Side(part, np.ones_like(part)) for part in parts))
 
 
 def areas(rng, pair, m, n, draws, error):
     """Both runs of many tables, as `comparison.difference_bounds` takes them."""
     members, nonmembers = pair[0](rng, (draws, m)), pair[1](rng, (draws, n))
     found = [placed(a, b) for a, b in zip(members, nonmembers, strict=True)]
-    return [comparison.Area(run, *ranking.auc_bounds(run, error)) for run in found]
+    return [comparison.Area(run, *statistics.auc_bounds(run, error)) for run in found]

@@ -18,8 +18,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from divulge.statistics.intervals import proportion
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc, proportion
 from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED, TOO_LITTLE, decide_request
 
 ANSWERS = (REMEMBERED, OVERDONE, NO_DIFFERENCE, TOO_LITTLE)

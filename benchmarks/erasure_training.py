@@ -1,6 +1,6 @@
 """Train models that forgot, and models that did not, for `erasure.py`.
 
-    python benchmarks/erasure_training.py DATA [--partitions N] [--twins N] --out FOLDER
+    python benchmarks/erasure_training.py DATA [--partitions N] [--first N] [--twins N] --out FOLDER
 
 DATA is location, fashion, adult (networks), forest (random forests on Adult) or messages (a small language model).
 For each partition of the data one model is trained on all records, ``--twins`` models are trained again without the
@@ -41,12 +41,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", choices=["location", "fashion", "adult", "forest", "messages"])
     parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--first", type=int, default=0, help="number of the first partition")
     parser.add_argument("--twins", type=int, default=28)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     make = {"messages": Messages, "forest": Forests}.get(arguments.data, Networks)
-    for partition in range(arguments.partitions):
+    for partition in range(arguments.first, arguments.first + arguments.partitions):
         file = arguments.out / f"{arguments.data}-{partition}.npz"
         if not file.exists():
             arrays = scores_of_all_models(make(arguments.data, partition), arguments.twins)

@@ -25,11 +25,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import divulge as dv
+from divulge import statistics
 from divulge.references import Custom
-from divulge.statistics import intervals
 
 HERE = Path(__file__).parent
-RECIPES = ("auto", "loss", "calibrated", "lira", "rmia", "base", "learned", "quantile")
+RECIPES = ("auto", "loss", "calibrated", "lira", "rmia", "base", "learned", "quantile-trees")
 N_REFERENCES = 8
 MODELS: dict[str, Callable[[int], Any]] = {
     "forest": lambda seed: RandomForestRegressor(100, random_state=seed),
@@ -108,7 +108,7 @@ def write_page(n_seeds: int, rows: list[str], null_rows: list[str], n_alarms: in
     lines = [HEAD.format(seeds=n_seeds), "", f"| table | model | R² | {' | '.join(RECIPES)} |"]
     lines += ["|---|---|---|" + "---|" * len(RECIPES), *rows, "", "## Targets trained on other records", ""]
     if n_null:
-        share = intervals.proportion(n_alarms, n_null)
+        share = statistics.proportion(n_alarms, n_null)
         lines += [f'The verdict was "leak found" in {n_alarms} of {n_null} audits ({share}).', ""]
     lines += ["| table | model | leak found | mean AUC of auto |", "|---|---|---|---|", *null_rows, ""]
     (HERE / "results" / "regression.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,9 +1,10 @@
-"""Write the reference pages of plan keys, attacks and commands from the code: `python docs/generate.py`."""
+"""Write reference pages from the code, and notebooks from the pages by role: `python docs/generate.py`."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 import types
 import typing
 from pathlib import Path
@@ -14,10 +15,12 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from divulge import recipes, settings
-from divulge.cli import app
+from divulge.cli import STEPS, app
 from divulge.settings import Plan
 
 HERE = Path(__file__).parent / "reference"
+ROLES = HERE.parent / "roles"
+NOTEBOOKS = HERE.parents[1] / "examples"
 GENERATED_BELOW = "<!-- Below this line docs/generate.py writes what the code says. -->"
 _PLAN_OPENING = """\
 Look up a key of a plan: its values, its default and its meaning. A plan is a TOML file that describes an audit;
@@ -36,6 +39,7 @@ def pages() -> dict[Path, str]:
         HERE / "plan.md": _plan_page(),
         HERE / "attacks.md": _attacks_page(),
         HERE / "commands.md": _commands_page(),
+        **{NOTEBOOKS / f"{page.stem}.ipynb": _notebook(page) for page in sorted(ROLES.glob("*.md"))},
     }
 
 
@@ -163,11 +167,39 @@ def _commands_page() -> str:
     return "\n".join(lines)
 
 
+def _notebook(page: Path) -> str:
+    """Return a page by role as a notebook: its Python and its commands as cells that run, the rest as text."""
+    cells: list[dict[str, Any]] = []
+    # Links lead from the folder of the notebooks to the page's neighbours.
+    text = re.sub(r"\]\((?!https?:|#|\.\./)([^)]+)\)", r"](../docs/roles/\1)", page.read_text(encoding="utf-8"))
+    text = re.sub(r"\]\(\.\./(?!docs/roles/)([^)]+)\)", r"](../docs/\1)", text)
+    words, *others = re.split(r"^```(python|console)\n(.*?)^```\n", text, flags=re.M | re.S)
+    for language, block, following in zip(["", *others[::3]], ["", *others[1::3]], [words, *others[2::3]], strict=True):
+        source = re.sub(r"^\$ ", "!", block, flags=re.M) if language == "console" else block
+        cells += [
+            _cell(cell_type, text.strip("\n"), len(cells) + i)
+            for i, (cell_type, text) in enumerate(
+                (kind, part) for kind, part in (("code", source), ("markdown", following)) if part.strip()
+            )
+        ]
+    metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    notebook = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(cell_type: str, source: str, number: int) -> dict[str, Any]:
+    cell = {"cell_type": cell_type, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
+    return cell | ({"execution_count": None, "outputs": []} if cell_type == "code" else {})
+
+
 def _subcommands(path: str, command: Any) -> list[tuple[str, Any]]:
+    """Return every command with its name, steps by their names; former names that are no steps are left out."""
     inner = getattr(command, "commands", None)
     if inner is None:
         return [(path, command)]
-    return [leaf for name, each in inner.items() for leaf in _subcommands(f"{path} {name}", each)]
+    steps = {name: " ".join(words) for words, name in STEPS.items()} if path == "divulge" else {}
+    shown = {steps.get(name, name): each for name, each in inner.items() if name in steps or not each.hidden}
+    return [leaf for name, each in shown.items() for leaf in _subcommands(f"{path} {name}", each)]
 
 
 def _default_of_option(option: Any) -> str:

@@ -18,7 +18,7 @@ def main():
         members=dv.Records(x[members], y[members]),
         nonmembers=dv.Records(x[nonmembers], y[nonmembers]),
         population=dv.Records(x[population], y[population]),
-        recipes=("loss", "quantile"),
+        recipes=("loss", "quantile-trees"),
     )
     print(result.verdict.text)
     for name in result:

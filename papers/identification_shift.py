@@ -140,7 +140,7 @@ def texts(runs):
                            for side in (1, 0))  # fmt: skip
         every = [*others, *members]
         words = TruncatedSVD(8, random_state=0).fit_transform(TfidfVectorizer(max_features=5000).fit_transform(every))
-        features = np.column_stack([words, [controls._surface(text) for text in every]])
+        features = np.column_stack([words, [controls._style_features(text) for text in every]])
         third = len(others) // 3
         known, apart, judged = features[:third], features[third : 2 * third], features[2 * third :]
         for said, like in (("candidates", None), ("a holdout", apart)):
@@ -148,7 +148,7 @@ def texts(runs):
             states = []
             for level in (0.05, 0.1, 0.2):
                 try:
-                    weighted._refuse(weights, level)
+                    weighted._require_sufficient_weights(weights, level)
                     states.append("carried")
                 except InputError:
                     states.append("refused")

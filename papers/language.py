@@ -24,17 +24,18 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from scipy import special, stats
 
 import divulge as dv
 import language_models as made
 from divulge import evaluation, store
 from divulge.attacks import Need
 from divulge.evidence import Layout, Measurements, Models
-from divulge.ragged import TokenLogs
 from divulge.recipes import document_recipes
 from divulge.references import FineTune, LoRA, splits
 from divulge.signals import tokens
 from divulge.targets import CausalLM, TokenStatistics
+from divulge.types import TokenLogs
 from membership_tables import STATISTICS, clipped, over_seeds, short, signed
 
 MEMBERS, OTHERS, POPULATION = 300, 1000, 400
@@ -47,7 +48,18 @@ GAINS = (
     ("4/windows", "4/reference-ratio"),
     ("4/windows", "1/windows"),
     ("16/windows", "4/windows"),
+    ("0/ez", "0/wbc"),
+    ("0/ez-smoothed", "0/ez"),
+    ("3/windows + ez", "3/windows"),
+    ("3/windows + ez", "3/windows + ratio"),
+    ("3/windows + ratio + ez", "3/windows + ez"),
 )
+# Means of normal deviates of ranks, to choose `auto` among.
+AVERAGES = {
+    "windows + ratio": ("windows", "reference-ratio"),
+    "windows + ez": ("windows", "ez-out-smoothed"),
+    "windows + ratio + ez": ("windows", "reference-ratio", "ez-out-smoothed"),
+}
 LONGEST = 300  # characters of a newsgroup article
 TITLES = {
     "messages": "Text messages",
@@ -88,10 +100,10 @@ def base(folder: str) -> CausalLM:
 def measured(target: CausalLM, tuning: FineTune, documents: Case, seed: int) -> tuple[Measurements, Models | None]:
     """Everything that a recipe may read, and all reference models."""
     every = documents.everything
-    stats = target.tokens(list(every.x))
-    own = {r.signal: tokens.get_signal(r.signal)(stats) for r in document_recipes() if isinstance(r.signal, str)}
+    asked = target.tokens(list(every.x))
+    own = {r.signal: tokens.get_signal(r.signal)(asked) for r in document_recipes() if isinstance(r.signal, str)}
     logs = tuning.base.tokens(list(every.x), vocabulary=False).logp[None]
-    models = {Need.REFERENCES_BASE: said(stats, logs, np.zeros((1, len(every)), bool))}
+    models = {Need.REFERENCES_BASE: said(asked, logs, np.zeros((1, len(every)), bool))}
     candidates = len(documents.members) + len(documents.others)
     layout = Layout(candidates, 0, POPULATION)
     fine_tuned = None
@@ -99,13 +111,13 @@ def measured(target: CausalLM, tuning: FineTune, documents: Case, seed: int) -> 
         halves = splits.offline(POPULATION, max(tuning.count, 2), seed).trained_on[: tuning.count]
         trained = tuning.fit(documents.population, halves, seed=seed, observe=[every])
         held = np.hstack([np.zeros((len(halves), candidates), bool), halves])
-        fine_tuned = said(stats, trained.outputs[0], held)
-    found = Measurements(own, layout, models=models, tokens=TokenLogs(stats.offsets, np.minimum(stats.logp, 0)))
-    return found, fine_tuned
+        fine_tuned = said(asked, trained.outputs[0], held)
+    logs = TokenLogs(asked.offsets, np.minimum(asked.logp, 0), wrong=asked.logp < -asked.renyi_inf)
+    return Measurements(own, layout, models=models, tokens=logs), fine_tuned
 
 
-def said(stats: TokenStatistics, logs: np.ndarray, held: np.ndarray) -> Models:
-    each = [TokenStatistics(stats.offsets, stats.zlib_bytes, logp=row.astype(float)) for row in logs]
+def said(asked: TokenStatistics, logs: np.ndarray, held: np.ndarray) -> Models:
+    each = [TokenStatistics(asked.offsets, asked.zlib_bytes, logp=row.astype(float)) for row in logs]
     names = ("log_likelihood", *tokens.RESCALED)
     return Models({n: np.stack([tokens.get_signal(n)(one) for one in each]) for n in names}, held, np.minimum(logs, 0))
 
@@ -129,6 +141,8 @@ def scores(found: Measurements, fine_tuned: Models | None, count: int) -> dict[s
             continue
         own = found if not count else replace(found, models={Need.REFERENCES_OUT: first(fine_tuned, count)})
         kept[recipe.name] = recipe.attack.run(own.evidence(recipe.signal, recipe.needs)).scores
+    for name, parts in (AVERAGES if count else {}).items():
+        kept[name] = np.mean([special.ndtri((stats.rankdata(kept[p]) - 0.5) / len(kept[p])) for p in parts], axis=0)
     return kept
 
 

@@ -2,7 +2,7 @@
 
     DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks python papers/mrad.py [--quick] [part ...]
 
-The parts are starts, ablation, black, perturbation, steps, above and sign. 800 members and 800 others; 4,000
+The parts are masks, starts, ablation, black, perturbation, steps, above and sign. 800 members and 800 others; 4,000
 auxiliary records disjoint from both; CIFAR-10 at 16 × 16 (a stranger's ResNet-20: 32 × 32), Fashion-MNIST at 28 × 28.
 Every target but that one is trained here until it has memorised its members. Tables are printed; intervals are 95 %
 over records.
@@ -37,6 +37,8 @@ TARGETS = {
     "CIFAR-10, CNN": replace(CASES["cifar-cnn"], data="cifar10"),
     "Fashion-MNIST, MLP": replace(CASES["fashion-mlp"], data="fashion28"),
 }
+CENTRED = {f"{name}, centred": replace(case, data=f"{case.data}-centred") for name, case in TARGETS.items()}
+TARGETS |= CENTRED
 
 
 class Residual(nn.Module):
@@ -313,13 +315,53 @@ def parts(name, seed, share, clip):
     return aligned + 0.001 * length, aligned, length, -moved
 
 
+MASKS = ("share", "values", "share each", "values each")
+
+
+def masks(names, seeds):
+    """White box, from zeros: pixels or single values unknown, one mask for all records or one for each."""
+    for share in (0.4, 0.5):
+        rows = []
+        for name in names:
+            for mask in MASKS:
+                loss = over(name, seeds, lambda s, n=name, m=mask, p=share: -masked_loss(n, s, p, m))
+                found = [
+                    over(name, seeds, lambda s, n=name, m=mask, k=kind, c=clip, p=share: masked(n, s, p, m, k, c))
+                    for clip in (None, "range")
+                    for kind in ("cade", "msad", "nci")
+                ]
+                rows.append((name, mask, loss, *found))
+        columns = ("target", "mask", "loss, zeros, no descent", "cade", "msad", "nci", *(
+            f"{kind}, clipped" for kind in ("cade", "msad", "nci")
+        ))  # fmt: skip
+        table(f"{share:.0%} known, from zeros: AUC by mask and by inputs", columns, rows)
+
+
+@cache
+def descended(name, seed, share, mask, clip):
+    settings = signals.MRAD(clip=clip, detector="gradient-norm")
+    here = cell(name, seed)
+    return settings.fit(here.auxiliary, seed).complete(target(name, seed), here.partial(mask, share))
+
+
+def masked(name, seed, share, mask, kind, clip):
+    x = descended(name, seed, share, mask, clip)
+    return -detector(name, seed, kind).deviation(target(name, seed), x, cell(name, seed).pool.y)
+
+
+def masked_loss(name, seed, share, mask):
+    here = cell(name, seed)
+    return target(name, seed).loss(dv.Records(here.partial(mask, share).x.astype(np.float32), here.pool.y))
+
+
 PARTS = {
+    "masks": masks,
     "starts": starts, "ablation": ablation, "black": black, "perturbation": perturbation, "steps": steps,
     "above": above, "sign": sign,
 }  # fmt: skip
 OURS = ("CIFAR-10, MLP", "CIFAR-10, CNN", "Fashion-MNIST, MLP")
 NAMES = {
-    "starts": (*OURS, "CIFAR-10, ResNet-20"), "ablation": (*OURS, "CIFAR-10, ResNet-20"),
+    "masks": (*OURS, *CENTRED), "starts": (*OURS, "CIFAR-10, ResNet-20"), "ablation": (*OURS, "CIFAR-10, ResNet-20"),
     "black": ("Fashion-MNIST, MLP", "CIFAR-10, MLP"), "perturbation": OURS[:1], "above": OURS,
     "steps": OURS[:1], "sign": OURS,
 }  # fmt: skip
@@ -333,7 +375,9 @@ def main():
     if not os.environ.get("DIVULGE_DATA"):
         sys.exit("DIVULGE_DATA: name the folder that holds cifar10_12k.npz and models/resnet20_cifar10.safetensors")
     seeds = range(1 if given.quick else 2)
-    names = [name for name in (*OURS, "CIFAR-10, ResNet-20") if any(name in NAMES[part] for part in given.parts)]
+    names = [
+        name for name in (*OURS, *CENTRED, "CIFAR-10, ResNet-20") if any(name in NAMES[part] for part in given.parts)
+    ]
     about(names, seeds)
     for part in given.parts:
         began = time.perf_counter()

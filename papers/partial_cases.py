@@ -48,6 +48,24 @@ def cifar10(side: int = 16):
     return images("cifar10_12k.npz", ("res_train", "res_test"), side), y
 
 
+def centred(images, y):
+    """As networks are commonly fed: mean 0 and deviation 1 in each channel."""
+    axes = tuple(range(3))
+    return ((images - images.mean(axes)) / images.std(axes)).astype(np.float32), y
+
+
+@cache
+def cifar10_centred():
+    """CIFAR-10, 16 x 16, channels standardised."""
+    return centred(*cifar10())
+
+
+@cache
+def fashion28_centred():
+    """Fashion-MNIST, 28 x 28, standardised."""
+    return centred(*fashion28())
+
+
 @cache
 def fashion():
     """Fashion-MNIST, 14 x 14."""
@@ -92,6 +110,7 @@ def attributes() -> tuple[str, ...]:
 DATA = {
     "cifar": cifar, "cifar10": cifar10, "fashion": fashion, "fashion28": fashion28,
     "location": location, "adult": adult,
+    "cifar10-centred": cifar10_centred, "fashion28-centred": fashion28_centred,
 }  # fmt: skip
 
 
@@ -186,6 +205,8 @@ class Cell:
         shape = self.pool.x.shape[1:]
         if mask == "whole":
             return np.ones(shape, dtype=bool)
+        if mask.endswith(" each"):
+            return completion.mask(f"{mask[:-5]}:{share}:each", shape, seed=self.seed, records=len(self.pool))
         if mask != "attributes":
             return completion.mask(f"{mask}:{share}", shape, seed=self.seed)
         names = list(dict.fromkeys(name.split("=")[0] for name in attributes()))

@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 from scipy import stats
 
-from divulge import results
+from divulge import provenance, results, statistics
 from divulge.auditing import Audit
 from divulge.evaluation import covariates
-from divulge.results.summaries import TextSplit
-from divulge.statistics import two_samples
+from divulge.results import TextSplit
 from divulge.types import Estimate
 
 # Scores that know nothing of membership, by what they look like.
@@ -73,7 +72,7 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
             texts=None,
             transfer=None,
             warnings=(),
-            environment=results.collect_environment(),
+            environment=provenance.collect_environment(),
             timings={},
             engine="",
         ),
@@ -114,7 +113,7 @@ def among_equals(scores, inside, by):
 
 def compared(scores, members, length, signs=()):
     """What is known of texts of that ``length``: whether it tells the sets apart, and scores at equal length."""
-    p_value = two_samples.rank_sum_p_value(length[~members], length[members])
+    p_value = statistics.rank_sum_p_value(length[~members], length[members])
     told = (*signs, *(("the median length",) if p_value <= 0.01 / 4 else ()))
     equals = {name: among_equals(own, members, length) for name, own in scores.items()}
     return TextSplit(told, "none", (0, 0), p_value, equals)

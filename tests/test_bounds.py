@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from divulge import InputError, canaries, completion, evaluation, labels
+from divulge import InputError, canaries, completion, evaluation, labels, settings
 from divulge.decisions import controls, fdr, planning, usage
 from divulge.decisions.counts import Counts
-from divulge.extraction.passages import Cut
+from divulge.extraction.completions import Cut
 from divulge.margin.membership import least_margin
 from divulge.regressors.bodies import TextBag
-from divulge.statistics.two_samples import text_differences
+from divulge.statistics import text_differences
 
 SCORES, MEMBERS = np.r_[np.arange(200.0), np.arange(200.0) + 20], np.arange(400) >= 200
 COUNTS = Counts.empty(range(100)).add([*range(0, 100, 2), *range(200, 250)])
@@ -60,6 +60,14 @@ CASES = {
         [math.nan],
     ),
     "defend": ("queries", lambda v: labels.defend(labels.OracleSpec(n=9), queries=v), [1, 10**15], [0, 10**15 + 1]),
+    "references": ("count", lambda v: settings.TrainingSettings.check(count=v), [1, 10**6], [0, 10**6 + 1]),
+    "own references": ("count", lambda v: settings.CustomTrainingSettings.check(count=v), [1, 10**6], [0, 10**6 + 1]),
+    "fine-tuned references": (
+        "count",
+        lambda v: settings.FineTuningSettings.check(count=v),
+        [0, 10**6],
+        [-1, 10**6 + 1],
+    ),
     "mask seed": ("seed", lambda v: completion.mask("share:0.5", (4,), seed=v), [0], [-1]),
 }  # fmt: skip
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge import plan
-from divulge.datafiles import FileLayout, read_labels, read_records, records, require_labels
+from divulge import datafiles, plan
+from divulge.datafiles import FileLayout, read_labels, read_records, require_labels
 from divulge.identification import score_tables
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
@@ -504,7 +504,7 @@ def test_labels_that_are_no_numbers_are_refused(tmp_path, text):
 def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_rest(tmp_path):
     np.savez(tmp_path / "all.npz", x=X, y=Y, ids=["p", "q", "r"], member=np.array([True, False, True]))
     np.savez(tmp_path / "bare.npz", x=X)
-    every, bare = records.read_named_rows(tmp_path / "all.npz"), records.read_named_rows(tmp_path / "bare.npz")
+    every, bare = datafiles.read_named_rows(tmp_path / "all.npz"), datafiles.read_named_rows(tmp_path / "bare.npz")
     assert list(every.ids) == ["p", "q", "r"]
     assert every.member.tolist() == [True, False, True]
     assert every.y.tolist() == Y.tolist()
@@ -514,7 +514,7 @@ def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_
     np.testing.assert_array_equal(every.x, X)
     np.savez(tmp_path / "short.npz", x=X, member=np.array([True, False]))
     with pytest.raises(dv.InputError, match="member"):
-        records.read_named_rows(tmp_path / "short.npz")
+        datafiles.read_named_rows(tmp_path / "short.npz")
 
 
 def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice():

@@ -1,5 +1,7 @@
 """The examples in the README and on the pages by role, by task and on methods run as they stand."""
 
+import ast
+import json
 import re
 import shlex
 import tomllib
@@ -10,6 +12,7 @@ import pytest
 from divulge import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
+EXAMPLES = DOCS.parent / "examples"
 TASKS = {  # each page on a task, and what its examples print
     "audit": "plan.toml can be run",
     "canaries": "canaries find a Gaussian mechanism",
@@ -73,12 +76,40 @@ def methods_of(page):
 
 
 @pytest.mark.parametrize("page", ROLES, ids=lambda page: page.stem)
-def test_every_page_by_role_runs(page, tmp_path, monkeypatch):
+def test_every_page_by_role_runs_as_a_notebook(page, tmp_path, monkeypatch, capsys):
+    """The notebooks are made of the pages (`test_generated_docs`), so that each example runs once."""
     if page.stem == "torch":
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    run_examples(page)
+    blocks = re.findall(r"```(?:python|console)\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    notebook = json.loads((EXAMPLES / f"{page.stem}.ipynb").read_text(encoding="utf-8"))
+    shown = run_notebook(notebook)
+    code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [text.replace("!divulge", "$ divulge") for text in code] == [block.strip("\n") for block in blocks]
+    assert all("<table" in text for text in shown)
+    assert bool(shown) == (page.stem in ("torch", "privacy_engineer"))
     assert f"roles/{page.name}" in NAVIGATION
+
+
+def run_notebook(notebook):
+    """Run the cells in order, as Jupyter does; return what it would draw of the last expression of each."""
+    names, shown = {}, []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        source = "".join(cell["source"])
+        commands = [line for line in source.splitlines() if line.startswith("!divulge ")]
+        if commands:
+            for line in commands:
+                assert cli.run(shlex.split(line.removeprefix("!divulge "))) == 0, line
+            continue
+        tree = ast.parse(source)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, cell["id"], "exec"), names)
+        if last is not None:
+            value = eval(compile(ast.Expression(last.value), cell["id"], "eval"), names)
+            shown += [value._repr_html_()] if hasattr(value, "_repr_html_") else []
+    return shown
 
 
 def test_every_method_is_listed_and_stands_in_the_navigation():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError
-from divulge.pairs import from_pairs
+from divulge.datafiles import from_pairs
 
 
 def test_numbers_become_an_array_and_texts_stay_texts():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.statistics import duplicates, intervals, ranking, two_samples
+from divulge import duplicates, statistics
 
 
 def naive_placements(inside, outside):
@@ -23,14 +23,14 @@ def sides():
 
 def found(sides):
     truth = np.repeat([True, False], [len(side) for side in sides])
-    return ranking.placements_from_scores(np.concatenate(sides), truth)
+    return statistics.placements_from_scores(np.concatenate(sides), truth)
 
 
 def test_placements_and_their_variance_are_those_of_the_definition(sides):
     mean, level = found(sides)
     wanted = naive_placements(*sides)
     truth = np.repeat([True, False], [9, 13])
-    each = ranking.placements_per_record(mean, level, truth)
+    each = statistics.placements_per_record(mean, level, truth)
     np.testing.assert_allclose(each.members.values[truth], wanted[0])
     np.testing.assert_allclose(each.nonmembers.values[~truth], wanted[1])
     for side, of in zip(mean.sides, wanted, strict=True):
@@ -39,23 +39,23 @@ def test_placements_and_their_variance_are_those_of_the_definition(sides):
         assert side.repeated == pytest.approx(np.mean(pairs))
     # DeLong's variance, one placement of one half more on either side, but the records counted without it.
     area = np.mean(wanted[0])
-    for part, of in zip(ranking.placement_covariance(mean, mean, null=0.5), wanted, strict=True):
+    for part, of in zip(statistics.placement_covariance(mean, mean, null=0.5), wanted, strict=True):
         spread = sum((value - area) ** 2 for value in of) + (0.5 - area) ** 2
         assert part == pytest.approx(spread / (len(of) - 1) / len(of))
 
 
 def test_the_covariance_of_two_is_the_same_formula_and_unknown_for_one_record():
     one, other = (
-        ranking.placements_from_counts(np.array(a), np.array(b))
+        statistics.placements_from_counts(np.array(a), np.array(b))
         for a, b in (([0, 1, 2], [2, 1, 1]), ([1, 1, 1], [1, 2, 1]))
     )
     wanted = (0.5 - one.value) * (0.5 - other.value) + sum(
         count * (x - one.value) * (y - other.value)
         for count, x, y in zip(one.members.counts, one.members.values, other.members.values, strict=True)
     )
-    assert ranking.placement_covariance(one, other, null=0.5)[0] == pytest.approx(wanted / 2 / 3)
-    alone = ranking.placements_from_counts(np.array([0, 1]), np.array([2, 1]))
-    assert ranking.placement_covariance(alone, alone, null=0.5)[0] == math.inf
+    assert statistics.placement_covariance(one, other, null=0.5)[0] == pytest.approx(wanted / 2 / 3)
+    alone = statistics.placements_from_counts(np.array([0, 1]), np.array([2, 1]))
+    assert statistics.placement_covariance(alone, alone, null=0.5)[0] == math.inf
 
 
 @pytest.mark.parametrize(("m", "n"), [(4, 9), (30, 3)])
@@ -63,7 +63,7 @@ def test_degrees_of_freedom_are_those_of_welchs_test(m, n):
     rng = np.random.default_rng(1)
     a, b = rng.normal(0, 1, m), rng.normal(0, 3, n)
     wanted = stats.ttest_ind(a, b, equal_var=False).df
-    assert ranking.degrees_of_freedom(a.var(ddof=1) / m, b.var(ddof=1) / n, m, n) == pytest.approx(wanted)
+    assert statistics.degrees_of_freedom(a.var(ddof=1) / m, b.var(ddof=1) / n, m, n) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_the_interval_of_an_auc_without_ties_is_brunner_and_munzels_on_the_logit
     freedom = (v + w) ** 2 / (v**2 / (len(inside) - 1) + w**2 / (len(outside) - 1))
     reach = stats.t.ppf(0.975, freedom) * math.sqrt(v + w) / (area * (1 - area))
     low, high = (1 / (1 + (1 - area) / area * math.exp(side * reach)) for side in (1, -1))
-    estimate = ranking.auc([*inside, *outside], [True] * len(inside) + [False] * len(outside))
+    estimate = statistics.auc([*inside, *outside], [True] * len(inside) + [False] * len(outside))
     mean = found((np.array(inside), np.array(outside)))[0]
     # Placements that repeat move the ends out, Chernoff's bound moves them in.
-    moved = ranking.widen_for_ties(np.array(high), mean, mean.repeated, 1.0, 0.025)
+    moved = statistics.widen_for_ties(np.array(high), mean, mean.repeated, 1.0, 0.025)
     assert estimate.high == pytest.approx(min(moved, chernoff(area, min(len(inside), len(outside)))), abs=1e-7)
     assert estimate.low <= low or estimate.low == pytest.approx(1 - chernoff(1 - area, min(len(inside), len(outside))))
 
@@ -95,7 +95,7 @@ def chernoff(value, blocks, error=0.05):
 @pytest.mark.parametrize("blocks", [2, 7, 40])
 def test_the_interval_of_a_perfect_auc_is_chernoffs(blocks):
     scores = [*np.arange(blocks) + 10.0, *np.arange(blocks + 5.0) / 10]
-    estimate = ranking.auc(scores, np.arange(2 * blocks + 5) < blocks)
+    estimate = statistics.auc(scores, np.arange(2 * blocks + 5) < blocks)
     # KL(1 ‖ p) = -ln p.
     assert (estimate.value, estimate.high) == (1.0, 1.0)
     assert estimate.low == pytest.approx((0.05 / 2) ** (1 / blocks))
@@ -105,8 +105,8 @@ def test_the_interval_of_a_perfect_auc_is_chernoffs(blocks):
 def test_bounds_of_a_share_are_clopper_and_pearsons(trials):
     for successes in range(trials + 1):
         wanted = stats.binomtest(successes, trials).proportion_ci(0.9, "exact")
-        assert intervals.clopper_pearson_lower(successes, trials, 0.05) == pytest.approx(wanted.low, abs=1e-12)
-        assert intervals.clopper_pearson_upper(successes, trials, 0.05) == pytest.approx(wanted.high, abs=1e-12)
+        assert statistics.clopper_pearson_lower(successes, trials, 0.05) == pytest.approx(wanted.low, abs=1e-12)
+        assert statistics.clopper_pearson_upper(successes, trials, 0.05) == pytest.approx(wanted.high, abs=1e-12)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e-12, 0.03, 0.5, 0.97, 1 - 1e-12, 1.0])
@@ -115,8 +115,8 @@ def test_ranks_that_bound_a_quantile_are_those_of_the_binomial(rate, error):
     for n in (1, 2, 17, 60):
         below = [r for r in range(1, n + 1) if stats.binom.cdf(r - 1, n, rate) <= error]
         above = [r for r in range(1, n + 1) if stats.binom.sf(r - 1, n, rate) <= error]
-        assert intervals.upper_bound_rank(n, rate, error) == max(below, default=0)
-        assert intervals.lower_bound_rank(n, rate, error) == min(above, default=n + 1)
+        assert statistics.upper_bound_rank(n, rate, error) == max(below, default=0)
+        assert statistics.lower_bound_rank(n, rate, error) == min(above, default=n + 1)
 
 
 def test_records_are_ordered_by_class_then_column_by_column():
@@ -143,21 +143,21 @@ def test_the_order_of_records_is_the_same_in_every_unit(unit):
 
 
 def test_ends_move_towards_gaffkes_bound_by_twice_the_share_of_pairs_that_repeat():
-    mean = ranking.placements_from_counts(np.array([3, 1, 4]), np.array([5, 2, 1]))
+    mean = statistics.placements_from_counts(np.array([3, 1, 4]), np.array([5, 2, 1]))
     end = np.array(0.8)
     for share, part in ((0.1, 0.2), (0.25, 0.5), (0.5, 1.0), (0.9, 1.0)):
         weight = np.array(share)
-        furthest = ranking.gaffke_bound(mean, weight, 1.0, 0.025)
+        furthest = statistics.gaffke_bound(mean, weight, 1.0, 0.025)
         assert furthest > end
-        assert ranking.widen_for_ties(end, mean, weight, 1.0, 0.025) == pytest.approx(0.8 + part * (furthest - 0.8))
-    assert ranking.widen_for_ties(np.array(1.5), mean, np.array(0.9), 1.0, 0.025) == 1.5
+        assert statistics.widen_for_ties(end, mean, weight, 1.0, 0.025) == pytest.approx(0.8 + part * (furthest - 0.8))
+    assert statistics.widen_for_ties(np.array(1.5), mean, np.array(0.9), 1.0, 0.025) == 1.5
 
 
 def test_the_rank_sum_of_scores_that_tie_is_compared_with_ten_thousand_divisions_at_most():
     low, high = np.repeat([0.0, 1.0], 40), np.repeat([5.0, 6.0], 40)
-    assert two_samples.rank_sum_p_value(low, high) == 1e-4
-    assert two_samples.rank_sum_p_value(low, high, alternative="greater") == 1e-4
-    assert two_samples.rank_sum_p_value(high, low, alternative="greater") == 1.0
-    alike = two_samples.rank_sum_p_value(low, np.repeat([0.0, 1.0], [39, 41]))
+    assert statistics.rank_sum_p_value(low, high) == 1e-4
+    assert statistics.rank_sum_p_value(low, high, alternative="greater") == 1e-4
+    assert statistics.rank_sum_p_value(high, low, alternative="greater") == 1.0
+    alike = statistics.rank_sum_p_value(low, np.repeat([0.0, 1.0], [39, 41]))
     assert alike > 0.5
     assert alike * 1000 == pytest.approx(round(alike * 1000))

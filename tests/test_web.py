@@ -16,8 +16,8 @@ pytest.importorskip("httpx")
 
 
 def post(wire, **options):
-    with web.Client(**{"timeout": 5.0, "secure": False, **options}) as client:
-        return client.post(wire.url, content="x", kind="text/plain")
+    with web.Client(**{"timeout": 5.0, "verify": False, **options}) as client:
+        return client.post(wire.url, content="x", media_type="text/plain")
 
 
 @pytest.mark.parametrize("where", ["headers", "body", "silence"])
@@ -38,17 +38,17 @@ def test_a_deadline_holds_for_the_whole_answer(where):
 
 def test_an_answer_has_a_largest_size():
     with Wire(page(b"x" * 50_000)).running() as wire:
-        assert len(post(wire, most=50_000).body) == 50_000
+        assert len(post(wire, max_bytes=50_000).body) == 50_000
         with pytest.raises(web.WebError, match="larger than 49999 bytes"):
-            post(wire, most=49_999)
+            post(wire, max_bytes=49_999)
 
 
 @pytest.mark.parametrize(("kind", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
 def test_packed_answers_are_unpacked_within_bounds(kind, pack):
     with Wire(page(pack(b"x" * 50_000), f"content-encoding: {kind}")).running() as wire:
-        assert post(wire, most=50_000).body == b"x" * 50_000
+        assert post(wire, max_bytes=50_000).body == b"x" * 50_000
         with pytest.raises(web.WebError, match="unpacks to more than 49999 bytes"):
-            post(wire, most=49_999)
+            post(wire, max_bytes=49_999)
     with (
         Wire(page(pack(b"x" * 50_000)[:-9], f"content-encoding: {kind}")).running() as wire,
         pytest.raises(web.WebError),

@@ -237,7 +237,7 @@ class TableEncoder:
     def spans(self) -> dict[str, slice]:
         """Columns of the encoding, by the name of the table's column."""
         ends = np.cumsum([0, *(column.width for column in self.columns)]).tolist()
-        return {column.name: slice(ends[at], ends[at + 1]) for at, column in enumerate(self.columns)}
+        return {column.name: slice(ends[i], ends[i + 1]) for i, column in enumerate(self.columns)}
 
     @property
     def is_plain(self) -> bool:
@@ -248,8 +248,8 @@ class TableEncoder:
         """Return the numeric encoding ``[n, d]``, float64; of a table of float32 alone, float32."""
         if self.is_plain:
             series = [frame[name] for name in self.names]
-            dtype = np.float32 if all(isinstance(one.dtype, nw.Float32) for one in series) else np.float64
-            return np.column_stack([one.to_numpy().astype(dtype, copy=False) for one in series])
+            dtype = np.float32 if all(isinstance(column.dtype, nw.Float32) for column in series) else np.float64
+            return np.column_stack([column.to_numpy().astype(dtype, copy=False) for column in series])
         return np.hstack([column.encode(read_column(frame, column.name)) for column in self.columns])
 
     def type_missing(self, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
@@ -352,7 +352,7 @@ def _convert_date(days: float, date_types: set[type]) -> Any:
 
 
 def _join(name: str, parts: Sequence[Column]) -> Column:
-    """One column of all sets, which must hold values of one kind."""
+    """Concatenate one column of all sets, which must hold values of one kind."""
     measures = {part.measure for part in parts if not part.missing.all()} or {"number"}
     if len(measures) > 1:
         raise InputError(f"column {name!r}: its values are {' in one set, '.join(sorted(measures))} in another")
@@ -388,7 +388,7 @@ def _fit_column(column: Column, *, is_nominal: bool) -> ColumnEncoder:
 
 
 def _parse_dates(column: Column) -> Column:
-    """The column as dates where every text in it is one, as ISO 8601 spells them; else as it is."""
+    """Parse the column as dates where every text in it is one in ISO 8601; else return it as it is."""
     texts = [text for text in column.values.tolist() if text is not None]
     if not texts or not all(_ISO_DATE.fullmatch(text) for text in texts):
         return column
@@ -400,7 +400,7 @@ def _parse_dates(column: Column) -> Column:
 
 
 def _fit_words(column: Column) -> Any:
-    """A pipeline from texts to principal components of tf-idf; None where the texts have too few words."""
+    """Fit a pipeline from texts to principal components of tf-idf; None where the texts have too few words."""
     texts = ["" if text is None else str(text) for text in column.values]
     vectorizer = text_features.TfidfVectorizer(min_df=2, max_features=20_000)
     try:
@@ -464,7 +464,7 @@ def row_digests(frame: nw.DataFrame[Any]) -> list[bytes]:
 
 
 def _cells(columns: Sequence[Column]) -> Iterator[tuple[str, ...]]:
-    """The values of each row in an exact spelling: the same for 1, 1.0 and True."""
+    """Spell the values of each row exactly: the same for 1, 1.0 and True."""
     spelled = [
         [
             "-" if absent else f"{len(value)}:{value}" if isinstance(value, str) else float(value + 0.0).hex()
@@ -504,7 +504,7 @@ def _spell(value: Any) -> str:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Names in a message, at most twenty of them."""
+    """Format names for a message, at most twenty of them."""
     listed = ", ".join(repr(name) for name in names[:_MAX_LISTED])
     return f"{listed}, … ({len(names)} in all)" if len(names) > _MAX_LISTED else listed
 
@@ -565,7 +565,7 @@ def has_pandas() -> bool:
 
 
 def _to_pandas(frame: nw.DataFrame[Any]) -> Any:
-    """A pandas frame with the types that pandas gives a file of these values."""
+    """Convert to a pandas frame with the types that pandas gives a file of these values."""
     pandas_columns = {}
     for name in frame.columns:
         series, dtype = frame[name], frame[name].dtype

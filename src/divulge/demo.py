@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy, seeds, store
+from divulge import lazy, provenance, seeds, store
 from divulge.auditing import audit
 from divulge.auditing.result import KIND
 from divulge.references import Train
 from divulge.references.progress import ProgressContext, no_progress
-from divulge.results import provenance
 from divulge.run_directory import RunDirectory
 from divulge.types import Records
 
@@ -29,7 +28,7 @@ else:
     tensors = lazy.module("safetensors.torch")
 
 UNSEEN = 3
-RECIPES = ("loss", "calibrated", "lira", "rmia", "learned", "quantile", "transductive")
+RECIPES = ("loss", "calibrated", "lira", "rmia", "learned", "quantile-trees", "transductive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ QUICK = Size(members=500, population=1500, count=4, epochs=20)
 
 
 def fashion_mnist() -> Records:
-    """10,000 images of clothing in 10 classes, 28 x 28 grey values in [0, 1] (Zalando, MIT licence).
+    """Load 10,000 images of clothing in 10 classes, 28 x 28 grey values in [0, 1] (Zalando, MIT licence).
 
     Examples:
         >>> fashion_mnist()

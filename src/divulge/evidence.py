@@ -11,11 +11,10 @@ from divulge import lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
 from divulge.errors import InputError
-from divulge.ragged import TokenLogs
 from divulge.signals import classification, internals
 from divulge.signals.named import CLASSIFIER_SIGNALS, OutputSignal
 from divulge.targets import GivesLabels, GivesLogits
-from divulge.types import Evidence, Records
+from divulge.types import Evidence, Records, TokenLogs
 from divulge.validation import check_choice, check_vector
 
 if TYPE_CHECKING:
@@ -106,7 +105,8 @@ class Measurements:
         target: signal name → ``[n + k + z]``; or ``[n + k]``, where the population was not measured.
         layout: which rows are whose.
         labels: ``[n + k + z]``, or None.
-        features: ``[n + k + z, d]``, what a quantile regressor may condition on.
+        features: ``[n + k + z, d]``, what a regressor may condition on.
+        records: ``[n + k + z, ...]``, the records themselves, where a regressor is to read them.
         models: reference models, by the need that they meet.
         tokens: log-probabilities under the target, where the records are documents.
     """
@@ -115,6 +115,7 @@ class Measurements:
     layout: Layout
     labels: Ints | None = None
     features: Array | None = None
+    records: Array | None = None
     models: Mapping[Need, Models] = field(default_factory=dict)
     tokens: TokenLogs | None = None
 
@@ -133,7 +134,7 @@ class Measurements:
         models = next((self.models[need] for need in REFERENCES & needs if need in self.models), None)
         references = None if models is None else models.signals[signal]
         trained_on = None if models is None else models.trained_on
-        features = self.features if Need.FEATURES in needs else None
+        features = self.features if Need.FEATURES in needs else self.records if Need.RECORDS in needs else None
         labels = self.labels if Need.LABELS in needs else None
         population_rows = self.layout.population_rows if Need.POPULATION in needs else slice(0)
         tokens = self._tokens(models) if Need.TOKENS in needs else None
@@ -157,7 +158,7 @@ class Measurements:
         if self.tokens is None:
             return None
         references = None if models is None else models.tokens
-        return TokenLogs(self.tokens.offsets, self.tokens.target, references)
+        return TokenLogs(self.tokens.offsets, self.tokens.target, references, self.tokens.wrong)
 
 
 def _select_documents(tokens: TokenLogs | None, rows: slice) -> TokenLogs | None:
@@ -321,11 +322,26 @@ def regression_features(records: Records, fit_on: Bools, seed: int) -> Floats:
         if width < 1:
             return sparse.toarray()
         return decomposition.TruncatedSVD(width, random_state=state).fit(sparse[fit_on]).transform(sparse)
-    flat = records.x.reshape(len(records), -1).astype(np.float64)
-    if flat.shape[1] <= MAX_FEATURES:
-        return flat
+    return reduce_width(records.x.reshape(len(records), -1).astype(np.float64), fit_on, state)
+
+
+def reduce_width(table: Floats, fit_on: Bools, random_state: int) -> Floats:
+    """Return a table as it is, or its `MAX_FEATURES` leading principal components where it is wider.
+
+    Args:
+        table: numbers ``[n, d]``.
+        fit_on: bool ``[n]``, the rows that the components are fitted on.
+        random_state: of the decomposition.
+
+    Examples:
+        >>> reduce_width(np.ones((3, 2)), np.ones(3, dtype=bool), 0).shape
+        (3, 2)
+    """
+    if table.shape[1] <= MAX_FEATURES:
+        return table
     width = min(MAX_FEATURES, int(fit_on.sum()))
-    return decomposition.PCA(width, svd_solver="randomized", random_state=state).fit(flat[fit_on]).transform(flat)
+    components = decomposition.PCA(width, svd_solver="randomized", random_state=random_state)
+    return components.fit(table[fit_on]).transform(table)
 
 
 def concatenate_records(parts: Sequence[Records]) -> Records:

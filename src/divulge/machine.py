@@ -41,8 +41,8 @@ def map_in_threads(work: Callable[[_Part], _Result], parts: Sequence[_Part]) -> 
         yield from map(work, parts)
         return
     with ThreadPoolExecutor(n_threads) as pool:
-        for first in range(0, len(parts), n_threads):
-            yield from pool.map(work, parts[first : first + n_threads])
+        for start in range(0, len(parts), n_threads):
+            yield from pool.map(work, parts[start : start + n_threads])
 
 
 def current_time() -> str:

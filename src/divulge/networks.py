@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     transformers: Any
     from collections.abc import Generator, Iterable, Sequence
 
-    from divulge.types import Ints
+    from divulge.types import Array, Ints
 else:
     transformers = lazy.module("transformers")
 
@@ -74,12 +74,12 @@ def _cuts(records: int, size: int) -> Ints:
 
 
 def mlp(width: int, hidden: Sequence[int]) -> nn.Module:
-    """Linear layers with ReLU on inputs normalised by running statistics."""
+    """Build linear layers with ReLU on inputs normalised by running statistics."""
     return nn.Sequential(nn.BatchNorm1d(width), *_dense((width, *hidden)))
 
 
 def small_cnn(channels: int, width: int) -> nn.Module:
-    """Four convolutions, three of stride 2, then the mean over the image."""
+    """Build four convolutions, three of stride 2, then the mean over the image."""
     widths = (channels, width, 2 * width, 4 * width, 8 * width)
     parts: list[nn.Module] = []
     for index, (a, b) in enumerate(pairwise(widths)):
@@ -89,7 +89,7 @@ def small_cnn(channels: int, width: int) -> nn.Module:
 
 
 def text_bag(rows: int, dimension: int, hidden: Sequence[int]) -> nn.Module:
-    """The mean of word embeddings, then linear layers; row 0 is no word."""
+    """Build the mean of word embeddings, then linear layers; row 0 is no word."""
     return nn.Sequential(nn.EmbeddingBag(rows, dimension, padding_idx=0), *_dense((dimension, *hidden)))
 
 
@@ -98,7 +98,7 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
 
 
 def backbone(name: str, size: int, channels: int, weights: str | None) -> nn.Module:
-    """An architecture of the transformers library, with random or stored weights.
+    """Build an architecture of the transformers library, with random or stored weights.
 
     Raises:
         divulge.MissingExtraError: transformers is not installed.
@@ -135,7 +135,7 @@ def backbone(name: str, size: int, channels: int, weights: str | None) -> nn.Mod
 
 
 def _patch(size: int) -> int:
-    """Pixels of a patch: 16 as published, 4 for images too small to hold many of these."""
+    """Return the pixels of a patch: 16 as published, 4 for images too small to hold many of these."""
     return 16 if size >= 128 else 4
 
 
@@ -147,7 +147,7 @@ class Pooled(nn.Module):
         self.model, self.size = model, size
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """``[n, c, h, w]`` to ``[n, h]``."""
+        """Embed images ``[n, c, h, w]`` as ``[n, h]``."""
         if images.shape[-2:] != (self.size, self.size):
             images = functional.interpolate(images, (self.size, self.size), mode="bilinear", align_corners=False)
         answer = self.model(pixel_values=images)
@@ -156,6 +156,34 @@ class Pooled(nn.Module):
         return pooled.flatten(1)
 
 
+class Standardised(nn.Module):
+    """A body for colour images, given images whose channels are brought to mean 0 and deviation 1.
+
+    Pretrained weights expect such images, whatever unit they came in; one channel serves as all three.
+    """
+
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
+    def __init__(self, body: nn.Module, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+        super().__init__()
+        self.body = body
+        self.register_buffer("mean", mean[:, None, None])
+        self.register_buffer("deviation", deviation[:, None, None])
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """``[n, c, h, w]`` to ``[n, h]``."""
+        images = (images - self.mean) / self.deviation
+        return self.body(images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images)
+
+
+def standardised(body: nn.Module, images: Array) -> nn.Module:
+    """Return ``body`` behind a standardisation by the channels of ``images``, ``[n, c, h, w]``."""
+    deviation = images.std(axis=(0, 2, 3))
+    values = (images.mean(axis=(0, 2, 3)), np.where(deviation > 0, deviation, 1.0))
+    return Standardised(body, *(torch.from_numpy(value.astype(np.float32)) for value in values))
+
+
 def classifier(body: nn.Module, classes: int) -> nn.Module:
-    """A body with a linear layer that finds its own width at the first call."""
+    """Put a linear layer on a body; it finds its own width at the first call."""
     return nn.Sequential(body, nn.LazyLinear(classes))

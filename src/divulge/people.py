@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.ragged import SEPARATOR
-from divulge.types import Records
+from divulge.types import SEPARATOR, Records
 from divulge.validation import check_records, format_value, to_numpy
 
 if TYPE_CHECKING:

@@ -130,7 +130,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if not folder.is_dir():
         raise InputError(f"folder: no such directory: {folder}")
     origins = _import_named_code(plan, folder)
-    recipes = book.configure(plan.recipes, plan.recipe or {})
+    recipes = book.configure(plan.recipes, plan.recipe or {}, folder)
     sets = {key: _read_records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     if codes := _find_code_columns(plan.data, sets):
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
@@ -172,8 +172,9 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         population=population,
         unseen_classes=tuple(dict.fromkeys((*plan.unseen_classes, *dropped_classes))),
         groups=groups,
-        known=_read_masks(plan, sets["members"]),
+        known=_read_masks(plan, sets["members"], len(sets["members"].records) + len(sets["nonmembers"].records)),
         covariates=covariates,
+        features=_import_features(plan.data, folder),
     )
     options = AuditOptions(
         **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
@@ -182,7 +183,9 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         references=references,
         imputer=None if plan.known is None else _make_imputer(plan.imputer),
     )
-    kept = plan.model_dump(exclude_none=True) | {"folder": str(folder)}
+    # Columns that a plan names must be there: to be run again it must name those alone that the user named.
+    data = plan.data.model_dump(exclude_none=True, exclude_unset=True)
+    kept = plan.model_dump(exclude_none=True) | {"folder": str(folder), "data": data}
     return ResolvedPlan(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
 
 
@@ -208,6 +211,7 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
                 name, factory=plan.target.factory, outputs=plan.target.outputs, device=plan.device, folder=folder,
                 trust=(*plan.target.trust, *trust), base=plan.target.base, dtype=plan.target.dtype,
                 bos=plan.target.bos, endpoint=plan.target.endpoint, labels_only=True, names=plan.data.classes,
+                task=plan.task,
             )  # fmt: skip
         except InputError as error:
             raise InputError(f"forget.{key}: {error}") from None
@@ -232,13 +236,19 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
         "pool": resolved.pool,
         "outputs": plan.target.outputs,
         "device": plan.device,
+        "task": plan.task,
         "seed": plan.seed,
         **{name: getattr(plan.forget, name) for name in ErasureRules.model_fields},
     }
 
 
-def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
-    """Import the code that the plan names, so that recipes in a file are known from now on; return where it lies."""
+def list_named_code(plan: Plan, folder: Path) -> dict[str, str]:
+    """Return the code that a plan names, "module:name" by the plan's keys.
+
+    Args:
+        plan: what `read` returned.
+        folder: where its modules are looked for.
+    """
     model = plan.target.model
     is_code = plan.target.endpoint is None and ":" in model and not model.startswith("hf:")
     is_file = is_code and check_path(folder / model, "target.model").exists()
@@ -246,10 +256,17 @@ def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
         "target.model": model if is_code and not is_file else None,
         "target.factory": plan.target.factory,
         "references.make_model": plan.references.make_model if isinstance(plan.references, TrainPlan) else None,
+        "data.features": plan.data.features if _names_function(plan.data) else None,
         "references.train": plan.references.train if isinstance(plan.references, CustomPlan) else None,
         **{f"recipes {name}": name for name in plan.recipes if ":" in name},
     }
-    return {key: user_code.import_object(name, key, folder).origin for key, name in names.items() if name is not None}
+    return {key: name for key, name in names.items() if name is not None}
+
+
+def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
+    """Import the code that the plan names, so that recipes in a file are known from now on; return where it lies."""
+    named = list_named_code(plan, folder)
+    return {key: user_code.import_object(name, key, folder).origin for key, name in named.items()}
 
 
 def _read_records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...] = ()) -> DataFile:
@@ -268,11 +285,23 @@ def _read_records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...]
 
 def _layout(plan: DataPlan) -> FileLayout:
     settings = plan.model_dump(include={field.name for field in fields(FileLayout)})
+    if _names_function(plan):
+        settings["features"] = None
     for key in ("columns", "classes", "drop", "covariates"):
         if settings[key] is not None:
             _check_distinct(settings[key], f"data.{key}")
             settings[key] = tuple(settings[key])
     return FileLayout(**settings, user_set=frozenset(plan.model_fields_set), real_values=True)
+
+
+def _names_function(plan: DataPlan) -> bool:
+    """Whether the features are those that a function makes of the records."""
+    return plan.features is not None and ":" in plan.features
+
+
+def _import_features(plan: DataPlan, folder: Path) -> Any:
+    """Return the function that makes features of records; None where the files hold them, or there are none."""
+    return user_code.import_object(plan.features, "data.features", folder).value if _names_function(plan) else None
 
 
 def _check_distinct(names: Sequence[str], key: str) -> None:
@@ -378,14 +407,16 @@ def _choose_frames(
     return fitted_frame_library(target.estimator) or ("pandas" if has_pandas() else "polars")
 
 
-def _read_masks(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:
+def _read_masks(plan: Plan, members: DataFile, n_candidates: int) -> Bools | tuple[Bools, ...] | None:
     """Return the mask that ``known`` describes; several for a list."""
     if plan.known is None:
         return None
     columns = members.columns
     shape = members.records.x.shape[1:] if members.records.table is None else (len(columns),)
     descriptions = [plan.known] if isinstance(plan.known, str) else plan.known
-    masks = tuple(completion.mask(text, shape, columns=columns, seed=plan.seed) for text in descriptions)
+    masks = tuple(
+        completion.mask(text, shape, columns=columns, seed=plan.seed, records=n_candidates) for text in descriptions
+    )
     return masks[0] if isinstance(plan.known, str) else masks
 
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import stat
 import tempfile
-import tomllib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -23,14 +22,13 @@ from divulge.store import open_untrusted
 from divulge.validation import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     import polars as pl
 
     from divulge.types import Array
 
-    Found = TypeVar("Found")
-    from collections.abc import Iterator, Mapping
+    Result = TypeVar("Result")
 
 FORMAT = 2
 MANIFEST_NAME = "run.json"
@@ -108,7 +106,7 @@ class RunDirectory:
                 self._withdraw(draft, ())
                 raise
 
-    def read(self, kind: str, work: Callable[[], Found], *, only: str = "") -> Found:
+    def read(self, kind: str, work: Callable[[], Result], *, only: str = "") -> Result:
         """Return ``work()`` on the finished run of ``kind``; all that it reads is of one and the same run.
 
         Args:
@@ -154,13 +152,6 @@ class RunDirectory:
         """Return whether this directory holds a finished run of ``kind``."""
         manifest = self._settled()
         return manifest.is_finished(kind, manifest.key)
-
-    def read_plan(self) -> dict[str, Any]:
-        """Return the resolved plan of the run."""
-        try:
-            return tomllib.loads(store.read_text(self.path / "plan.toml", inside=self.path))
-        except ValueError as error:
-            raise InputError(f"{self.path / 'plan.toml'}: cannot be read ({error})") from None
 
     def read_table(self, name: str) -> pl.DataFrame:
         """Return the table in ``name``.parquet.

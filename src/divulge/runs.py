@@ -13,6 +13,7 @@ from divulge.canaries.canary_audit import CANARY_AUDIT
 from divulge.defences.trade_off import TRADE_OFF
 from divulge.errors import InputError
 from divulge.extraction.result import EXTRACTION
+from divulge.identification import finished_run
 from divulge.identification.from_tables import IDENTIFICATION
 from divulge.report import formatting, notebook
 from divulge.run_directory import RunDirectory
@@ -98,8 +99,7 @@ class FinishedRun:
             divulge.InputError: a kind of run that keeps no records.
         """
         if self.kind == IDENTIFICATION.name:
-            directory = RunDirectory(self.folder)
-            return directory.read(self.kind, lambda: directory.read_table("selection"))
+            return finished_run.load_selection(self.folder)
         return find_kind(self.folder).load_records(self.folder)
 
     def _repr_html_(self) -> str:

@@ -423,6 +423,12 @@ class DataPlan(ColumnNames):
         "source: verdict and gate judge scores adjusted for them. Those of numbers are values of a record too, unless "
         "``columns`` leaves them out.",
     )
+    features: Name | None = Field(
+        None,
+        description="What else is known of a record and attacks may learn from, such as a pretrained network's "
+        "embedding: the beginning of the names of columns, which then are no part of a record; of an .npz, the name of "
+        'an array; or "package.module:function" of records.',
+    )
     scale: float = Field(
         1.0,
         gt=0,
@@ -488,6 +494,9 @@ class TrainingSettings(PlacementSettings):
     precision: Literal["single", "double", "mixed"] = Field(
         "single", description="Floating-point precision; mixed is bfloat16 autocast."
     )
+    stop_after: Count | None = Field(
+        None, description="Epochs after which training stops, of those that the schedule is made for; all by default."
+    )
 
 
 class CustomTrainingSettings(OutputsSetting):
@@ -535,6 +544,9 @@ class FineTuningSettings(Settings):
     )
     warmup: Number = Field(0.0, ge=0, lt=1, description="Share of the steps in which the learning rate rises.")
     weight_decay: Number = Field(0.0, ge=0, description="Weight decay of AdamW.")
+    stop_after: Count | None = Field(
+        None, description="Epochs after which training stops, of those that the schedule is made for; all by default."
+    )
     length: Annotated[Integer, Field(ge=2)] | None = Field(
         None, description="Longest stretch of tokens in training; the base's context by default."
     )
@@ -549,7 +561,15 @@ class FineTuningSettings(Settings):
     workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
 
 
+MatchPlan: TypeAlias = Literal["auto"] | dict[Name, Annotated[list[Any], Field(min_length=1)]]
+
+
 class _ReferencesPlan(Settings):
+    match: MatchPlan | None = Field(
+        None,
+        description="Choose the training's settings so that references answer like the target on records that neither "
+        "was trained on: auto, or a table of settings and the values to try, such as {lr = [0.01, 0.1]}.",
+    )
     pool: str | None = Field(None, description="Folder of finished models; in the run directory by default.")
     device: str | None = Field(None, description="Where models are trained; where the audit runs by default.")
 
@@ -779,7 +799,7 @@ class IdentifySettings(DecisionSettings):
 
 
 class ScoreSettings(LanguageModelSettings):
-    """Settings of `divulge score`."""
+    """Settings of `divulge identify score`."""
 
     stride: Count | None = Field(None, description="Step between windows (default: half the length).")
     truncation: Literal["windows", "head"] = Field(
@@ -795,6 +815,8 @@ class ScoreSettings(LanguageModelSettings):
 
 class ForgetSettings(ErasureRules, SeedSetting):
     """Settings of `divulge forget`."""
+
+    task: TaskName = _same_as(AuditSettings, "task")
 
 
 # An extraction.

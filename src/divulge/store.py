@@ -11,7 +11,10 @@ import os
 import stat
 import uuid
 import zipfile
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -23,7 +26,7 @@ from divulge.errors import InputError
 from divulge.validation import check_memory, format_bytes, format_exception
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
     from io import BufferedReader
 
 MAX_TEXT_BYTES = 1 << 28
@@ -58,7 +61,7 @@ def make_private_directory(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Generator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well.
+    """Yield a temporary path beside ``path``, which takes its place when the block ends well.
 
     A crash, an error or a full disk leaves whatever stood at ``path`` untouched. Nobody but the owner can read
     the file, whatever the umask.
@@ -101,7 +104,7 @@ class RecordingFile(io.RawIOBase):
             raise
 
     def flush(self) -> None:
-        """Hand everything to the system."""
+        """Write everything out to the system."""
         if not self._file.closed:
             try:
                 self._file.flush()
@@ -160,11 +163,11 @@ def sync_directory(folder: Path) -> None:
     """Wait until the names in ``folder`` and below are on the disk, where the system can say so."""
     for place, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):  # Windows opens no folders
-            opened = os.open(place, os.O_RDONLY)
+            file = os.open(place, os.O_RDONLY)
             try:
-                os.fsync(opened)
+                os.fsync(file)
             finally:
-                os.close(opened)
+                os.close(file)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -181,6 +184,28 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: object) -> None:
     """Write ``value`` as JSON to ``path`` atomically; NaN and infinity are refused (they are not JSON)."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def to_json_values(value: object, *, show_records: bool = True) -> Any:
+    """Convert a summary to JSON values: dataclasses become objects, infinite and undefined numbers None.
+
+    Args:
+        value: the summary, or a part of it.
+        show_records: False to leave out the fields that show or name single records.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> to_json_values(Estimate(0.5, 0.25, float("inf"), 0.95, "counted"))
+        {'value': 0.5, 'low': 0.25, 'high': None, 'confidence': 0.95, 'method': 'counted'}
+    """
+    if is_dataclass(value):
+        shown = [field for field in fields(value) if show_records or not field.metadata.get("single_records")]
+        return {field.name: to_json_values(getattr(value, field.name), show_records=show_records) for field in shown}
+    if isinstance(value, Mapping):
+        return {str(key): to_json_values(part, show_records=show_records) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json_values(part, show_records=show_records) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def read_text(path: Path, *, inside: Path | None = None, limit: int = MAX_TEXT_BYTES) -> str:
@@ -232,9 +257,9 @@ def read_arrays(path: Path, *, inside: Path | None = None) -> dict[str, NDArray[
     Raises:
         divulge.InputError: missing, damaged or pickled content, no regular file, or more than memory can take.
     """
-    with _open_without_pickle(path, "a readable .npz of plain arrays", inside) as opened:
-        check_archive_size(opened, str(path))
-        loaded = np.load(opened, allow_pickle=False)
+    with _open_without_pickle(path, "a readable .npz of plain arrays", inside) as file:
+        check_archive_size(file, str(path))
+        loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise ValueError("a single array without a name: save it with numpy.savez")
         with loaded:
@@ -245,14 +270,14 @@ def read_arrays(path: Path, *, inside: Path | None = None) -> dict[str, NDArray[
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """The array of an ``.npy``, never unpickling.
+    """Read the array of an ``.npy``, never unpickling.
 
     Raises:
         divulge.InputError: missing, damaged or pickled content.
     """
-    with _open_without_pickle(path, "a readable .npy of one plain array") as opened:
-        check_memory(os.fstat(opened.fileno()).st_size, str(path), "the array is larger than this machine can read")
-        loaded = np.load(opened, allow_pickle=False)
+    with _open_without_pickle(path, "a readable .npy of one plain array") as file:
+        check_memory(os.fstat(file.fileno()).st_size, str(path), "the array is larger than this machine can read")
+        loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.ndarray):
             loaded.close()
             raise ValueError("several arrays")
@@ -261,10 +286,10 @@ def read_array(path: Path) -> NDArray[Any]:
 
 @contextlib.contextmanager
 def _open_without_pickle(path: Path, kind: str, inside: Path | None = None) -> Generator[BinaryIO]:
-    """The open file; whatever NumPy says of its content is said in our words, which never advise unpickling."""
+    """Open a file; NumPy's errors about its content are replaced by ours, which never advise unpickling."""
     try:
-        with open_untrusted(path, inside=inside) as opened:
-            yield opened
+        with open_untrusted(path, inside=inside) as file:
+            yield file
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except InputError:
@@ -300,8 +325,8 @@ def starts_with(path: Path, head: bytes, *, cut: bool = False) -> bool:
     """
     skipped = 8 if ".safetensors" in path.name else 0
     try:
-        with open_untrusted(path, inside=path.parent) as opened:
-            start = opened.read(skipped + len(head))[skipped:]
+        with open_untrusted(path, inside=path.parent) as file:
+            start = file.read(skipped + len(head))[skipped:]
     except InputError:  # nothing that anybody writes who writes such a file
         return False
     return start == head or (cut and head.startswith(start))
@@ -309,12 +334,12 @@ def starts_with(path: Path, head: bytes, *, cut: bool = False) -> bool:
 
 def hash_file(path: Path, *, inside: Path | None = None) -> str:
     """Return the SHA-256 of the content of a file, read in pieces; see `divulge.store.open_untrusted`."""
-    with open_untrusted(path, inside=inside) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with open_untrusted(path, inside=inside) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hash_values(*parts: object) -> str:
-    """A SHA-256 of arrays (content, shape and type) and of anything whose repr says all.
+    """Return a SHA-256 of arrays (content, shape and type) and of anything whose repr says all.
 
     Examples:
         >>> hash_values(np.arange(3)) == hash_values(np.arange(3))
@@ -421,8 +446,7 @@ def _refuse_irregular(path: Path, status: os.stat_result) -> None:
 def _refuse_large(path: Path, status: os.stat_result, limit: int | None) -> None:
     size, stored = status.st_size, getattr(status, "st_blocks", None)
     if limit is not None and size > limit:
-        most = format_bytes(limit)
-        raise InputError(f"{path}: {format_bytes(size)} are more than such a file may have ({most})")
+        raise InputError(f"{path}: {format_bytes(size)} are more than such a file may have ({format_bytes(limit)})")
     if stored is not None and size > _SMALL and 512 * stored < size // _HOLLOW:
         raise InputError(
             f"{path}: damaged, nothing but a hole ({format_bytes(size)}, of which the disk holds "
@@ -434,9 +458,9 @@ Shape = TypeVar("Shape")
 
 
 def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
-    """``value``, read from ``path``, as the type ``shape``, most often a dataclass.
+    """Build the type ``shape``, most often a dataclass, from ``value``, which was read from ``path``.
 
-    Nothing is converted: a number in quotes is not a number. Keys that the shape does not name are ignored.
+    Types are strict: a number in quotes is not a number. Keys that the shape does not name are ignored.
 
     Raises:
         divulge.InputError: the first place that does not fit, and what is needed there.
@@ -450,20 +474,20 @@ def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
     try:
         return _adapter(shape).validate_json(json.dumps(value, allow_nan=False), strict=True)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the top"
-        said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
-        raise InputError(f"{path}: damaged at {where}: {said}, got {_short(first['input'])}") from None
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(map(str, problem["loc"])) or "the top"
+        reason = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}"
+        raise InputError(f"{path}: damaged at {place}: {reason}, got {_shorten(problem['input'])}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: damaged: {error}") from None
 
 
 @cache
 def _adapter(shape: type[Shape]) -> pydantic.TypeAdapter[Shape]:
-    """Making one takes longer than reading a file by it."""
+    """Return pydantic's adapter; making one takes longer than reading a file by it."""
     return pydantic.TypeAdapter(shape)
 
 
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}…"
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

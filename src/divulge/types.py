@@ -1,4 +1,4 @@
-"""The nouns of the house: frozen dataclasses that hold NumPy arrays and nothing else.
+"""Records, evidence, estimates and selections: frozen dataclasses that hold arrays and nothing else.
 
 Shapes in this module: ``n`` candidates, ``z`` population records, ``m`` reference models.
 Every signal and every score is oriented so that *larger means more like a member*.
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import columns, ragged
+from divulge import columns
 from divulge.columns import TableEncoder
 from divulge.errors import InputError
-from divulge.ragged import TokenLogs
 from divulge.validation import (
     as_list,
     check_array,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
+
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -45,6 +45,9 @@ Array: TypeAlias = NDArray[Any]
 Standing: TypeAlias = Literal["holds", "doubtful", "void"]  # from best to worst
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "doubt", "plain"]
+
+SEPARATOR = "\x1e"
+"""Separates the documents of a person in one record (ASCII's record separator), see `divulge.people`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +74,9 @@ class Records:
         encoder: what made ``x`` from it, or None.
         class_names: what the numbers in ``y`` stand for, or None.
         has_class_order: whether the order of ``class_names`` was given, and not merely sorted.
+        features: what else is known of each record and what attacks may learn from, float64 ``[n, d]``, or None; no
+            model is given it (`with_features`).
+        feature_names: names of its columns, or None.
 
     Raises:
         divulge.InputError: empty ``x``, NaN or infinity in an array, infinity or nested values in a frame, labels that
@@ -91,6 +97,8 @@ class Records:
     encoder: TableEncoder | None = None
     class_names: tuple[str, ...] | None = None
     has_class_order: bool = False
+    features: Floats | None = None
+    feature_names: tuple[str, ...] | None = None
 
     def __init__(
         self, x: object, y: object = None, ids: object = None, *, class_names: Sequence[str] | None = None
@@ -113,6 +121,8 @@ class Records:
             encoder=encoder,
             class_names=names,
             has_class_order=class_names is not None,
+            features=None,
+            feature_names=None,
         )
 
     def _put(self, **values: Any) -> None:
@@ -120,7 +130,7 @@ class Records:
             object.__setattr__(self, name, value)
 
     def _with(self, **values: Any) -> Records:
-        """A copy in which some fields are others."""
+        """Return a copy with some fields replaced."""
         changed = object.__new__(Records)
         changed._put(**{each.name: getattr(self, each.name) for each in fields(Records)} | values)
         return changed
@@ -129,20 +139,22 @@ class Records:
         return len(self.x)
 
     def __getitem__(self, index: Array | slice) -> Records:
-        """The records at ``index`` (a mask, positions or a slice), in that order."""
+        """Return the records at ``index`` (a mask, positions or a slice), in that order."""
         x = check_nonempty(self.x[index], "x")
         return self._with(
             x=x,
             y=None if self.y is None else self.y[index],
             ids=None if self.ids is None else self.ids[index],
             table=None if self.table is None else self.table[np.arange(len(self))[index].tolist()],
+            features=None if self.features is None else self.features[index],
         )
 
     def copy(self) -> Records:
-        """The same records in arrays of their own, for whoever may write into them."""
+        """Return the same records in arrays of their own, for code that may write into them; without features."""
         arrays = {name: getattr(self, name) for name in ("x", "y", "ids")}
         copies = {name: None if array is None else array.copy() for name, array in arrays.items()}
-        return self._with(**copies, table=None if self.table is None else self.table.clone())
+        table = None if self.table is None else self.table.clone()
+        return self._with(**copies, table=table, features=None, feature_names=None)
 
     def with_values(self, x: Array, template: Records | None = None) -> Records:
         """Return the same records with other values: ``x`` of the same shape, and the frame that it stands for.
@@ -213,6 +225,37 @@ class Records:
         """Return the same records under other identifiers."""
         return self._with(ids=check_ids(ids, "ids", len(self)))
 
+    def without_columns(self, names: Sequence[str]) -> Records:
+        """Return the same records without these columns of their frame, encoded anew; at least one must remain."""
+        if self.table is None:
+            return self
+        table = self.table.select([name for name in self.table.columns if name not in names])
+        encoder = TableEncoder.fit([table])
+        return self._with(x=encoder.encode(table), table=table, encoder=encoder)
+
+    def without_ids(self) -> Records:
+        """Return the same records without identifiers."""
+        return self._with(ids=None)
+
+    def with_features(self, features: object, names: Sequence[str] | None = None) -> Records:
+        """Return the same records with what else is known of each: attacks may learn from it, models are not given it.
+
+        Args:
+            features: numbers ``[n, d]`` or ``[n]``, a data frame of numbers, or None for none.
+            names: of the columns of an array.
+
+        Raises:
+            divulge.InputError: other shapes, NaN or infinity, columns that hold no numbers.
+
+        Examples:
+            >>> Records(["a word", "another"]).with_features([[0.5, 1.0], [2.0, 0.0]]).features.shape
+            (2, 2)
+        """
+        if features is None:
+            return self._with(features=None, feature_names=None)
+        values, columns_of_frame = check_features(features, "features", len(self))
+        return self._with(features=values, feature_names=columns_of_frame or (None if names is None else tuple(names)))
+
     def with_encoder(self, encoder: TableEncoder) -> Records:
         """Return the same records with ``x`` encoded by ``encoder``, whose columns the frame then has, in its order."""
         if self.table is None:
@@ -233,12 +276,15 @@ class Records:
         same = joined is None or all(part.encoder is encoder for part in parts)
         y: Any = None if any(part.y is None for part in parts) else np.concatenate([part.y for part in parts])
         ids: Any = None if any(part.ids is None for part in parts) else np.concatenate([part.ids for part in parts])
+        with_features = [part.features for part in parts if part.features is not None]
         return first._with(
             x=np.concatenate([part.x for part in parts]) if same or encoder is None else encoder.encode(joined),
             y=y,
             ids=None if ids is None else check_ids(ids, "ids", len(ids)),
             table=joined,
             encoder=None if joined is None else encoder,
+            features=np.concatenate(with_features) if len(with_features) == len(parts) else None,
+            feature_names=first.feature_names if len(with_features) == len(parts) else None,
         )
 
     def digests(self) -> list[bytes]:
@@ -251,6 +297,35 @@ class Records:
             classes = f"y={self.y.min():.4g}..{self.y.max():.4g}"
         shape = f"shape={self.x.shape[1:]}" if self.table is None else f"columns={tuple(self.table.columns)}"
         return f"Records(n={len(self)}, {shape}, {classes})"
+
+
+def check_features(value: object, name: str, length: int) -> tuple[Floats, tuple[str, ...] | None]:
+    """Return features as float64 ``[n, d]``, and the names of their columns where they are a data frame.
+
+    Raises:
+        divulge.InputError: other shapes, no column, NaN or infinity, columns that hold no numbers.
+
+    Examples:
+        >>> check_features([1.0, 2.0], "features", 2)
+        (array([[1.],
+               [2.]]), None)
+    """
+    names = None
+    if columns.is_frame(value):
+        frame = columns.read_frame(value, name)
+        read = [columns.read_column(frame, each) for each in frame.columns]
+        for column in read:
+            if column.measure not in ("number", "boolean") or column.missing.any():
+                fault = "holds missing values" if column.missing.any() else f"holds no numbers ({column.measure})"
+                raise InputError(f"{name}: column {column.name!r} {fault}; features are numbers")
+        names = tuple(column.name for column in read)
+        value = np.column_stack([column.values for column in read]) if read else np.empty((len(frame), 0))
+    array = check_array(value, name).astype(np.float64)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[0] != length or not array.shape[1]:
+        raise InputError(f"{name}: an array [{length}, d] with d ≥ 1 is needed, one row per record, got {array.shape}")
+    return array, names
 
 
 def _holds_real_values(y: object) -> bool:
@@ -270,6 +345,7 @@ class AuditData:
     groups: Any = None
     known: Any = None
     covariates: Any = None
+    features: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -310,6 +386,94 @@ class PartialRecords:
 
     def __len__(self) -> int:
         return len(self.x)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenLogs:
+    """Log-probabilities of the tokens of ``n`` documents, one document after the other, under a target and others.
+
+    Args:
+        offsets: document ``i`` has the tokens ``offsets[i]:offsets[i + 1]``, at least one, ``[n + 1]``.
+        target: log-probability of each token under the target, ``[t]``.
+        references: the same under each of ``m`` reference models, ``[m, t]``.
+        wrong: bool ``[t]``, True where the target's likeliest token is another one; None if that is not known.
+
+    Raises:
+        divulge.InputError: offsets that do not start at 0, an empty document, numbers of tokens that differ, NaN,
+            infinity, or a log-probability above 0.
+
+    Examples:
+        >>> logs = TokenLogs([0, 2, 3], [-1.0, -2.0, -3.0])
+        >>> logs.lengths, logs.documents(slice(1, 2)).target
+        (array([2, 1]), array([-3.]))
+    """
+
+    offsets: NDArray[np.int64]
+    target: Floats
+    references: Floats | None = None
+    wrong: Bools | None = None
+
+    def __init__(self, offsets: object, target: object, references: object = None, wrong: object = None) -> None:
+        checked_offsets = check_labels(offsets, "offsets")
+        if checked_offsets[0] != 0 or (np.diff(checked_offsets) < 1).any():
+            raise InputError("offsets: numbers that start at 0 and rise are needed (no document is empty)")
+        n_tokens = int(checked_offsets[-1])
+        object.__setattr__(self, "offsets", checked_offsets)
+        checked_target = check_vector(target, "target", length=n_tokens)
+        object.__setattr__(self, "target", _check_nonpositive(checked_target, "target"))
+        if references is not None:
+            references = _check_nonpositive(check_matrix(references, "references", columns=n_tokens), "references")
+        object.__setattr__(self, "references", references)
+        object.__setattr__(self, "wrong", None if wrong is None else check_mask(wrong, "wrong", (n_tokens,)))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each document, ``[n]``."""
+        return np.diff(self.offsets)
+
+    @property
+    def document(self) -> NDArray[np.int64]:
+        """Number of the document of each token, ``[t]``."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def documents(self, rows: slice) -> TokenLogs:
+        """Return the documents in ``rows``, a slice without a step."""
+        start, stop, _ = rows.indices(len(self))
+        begin, end = int(self.offsets[start]), int(self.offsets[stop])
+        references = None if self.references is None else self.references[:, begin:end]
+        wrong = None if self.wrong is None else self.wrong[begin:end].copy()
+        return TokenLogs(self.offsets[start : stop + 1] - begin, self.target[begin:end].copy(), references, wrong)
+
+    def mean(self, values: Floats) -> Floats:
+        """Return the mean of ``values`` ``[t]`` over the tokens of each document, ``[n]``."""
+        return np.add.reduceat(values, self.offsets[:-1]) / self.lengths
+
+
+def _check_nonpositive(values: Floats, name: str) -> Floats:
+    if values.size and (highest := float(values.max())) > 1e-3:  # A softmax in float32 may slightly exceed 0.
+        raise InputError(f"{name}: log-probabilities, at most 0, are needed, got {highest:g}")
+    return values
+
+
+def check_token_logs(value: object, name: str, documents: int | None) -> TokenLogs | None:
+    """Return ``value`` if it holds the token log-probabilities of so many documents, or is None.
+
+    Raises:
+        divulge.InputError: something else, or another number of documents.
+
+    Examples:
+        >>> check_token_logs(None, "tokens", 3) is None
+        True
+    """
+    if value is None:
+        return None
+    logs = check_instance(value, name, TokenLogs, "a divulge.types.TokenLogs")
+    if len(logs) != documents:
+        raise InputError(f"{name}: {documents} documents are needed, got {len(logs)}")
+    return logs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -389,8 +553,8 @@ class Evidence:
         put("population_features", _features(population_features, "population_features", z))
         for name, classes, length in (("labels", labels, n), ("population_labels", population_labels, z)):
             put(name, None if classes is None else check_labels(classes, name, length=length))
-        put("tokens", ragged.check_token_logs(tokens, "tokens", n))
-        put("population_tokens", ragged.check_token_logs(population_tokens, "population_tokens", z))
+        put("tokens", check_token_logs(tokens, "tokens", n))
+        put("population_tokens", check_token_logs(population_tokens, "population_tokens", z))
         put("queries", None if queries is None else _versions(queries, self))
 
     def __len__(self) -> int:
@@ -402,11 +566,11 @@ class Evidence:
         return f"Evidence(n={len(self)}, m={m}, z={z})"
 
 
-def _versions(value: object, first: Evidence) -> tuple[Evidence, ...]:
-    for given in (listed := as_list(value, "queries")):
-        check_instance(given, "queries", Evidence, "a divulge.Evidence")
-        if repr(given) != repr(first) or given.queries is not None:
-            raise InputError(f"queries: {first!r} without queries of its own is needed, got {given!r}")
+def _versions(value: object, evidence: Evidence) -> tuple[Evidence, ...]:
+    for version in (listed := as_list(value, "queries")):
+        check_instance(version, "queries", Evidence, "a divulge.Evidence")
+        if repr(version) != repr(evidence) or version.queries is not None:
+            raise InputError(f"queries: {evidence!r} without queries of its own is needed, got {version!r}")
     return tuple(listed)
 
 
@@ -478,7 +642,7 @@ class Guarantee:
         return self.holds and self.level < 1.0
 
     def at_most(self, standing: Standing) -> Guarantee:
-        """The same claim, standing no better than ``standing``."""
+        """Return the same claim, standing no better than ``standing``."""
         return replace(self, standing=max(self.standing, standing, key=STANDINGS.index))
 
     def __str__(self) -> str:

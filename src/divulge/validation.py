@@ -317,9 +317,10 @@ def check_names(value: object, name: str, *, length: int | None = None) -> NDArr
                 raise InputError(f"{name}: texts, or whole numbers, are needed, got {format_value(item)} in row {row}")
         values = values.astype(str)
     if values.dtype.kind not in "iuUT" or values.ndim != 1 or length not in (None, len(values)):
-        many = "each document" if length is None else f"each of {length} documents"
+        per_document = "each document" if length is None else f"each of {length} documents"
         raise InputError(
-            f"{name}: texts, or whole numbers, are needed, one for {many}, got {values.dtype} of shape {values.shape}"
+            f"{name}: texts, or whole numbers, are needed, one for {per_document}, got {values.dtype} "
+            f"of shape {values.shape}"
         )
     return values.astype(str) if values.dtype.kind == "T" else values
 
@@ -459,10 +460,12 @@ def check_bool(value: bool, name: str) -> bool:
     return bool(value)
 
 
-def check_instance(value: Any, name: str, kind: type, called: str = "") -> Any:
-    """Return ``value`` if it is a ``kind``; errors call that ``called``."""
-    if not isinstance(value, kind):
-        raise InputError(f"{name}: {called or f'divulge.{kind.__name__}'} is needed, got {format_value(value)}")
+def check_instance(value: Any, name: str, expected_type: type, description: str = "") -> Any:
+    """Return ``value`` if it is an instance of ``expected_type``, which errors call ``description``."""
+    if not isinstance(value, expected_type):
+        raise InputError(
+            f"{name}: {description or f'divulge.{expected_type.__name__}'} is needed, got {format_value(value)}"
+        )
     return value
 
 

@@ -1,7 +1,7 @@
-"""HTTP with servers that nobody vouches for: every answer has a deadline and a size, whatever the server does.
+"""HTTP client for untrusted servers: every exchange has a total deadline and a maximum size.
 
-An answer is taken byte by byte from the wire: a server that sends one byte a second, gigabytes, or a small archive
-that unpacks to gigabytes, meets the bound and costs no more. Messages never hold passwords or keys.
+The raw body is counted and unpacked here, so a server that sends one byte a second, gigabytes, or a small archive that
+unpacks to gigabytes is cut off at the limit. Messages never hold passwords or keys.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ else:
 MAX_BYTES = 64 << 20
 """Largest answer that is read, unpacked."""
 
-_EXCERPT = 200
-_WORD = 6  # characters of a word that is no key
-_NAME, _VALUE = re.compile(r"[!#-'*+.^-`|~\w-]+", re.ASCII), re.compile(r"([!-~]([ \t!-~]*[!-~])?)?")
+_MAX_EXCERPT = 200  # characters of an answer in a message
+_MAX_PLAIN_WORD = 6  # characters up to which a word is taken to be no key
+_HEADER_NAME, _HEADER_VALUE = re.compile(r"[!#-'*+.^-`|~\w-]+", re.ASCII), re.compile(r"([!-~]([ \t!-~]*[!-~])?)?")
 
 
 class WebError(Exception):
@@ -57,7 +57,8 @@ def check_url(url: object, name: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise InputError(f"{name}: an http:// or https:// address is needed, got {_said(url)}")
+        shown = redact_url(url) if isinstance(url, str) else url
+        raise InputError(f"{name}: an http:// or https:// address is needed, got {format_value(shown)}")
     if parts.username is not None or parts.password is not None:
         raise InputError(
             f"{name}: {redact_url(url)} holds a user name or password, which would be saved with the results; "
@@ -74,21 +75,21 @@ def redact_url(url: object) -> str:
         'https://host/score'
     """
     text = str(url).split("?", 1)[0].split("#", 1)[0]
-    scheme, mark, rest = text.partition("://")
+    scheme, mark, location = text.partition("://")
     if not mark:
         return text.rpartition("@")[2]
-    host, slash, path = rest.partition("/")
+    host, slash, path = location.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-def check_headers(given: Mapping[str, str], name: str) -> None:
+def check_headers(headers: Mapping[str, str], name: str) -> None:
     """Check that headers can be sent; their values, which may be keys, are not shown.
 
     Raises:
         divulge.InputError: a name or value with line breaks, letters that are not ASCII, or spaces around it.
     """
-    for key, value in given.items():
-        if not _NAME.fullmatch(key) or not _VALUE.fullmatch(value):
+    for key, value in headers.items():
+        if not _HEADER_NAME.fullmatch(key) or not _HEADER_VALUE.fullmatch(value):
             raise InputError(
                 f"{name}: {format_value(key)} cannot be sent: its name or value holds a line break, spaces around it "
                 "or characters that are not ASCII"
@@ -108,13 +109,9 @@ def redact(text: str, secrets: tuple[str, ...]) -> str:
     return text
 
 
-def _words(*sent: str) -> tuple[str, ...]:
+def _possible_keys(*values: str) -> tuple[str, ...]:
     """List the words of header values or a query that may be a key: a server may repeat it without its "Bearer"."""
-    return tuple(word for value in sent for word in re.split(r"[\s;,=&]+", value) if len(word) > _WORD)
-
-
-def _said(url: object) -> str:
-    return format_value(redact_url(url) if isinstance(url, str) else url)
+    return tuple(word for value in values for word in re.split(r"[\s;,=&]+", value) if len(word) > _MAX_PLAIN_WORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +137,17 @@ class HttpAnswer:
             WebError: not UTF-8, not JSON, NaN or infinity (which JSON has not), nested too deeply to read.
         """
         try:
-            return json.loads(self.body.decode("utf-8"), parse_constant=_refused)
+            return json.loads(self.body.decode("utf-8"), parse_constant=_refuse_constant)
         except UnicodeDecodeError as error:
             raise WebError(f"the answer is not UTF-8 (byte {error.start})") from None
         except RecursionError:
             raise WebError("the answer is nested too deeply") from None
         except ValueError as error:
-            raise WebError(f"the answer is not complete JSON ({str(error)[:_EXCERPT]})") from None
+            raise WebError(f"the answer is not complete JSON ({str(error)[:_MAX_EXCERPT]})") from None
 
     def excerpt(self) -> str:
         """Return the beginning of the body for a message: printable, and without the secrets that were sent."""
-        text = redact(self.body.decode("utf-8", "replace"), self.secrets)[:_EXCERPT]
+        text = redact(self.body.decode("utf-8", "replace"), self.secrets)[:_MAX_EXCERPT]
         return "".join(c if c.isprintable() else " " for c in text).strip()
 
     def wait(self) -> float | None:
@@ -162,14 +159,17 @@ class HttpAnswer:
             >>> HttpAnswer(429, {"retry-after": "-5"}, b"").wait()
         """
         names = ("retry-after", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset")
-        return next((seconds for name in names if (seconds := _seconds(self.headers.get(name))) is not None), None)
+        return next(
+            (seconds for name in names if (seconds := _parse_seconds(self.headers.get(name))) is not None), None
+        )
 
 
-def _refused(constant: str) -> float:
+def _refuse_constant(constant: str) -> float:
     raise ValueError(f"{constant} is not a number in JSON")
 
 
-def _seconds(value: str | None) -> float | None:
+def _parse_seconds(value: str | None) -> float | None:
+    """Parse a number of seconds or milliseconds, or an HTTP date; None for anything else."""
     text = (value or "").strip()
     unit = 1e-3 if text.endswith("ms") else 1.0
     try:
@@ -192,13 +192,13 @@ def require_httpx() -> None:
 
 
 class Client:
-    """Posts to one server, one exchange at a time; a thread of its own each.
+    """Client for one server and one exchange at a time; each thread needs its own.
 
     Args:
         timeout: seconds for a whole exchange, from connecting to the last byte of the answer.
         headers: sent with every request; their values are kept out of messages.
-        most: largest answer in bytes, packed or unpacked.
-        secure: whether certificates will be needed (loading them takes longer than a plain exchange).
+        max_bytes: largest answer, packed or unpacked.
+        verify: whether certificates are needed (loading them takes longer than a plain exchange).
 
     Raises:
         divulge.MissingExtraError: httpx is not installed (extra "http").
@@ -209,17 +209,17 @@ class Client:
         *,
         timeout: float,
         headers: Mapping[str, str] | None = None,
-        most: int = MAX_BYTES,
-        secure: bool = True,
+        max_bytes: int = MAX_BYTES,
+        verify: bool = True,
     ) -> None:
-        given = dict(headers or {})
-        self._timeout, self._most = timeout, most
-        self._secrets = (*given.values(), *_words(*given.values()))
-        # Packed answers are not asked for; a server that packs all the same is unpacked with a bound, below.
-        sent = {"accept-encoding": "identity", **given}
-        self._client = httpx.Client(headers=sent, timeout=timeout, verify=secure)
+        values = tuple((headers or {}).values())
+        self._timeout, self._max_bytes = timeout, max_bytes
+        self._secrets = (*values, *_possible_keys(*values))
+        # No packed answer is requested; one that comes all the same is unpacked within the limit.
+        all_headers = {"accept-encoding": "identity", **(headers or {})}
+        self._client = httpx.Client(headers=all_headers, timeout=timeout, verify=verify)
         self._sockets: list[socket.socket] = []
-        self._late = threading.Event()
+        self._is_late = threading.Event()
 
     def __enter__(self) -> Client:
         return self
@@ -227,88 +227,92 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self._client.close()
 
-    def post(self, url: str, *, content: str, kind: str) -> HttpAnswer:
-        """Send ``content`` as the media type ``kind``, and return the answer.
+    def post(self, url: str, *, content: str, media_type: str) -> HttpAnswer:
+        """Post ``content`` and return the answer.
 
         Raises:
             WebError: no connection, the deadline or the size exceeded, an answer that cannot be unpacked.
         """
         query = urlsplit(url).query
-        secrets = (*self._secrets, *_words(query, unquote_plus(query)))
+        secrets = (*self._secrets, *_possible_keys(query, unquote_plus(query)))
         try:
-            status, headers, body = self._exchange(url, content, kind)
+            status, headers, body = self._exchange(url, content, media_type)
         except WebError as error:
-            raise WebError(redact(str(error), secrets)[:_EXCERPT]) from None
+            raise WebError(redact(str(error), secrets)[:_MAX_EXCERPT]) from None
         return HttpAnswer(status, headers, body, secrets)
 
     def hide(self, text: str) -> str:
         """Remove the values of the headers from a text."""
         return redact(text, self._secrets)
 
-    def _exchange(self, url: str, content: str, kind: str) -> tuple[int, dict[str, str], bytes]:
-        late = self._late = threading.Event()
-        alarm = threading.Timer(self._timeout, self._cut, [late])
+    def _exchange(self, url: str, content: str, media_type: str) -> tuple[int, dict[str, str], bytes]:
+        is_late = self._is_late = threading.Event()
+        alarm = threading.Timer(self._timeout, self._cut_off, [is_late])
         alarm.daemon = True
         alarm.start()
         try:
             with self._client.stream(
-                "POST", url, content=content, headers={"content-type": kind}, extensions={"trace": self._watch}
+                "POST",
+                url,
+                content=content,
+                headers={"content-type": media_type},
+                extensions={"trace": self._track_socket},
             ) as response:
-                body = self._body(response)
+                body = self._read_body(response)
                 headers = {name.lower(): value for name, value in response.headers.items()}
                 return response.status_code, headers, body
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
-            if late.is_set() or isinstance(error, httpx.TimeoutException):  # whichever clock is first
+            if is_late.is_set() or isinstance(error, httpx.TimeoutException):  # whichever clock is first
                 raise WebError(f"the answer was incomplete after {self._timeout:g} seconds") from None
             raise WebError(f"{type(error).__name__}: {error}") from None
         finally:
             alarm.cancel()
 
-    def _watch(self, event: str, info: Mapping[str, Any]) -> None:
+    def _track_socket(self, event: str, info: Mapping[str, Any]) -> None:
         """Keep the sockets of this client, so that an exchange past its deadline can be cut off."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            socket = info["return_value"].get_extra_info("socket")
-            if socket is not None:
-                self._sockets = [*(known for known in self._sockets if known.fileno() != -1), socket]
-            if self._late.is_set():  # looking the name up took all the time there was
-                self._cut(self._late)
+            new_socket = info["return_value"].get_extra_info("socket")
+            if new_socket is not None:
+                self._sockets = [*(each for each in self._sockets if each.fileno() != -1), new_socket]
+            if self._is_late.is_set():  # looking the name up took all the time there was
+                self._cut_off(self._is_late)
 
-    def _cut(self, late: threading.Event) -> None:
+    def _cut_off(self, is_late: threading.Event) -> None:
         """Close the connection under a read that would never end."""
-        late.set()
-        for known in self._sockets:
+        is_late.set()
+        for each in self._sockets:
             try:
-                known.shutdown(socket.SHUT_RDWR)
+                each.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue  # closed before
 
-    def _body(self, response: httpx.Response) -> bytes:
-        sent = response.headers.get("content-encoding", "").strip()
-        packed = sent.lower()
-        if packed not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise WebError(f"the answer is packed as {sent!r}, which was not requested")
+    def _read_body(self, response: httpx.Response) -> bytes:
+        encoding = response.headers.get("content-encoding", "").strip()
+        if encoding.lower() not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise WebError(f"the answer is packed as {encoding!r}, which was not requested")
         body = bytearray()  # not a list of parts, which may be of a byte each
         for part in response.iter_raw():
-            if len(body) + len(part) > self._most:
-                raise WebError(f"the answer is larger than {self._most} bytes")
+            if len(body) + len(part) > self._max_bytes:
+                raise WebError(f"the answer is larger than {self._max_bytes} bytes")
             body += part
-        whole = bytes(body)
-        return whole if packed in ("", "identity") else _unpacked(whole, packed, self._most)
+        if encoding.lower() in ("", "identity"):
+            return bytes(body)
+        return _unpack(bytes(body), encoding.lower(), self._max_bytes)
 
 
-def _unpacked(packed: bytes, kind: str, most: int) -> bytes:
-    """Unpack a gzip or deflate stream of at most ``most`` bytes.
+def _unpack(packed: bytes, encoding: str, max_bytes: int) -> bytes:
+    """Unpack a gzip or deflate stream of at most ``max_bytes``.
 
     Raises:
         WebError: a damaged or unfinished stream, or one that unpacks to more.
     """
-    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | (16 if "gzip" in kind else 0))
+    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | (16 if "gzip" in encoding else 0))
     try:
-        content = unpack.decompress(packed, most + 1)
+        content = unpack.decompress(packed, max_bytes + 1)
     except zlib.error as error:
         raise WebError(f"the answer cannot be unpacked ({error})") from None
-    if len(content) > most:
-        raise WebError(f"the answer unpacks to more than {most} bytes")
+    if len(content) > max_bytes:
+        raise WebError(f"the answer unpacks to more than {max_bytes} bytes")
     if not unpack.eof:
         raise WebError("the answer's packed content is cut off")
     return content

@@ -9,6 +9,8 @@ from sklearn import metrics
 
 import divulge as dv
 from divulge.attacks import BASE, RMIA, Auto, Learned, LiRA, Residual, Threshold, auto
+from divulge.auditing import inputs
+from divulge.recipes import resolve
 
 N, Z = 400, 1200
 
@@ -288,3 +290,16 @@ def test_the_merit_is_the_auc_and_the_tpr_below_the_false_positives_that_are_doc
     allowed = 5 if others < 250 else 0.02 * others  # fewer than these
     rates = [(inside >= cut).mean() for cut in scores if (outside >= cut).sum() < int(allowed)]
     assert auto.game_merit(scores, member) == (pytest.approx(auc(scores, member)), max(rates))
+
+
+def test_one_reference_model_is_enough():
+    """And is not refused before work starts."""
+    rng = np.random.default_rng(0)
+    evidence = dv.Evidence(
+        rng.normal(size=40), rng.normal(size=(1, 40)), population=rng.normal(size=400),
+        population_references=rng.normal(size=(1, 400)), population_trained_on=rng.random((1, 400)) < 0.5,
+        features=rng.normal(size=(40, 2)), population_features=rng.normal(size=(400, 2)),
+        labels=rng.integers(0, 2, 40), population_labels=rng.integers(0, 2, 400),
+    )  # fmt: skip
+    assert np.isfinite(Auto().run(evidence).scores).all()
+    inputs._check_reference_count([resolve("auto")], 1)

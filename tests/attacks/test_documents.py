@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import divulge as dv
-from divulge.attacks import WBC, SequenceLiRA
-from divulge.ragged import TokenLogs
-from divulge.statistics.ranking import auc
+from divulge.attacks import EZ, WBC, SequenceLiRA
+from divulge.statistics import auc
+from divulge.types import TokenLogs
 
 
 def logs(seed, lengths, models=3, *, lift=0.0, rounded=False):
@@ -21,7 +21,8 @@ def logs(seed, lengths, models=3, *, lift=0.0, rounded=False):
     target = target[0] + lift * np.repeat(np.arange(len(lengths)) < len(lengths) // 2, lengths)
     if rounded:
         target, others = np.round(target), np.round(others)
-    return TokenLogs(offsets, np.minimum(target, 0), np.minimum(others, 0))
+    wrong = rng.random(offsets[-1]) < 0.7
+    return TokenLogs(offsets, np.minimum(target, 0), np.minimum(others, 0), wrong)
 
 
 def evidence(tokens):
@@ -49,13 +50,60 @@ def literal_sequence(standard, rho):
     return ones @ inverse @ standard / np.sqrt(ones @ inverse @ ones)
 
 
+def literal_error_zone(tokens, smoothed):
+    scores = []
+    for i in range(len(tokens)):
+        own = range(tokens.offsets[i] + (not smoothed), tokens.offsets[i + 1])
+        gains = [tokens.target[t] - tokens.references[:, t].mean() for t in own if tokens.wrong[t]]
+        up, down = sum(d for d in gains if d > 0), sum(-d for d in gains if d < 0)
+        if smoothed:
+            scores.append(np.log((up + 1) / (down + 1)))
+        else:
+            scores.append(up / down if down > 0 and len(gains) >= 2 else 0.0)
+    return np.array(scores)
+
+
+class TestEZ:
+    @given(st.integers(0, 10_000), st.lists(st.integers(1, 30), min_size=1, max_size=6), st.booleans())
+    def test_equals_the_literal_formula(self, seed, lengths, smoothed):
+        tokens = logs(seed, lengths)
+        assert np.allclose(EZ(smoothed).score(evidence(tokens)), literal_error_zone(tokens, smoothed), rtol=1e-9)
+
+    def test_as_published_the_surest_member_has_the_lowest_score(self):
+        # Ten documents of which the target has learned every error, ten that it has not.
+        rng = np.random.default_rng(0)
+        gain = np.repeat([1.0, 0.0], 100) + rng.normal(0, 0.2, 200)
+        gain[:100] = np.abs(gain[:100])
+        gain[100:110] = 0.5  # one of the others gains everywhere too, and less
+        tokens = TokenLogs(np.arange(21) * 10, gain - 3, np.full((1, 200), -3.0), np.ones(200, bool))
+        member = np.arange(20) < 10
+        published, smoothed = (EZ(smoothed).score(evidence(tokens)) for smoothed in (False, True))
+        assert (published[:11] == 0).all()
+        assert auc(published, member).value < 0.1
+        assert auc(smoothed, member).value == 1.0
+
+    def test_a_document_without_errors_is_neither(self):
+        tokens = TokenLogs([0, 3], [-1.0] * 3, [[-2.0] * 3], [False] * 3)
+        assert EZ().score(evidence(tokens)).tolist() == EZ(smoothed=True).score(evidence(tokens)).tolist() == [0.0]
+
+    def test_a_loss_next_to_nothing_is_no_infinity(self):
+        tokens = TokenLogs([0, 3], [-1.0, -1.0, -1.0 - 5e-324], [[-1.0, -700.0, -1.0 + 1e-300]], [True] * 3)
+        assert np.isfinite(EZ().score(evidence(tokens))).all()
+
+    def test_what_is_not_known_is_named(self):
+        with pytest.raises(dv.InputError, match=r"EZ: evidence\.tokens\.wrong is needed"):
+            EZ().score(evidence(TokenLogs([0, 1], [-1.0], [[-1.0]])))
+        with pytest.raises(dv.InputError, match=r"EZ\.smoothed"):
+            EZ(smoothed=1)
+
+
 class TestWBC:
     @given(st.integers(0, 10_000), st.lists(st.integers(1, 50), min_size=1, max_size=6), st.booleans())
     def test_equals_the_literal_formula(self, seed, lengths, rounded):
         tokens = logs(seed, lengths, rounded=rounded)
         expected = literal_windows(tokens, WBC().lengths)
         if rounded:  # sums of thirds: the order of addition decides what is a hair above 0
-            tokens = TokenLogs(tokens.offsets, tokens.target, tokens.references[:1])
+            tokens = TokenLogs(tokens.offsets, tokens.target, tokens.references[:1], tokens.wrong)
             expected = literal_windows(tokens, WBC().lengths)
         assert np.allclose(WBC().score(evidence(tokens)), expected, atol=1e-12)
 

@@ -131,3 +131,22 @@ def test_what_is_not_one_score_a_record_is_refused(attack, message):
     population = dv.Records(rng.normal(size=(20, 2)), np.arange(20) % 2)
     with pytest.raises(dv.InputError, match=message):
         dv.audit(lambda x: x, **sets, population=population, recipes=[Recipe("mine", "hinge", attack)], fpr=(0.2,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Unseeded:
+    """A third party's with a setting of its own, and a number called seed that nobody may set."""
+
+    power: int = 2
+    seed: int = dataclasses.field(default=3, init=False)
+
+    def score(self, evidence):
+        return evidence.target**self.power
+
+
+def test_an_attack_that_takes_no_seed_is_left_as_it_is():
+    attack = Unseeded()
+    assert attacks.seeded(attack, 7) is attack
+    assert attacks.seeded(Mine(), 7) == Mine(7)
+    plain = dataclasses.make_dataclass("Plain", [("power", int, 1)], namespace={"score": Unseeded.score})()
+    assert attacks.seeded(plain, 7) is plain

@@ -114,7 +114,7 @@ def test_the_dossier_names_versions_digests_queries_and_engine(run):
 
 
 def test_same_seed_same_numbers_and_row_order_changes_nothing(case):
-    recipes_without_training = ("loss", "gap", "quantile")
+    recipes_without_training = ("loss", "gap", "quantile-trees")
     first = case.audit(recipes=recipes_without_training, seed=3)
     second = case.audit(recipes=recipes_without_training, seed=3)
     order = np.random.default_rng(0).permutation(200)
@@ -134,7 +134,7 @@ def test_same_seed_same_numbers_and_row_order_changes_nothing(case):
 
 def test_unseen_class_is_never_in_the_auditors_hands_and_is_judged_alone(case):
     population = case.population[case.population.y != 3]
-    result = case.audit(recipes=("loss", "lira", "quantile"), population=population, unseen_classes=(3,))
+    result = case.audit(recipes=("loss", "lira", "quantile-trees"), population=population, unseen_classes=(3,))
     summary = result.summary()
     unseen = summary.recipes["lira"].unseen
     assert unseen.members + unseen.nonmembers == int((np.r_[case.members.y, case.nonmembers.y] == 3).sum())

@@ -84,8 +84,8 @@ def test_the_order_of_columns_says_nothing_and_their_names_say_all():
     frame = pl.DataFrame({"age": rng.integers(18, 90, 3 * N), "dose": rng.normal(size=3 * N)})
     y = (frame["dose"].to_numpy() + rng.normal(size=3 * N) > 0).astype(int)
     model = RandomForestClassifier(20, random_state=0).fit(frame[:N].to_pandas(), y[:N])
-    first = audited(model, frame, y, ("loss", "quantile"))
-    second = audited(model, frame.select("dose", "age"), y, ("loss", "quantile"))
+    first = audited(model, frame, y, ("loss", "quantile-trees"))
+    second = audited(model, frame.select("dose", "age"), y, ("loss", "quantile-trees"))
     for name in first:
         np.testing.assert_array_equal(first.scores[name], second.scores[name])
     assert first["loss"].auc.low > 0.6

@@ -282,7 +282,7 @@ READS = {
         MODELS | POPULATION | POPULATION_MODELS | CONDITIONS | POPULATION_CONDITIONS,
     ),
     **dict.fromkeys(
-        ("quantile", "quantile-gap", "combined"),
+        ("quantile", "quantile-gap", "quantile-trees", "quantile-gap-trees", "combined"),
         CONDITIONS | POPULATION | POPULATION_CONDITIONS,
     ),
     "transductive": CONDITIONS,

@@ -71,6 +71,15 @@ def test_the_report_names_share_imputer_and_queries(partial_run):
     assert load(partial_run.path).about.settings.partial.draws == 8
 
 
+def test_every_record_may_have_a_mask_of_its_own(case):
+    found = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    again = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    masks = completion.mask("values:0.5:each", (12,), seed=2, records=400)
+    given = case.audit(known=masks, recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    for other in (again, given):
+        np.testing.assert_array_equal(found.scores["partial-loss"], other.scores["partial-loss"])
+
+
 @pytest.mark.parametrize("known", [KNOWN, np.random.default_rng(0).random((400, 12)) < 0.8])
 def test_unknown_values_never_matter(case, known):
     known = known | (np.arange(12) == 0)
@@ -171,6 +180,15 @@ def test_several_shares_in_one_report(case, tmp_path):
         assert words in html
     with pytest.raises(dv.InputError, match="at least 1 mask"):
         over_shares(case.target, known=[], **case.arguments())
+
+
+def test_several_shares_need_no_directory(case):
+    forecasts = []
+    arguments = case.arguments(recipes=("partial-loss",), fpr=(0.05,))
+    found = over_shares(case.target, known=["share:0.5", "share:1"], expect=forecasts.append, **arguments)
+    assert [result.about.settings.partial.share for result in found] == [0.5, 1.0]
+    assert len(forecasts) == 1  # what the first of them will take
+    assert found[0].path is None
 
 
 def test_fewer_auxiliary_records_than_columns_is_said(case):

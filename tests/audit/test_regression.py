@@ -18,7 +18,7 @@ from divulge.attacks import RMIA, LiRA, OnErrors, Threshold
 from divulge.attacks.prediction_errors import error_logits, error_variance
 from divulge.auditing.compare import Comparison, compare, comparison_page, gate
 from divulge.evaluation import blind
-from divulge.evaluation.record_features import differences
+from divulge.evaluation.blind import differences
 from divulge.references import Custom, Train
 from divulge.report import html
 from divulge.types import Evidence
@@ -44,7 +44,7 @@ def run(sets, tmp_path_factory):
     return dv.audit(
         forest(sets["members"], 0),
         **sets,
-        recipes=["auto", "loss", "lira", "rmia", "lira-residual", "quantile"],
+        recipes=["auto", "loss", "lira", "rmia", "lira-residual", "quantile-trees"],
         references=Custom(forest, count=4, engine="serial"),
         fpr=[0.05],
         out=tmp_path_factory.mktemp("regression") / "run",
@@ -406,7 +406,7 @@ def test_a_run_is_compared_with_what_it_costs(run, sets, tmp_path):
 def test_recipes_of_regression_models_all_run_and_are_repeatable():
     parts = {"members": draw(60, 0), "nonmembers": draw(60, 1), "population": draw(80, 2)}
     names = [recipe.name for recipe in recipes.regression_recipes()]
-    assert {"auto", "loss", "calibrated", "lira", "rmia", "base", "bavaria", "learned", "quantile"} <= set(names)
+    assert {"auto", "loss", "calibrated", "lira", "rmia", "base", "bavaria", "learned", "quantile-trees"} <= set(names)
     assert {"lira-online", "lira-residual", "transductive"} <= set(names)
 
     def fit(records, seed):

@@ -14,7 +14,7 @@ from divulge.auditing.summary import summarise_decision
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting, html
 from divulge.report.markdown import render
-from divulge.results import to_json_values
+from divulge.results import BlindBaseline, to_json_values
 from score_audits import at_covariates, scored, sizes
 
 
@@ -293,15 +293,24 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
     found = evaluation.surest_records(scores, members)
     assert found == evaluation.SurestRecords(side, 60, 600, errors, 600)
     audit = scored({"loss": scores}, members, fpr=(0.3,))
-    headline = verdict.make_headline(
-        verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", found
-    ).words
+    headline = verdict.make_headline(verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", found)
     kind, others = ("training", "other") if side else ("other", "training")
-    used = "were used" if side else "were not used"
-    assert headline == (
-        f"Of 60 of 600 {kind} records it can be told that they {used} for training: {errors} of 600 {others} records "
-        f"score as {'high' if side else 'low'}."
+    end = "high" if side else "low"
+    if errors:
+        assert headline.words == (
+            f"60 of 600 {kind} records score so {end} that only 1 of 600 {others} records does, which chance does not "
+            "explain."
+        )
+    else:
+        claim = "recognised" if side else "ruled out as training data"
+        assert (
+            headline.words == f"60 of 600 {kind} records can be {claim}: none of 600 {others} records scores as {end}."
+        )
+    assert [(dots.value, dots.total) for dots in headline.pictures] == [(60, 600), (errors, 600)]
+    many = verdict.make_headline(
+        verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", replace(found, total=1001)
     )
+    assert many.pictures == ()
     if not side:
         assert audit.verdict.answer == "leak found"
         assert evaluation.epsilon_lower_bound(scores, members).low > 0
@@ -310,3 +319,22 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
 def test_of_scores_that_say_nothing_no_record_is_sure():
     assert evaluation.surest_records(np.random.default_rng(0).normal(size=400), sizes(200, 200)) is None
     assert evaluation.surest_records(np.zeros(400), sizes(200, 200)) is None
+
+
+@pytest.mark.parametrize("blind", [None, 0.52, 0.0])
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_a_leak_says_that_records_do_not_explain_it_where_that_was_looked_at(blind, confirmed):
+    """And which shift of a column the blind baseline would have seen, where it was run."""
+    members = sizes(300, 300)
+    audit = scored({"r": np.random.default_rng(0).normal(size=600) + members}, members)
+    if blind is not None:
+        area = dv.Estimate(0.5, 0.45, 0.55, 0.95, "delong")
+        baseline = BlindBaseline(area, False, 0.5, 0.01, 600, "kernel ridge", blind or None)
+        audit = replace(audit, about=replace(audit.about, blind_baseline=baseline))
+    if confirmed:
+        audit = replace(audit, unexplained_scores={"r": audit.scores["r"]})
+    assert audit.verdict.answer == "leak found"
+    told = blind is not None and confirmed
+    assert ("less what the records alone explain" in audit.verdict.text) == told
+    assert ("tells members from non-members with AUC 0.520" in audit.verdict.text) == (told and blind > 0)
+    assert ("no shift of one column would surely have been seen" in audit.verdict.text) == (told and not blind)

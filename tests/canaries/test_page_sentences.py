@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from divulge import results
+from divulge import provenance
 from divulge.canaries import canary_page
 from divulge.canaries.canary_audit import CANARY_AUDIT
 from divulge.report.markdown import render
 from divulge.report.run_kinds import build_page
-from divulge.results.summaries import CanarySummary, EpsilonLowerBound
+from divulge.results import CanarySummary, EpsilonLowerBound
 
 SCORES = np.r_[np.linspace(-1, 1, 20), np.linspace(0, 2, 20)]
 INCLUDED = np.arange(40) >= 20
@@ -42,7 +42,7 @@ def summary(answer="consistent", claimed=2.0, proven=1.25, delta=1e-5, **changes
         mean_exposure=1.5,
         largest_exposure=4.25,
         warnings=(),
-        environment=results.collect_environment(),
+        environment=provenance.collect_environment(),
     )
     return dataclasses.replace(made, **changes)
 

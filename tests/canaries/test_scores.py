@@ -29,9 +29,9 @@ def remembering(x):
     return logits + 4.0 * same @ np.eye(CLASSES)[insert.y]
 
 
-@pytest.mark.parametrize("recipe", ["loss", "entropy", "quantile"])
+@pytest.mark.parametrize("recipe", ["loss", "entropy", "quantile-trees"])
 def test_every_recipe_scores_canaries(recipe):
-    population = POPULATION if recipe == "quantile" else None
+    population = POPULATION if recipe == "quantile-trees" else None
     found = canaries.audit(
         remembering, PLANTED, recipe=recipe, population=population, claim=dv.Claim(1.0, 1e-5), seed=0
     )
@@ -43,15 +43,15 @@ def test_every_recipe_scores_canaries(recipe):
 
 def test_the_quantile_of_a_canary_is_that_of_its_own_fit():
     """Its score is where the canary lies among what such a record would have: the same for equal answers."""
-    found = canaries.audit(remembering, PLANTED, recipe="quantile", population=POPULATION, seed=0)
-    again = canaries.audit(remembering, PLANTED, recipe="quantile", population=POPULATION, seed=0)
+    found = canaries.audit(remembering, PLANTED, recipe="quantile-trees", population=POPULATION, seed=0)
+    again = canaries.audit(remembering, PLANTED, recipe="quantile-trees", population=POPULATION, seed=0)
     np.testing.assert_array_equal(found.scores, again.scores)
     assert np.isfinite(found.scores).all()
 
 
 def test_a_recipe_that_learns_needs_records_to_learn_from():
-    with pytest.raises(dv.InputError, match="population: 'quantile' learns from other records"):
-        canaries.audit(remembering, PLANTED, recipe="quantile")
+    with pytest.raises(dv.InputError, match="population: 'quantile-trees' learns from other records"):
+        canaries.audit(remembering, PLANTED, recipe="quantile-trees")
 
 
 class TestSides:

@@ -102,7 +102,7 @@ def project(tmp_path):
         frame.write_csv(tmp_path / f"{name}.csv", separator=";")
     (tmp_path / "first_hour_model.py").write_text(MODEL)
     (tmp_path / "plan.toml").write_text(
-        """recipes = ["loss", "quantile"]
+        """recipes = ["loss", "quantile-trees"]
 fpr = [0.05]
 [target]
 model = "first_hour_model:scores"
@@ -122,7 +122,7 @@ def test_check_says_what_the_audit_will_take_and_writes_nothing(project, divulge
     before = sorted(project.iterdir())
     code, out, err = divulge("check", project / "plan.toml")
     assert code == 0, err
-    assert "plan.toml can be run: loss, quantile" in out
+    assert "plan.toml can be run: loss, quantile-trees" in out
     assert re.search(r"Ahead: 360 records; scoring at most about \d+ s; memory about \d+ MiB", out)
     assert [path for path in sorted(project.iterdir()) if path.name != "__pycache__"] == before
     code, out, _ = divulge("check", project / "plan.toml", "--json")

@@ -239,3 +239,12 @@ def test_no_table_breaks_an_interval_or_a_word_at_any_width(width):
         assert max(map(len, lines)) <= width
         for unbroken in ("transductive", "[0.551, 0.659]", "[0.000, 0.090]"):
             assert any(unbroken in line for line in lines), (width, unbroken)
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("1", 30), ("30", 30), ("31", 31), ("80", 80), ("200", 80)])
+def test_a_paragraph_is_as_wide_as_the_terminal_and_never_unreadably_narrow(monkeypatch, capsys, columns, widest):
+    monkeypatch.setenv("COLUMNS", columns)
+    printing.paragraph("i " * 200)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == ""
+    assert max(map(len, shown)) == widest - (widest + 1) % 2  # words of one letter, and spaces between them

@@ -103,3 +103,22 @@ def test_bad_input_is_named():
         fdr.select_groups([1.0, 2.0], [1, 2], range(99), np.arange(99) // 33)
     with pytest.raises(dv.InputError, match="p_values"):
         fdr.combine_p_values([0.0, 0.5], [1, 2])
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 3, 5])
+def test_groups_without_calibration_groups_pay_the_harmonic_sum(n_groups):
+    """Benjamini and Yekutieli's step-up by its definition, at levels on both sides of each threshold."""
+    rng = np.random.default_rng(n_groups)
+    scores, names = rng.normal(2.5, 0.5, 2 * n_groups), np.repeat(np.arange(n_groups), 2)
+    known = rng.normal(size=400)
+    p = fdr.combine_p_values((1 + (known >= scores[:, None]).sum(axis=1)) / 401, names)
+    harmonic = sum(1 / k for k in range(1, n_groups + 1))
+    thresholds = sorted({float(value * n_groups * harmonic / k) for value in p for k in range(1, n_groups + 1)})
+    for level in [threshold * factor for threshold in thresholds for factor in (0.999, 1.001)]:
+        if not 0 < level < 1:
+            continue
+        ranked = np.sort(p)
+        fits = np.flatnonzero(ranked <= level / harmonic * np.arange(1, n_groups + 1) / n_groups)
+        want = p <= ranked[fits[-1]] if len(fits) else np.zeros(n_groups, bool)
+        found = fdr.select_groups(scores, names, known, fdr=level)
+        assert sorted(found.selected.tolist()) == np.flatnonzero(want).tolist()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError
-from divulge.decisions import controls, weighted
+from divulge.decisions import controls, pooled_scores, weighted
 from divulge.decisions.weighted import Weights
 
 
@@ -57,3 +57,12 @@ def test_equal_weights_need_as_many_records_as_no_weights(records, accepted):
     else:
         with pytest.raises(InputError, match="19 are needed"):
             weighted.select(scores, known, even, fdr=0.05)
+
+
+def test_scores_up_to_the_largest_that_can_be_adjusted_are():
+    known, blind = np.linspace(-1.0, 1.0, 30), np.linspace(0.0, 1.0, 30)
+    scores = np.array([1e150, -1e150, 0.0])
+    adjusted, _ = pooled_scores.adjust_for_blind_score(scores, known, [0.2, 0.5, 0.9], blind)
+    assert np.isfinite(adjusted).all()
+    with pytest.raises(InputError, match=r"at most 1e\+150 is needed"):
+        pooled_scores.adjust_for_blind_score(np.nextafter(scores, np.inf), known, [0.2, 0.5, 0.9], blind)

@@ -67,7 +67,7 @@ class TestAudit:
         np.testing.assert_allclose(run.scores["reference-ratio"], run.scores["loss"] - means.mean(axis=0), atol=1e-4)
 
     def test_without_references(self, target, sets):
-        assert set(audited(target, sets, recipes=("loss", "min-k", "entropy", "quantile"))) > {"loss"}
+        assert set(audited(target, sets, recipes=("loss", "min-k", "entropy", "quantile-trees"))) > {"loss"}
 
     def test_the_base_alone_is_a_reference(self, target, base, tuning, sets):
         found = audited(target, sets, recipes=("base-ratio", "wbc"), references=tuning(base, count=0))

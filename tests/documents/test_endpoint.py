@@ -11,6 +11,9 @@ pytest.importorskip("httpx")
 import divulge as dv
 import wire
 from completions import Server
+from divulge.auditing import load
+from divulge.auditing.language_models import LanguageModel
+from divulge.recipes import Auto, resolve
 from divulge.targets import CausalLM, Endpoint
 from divulge.targets.endpoint import EndpointError
 
@@ -67,6 +70,11 @@ def test_what_it_does_not_show_is_refused_before_it_is_asked(server, sets, recip
     with pytest.raises(dv.InputError, match=f"{recipe[:5]}.* more than an endpoint shows".replace("+", r"\+")):
         audited(Endpoint(server.url, "tiny"), sets, recipes=("loss", recipe))
     assert not server.asked
+    with pytest.raises(dv.InputError, match="recipes: ez, auto read more than an endpoint shows"):
+        LanguageModel().check_target(
+            Endpoint(server.url, "tiny"),
+            [resolve("ez", documents=True), resolve("loss", documents=True), Auto().recipe_in(documents=True)],
+        )
 
 
 def test_an_interrupted_audit_repeats_no_question(leaking, sets, tmp_path):
@@ -105,6 +113,22 @@ def test_from_a_plan(server, sets, divulge, tmp_path):
     code, out, errors = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
     assert code == 0, errors
     assert json.loads(out)["verdict"]["answer"] == "leak found"
+
+
+def test_from_a_plan_documents_of_one_author_are_one_record(server, sets, divulge, tmp_path):
+    for name, records in sets.items():
+        authors = [f"{name} {row // 2}" for row in range(len(records))]
+        pl.DataFrame({"text": list(records.x), "author": authors}).write_ndjson(tmp_path / f"{name}.jsonl")
+    (tmp_path / "plan.toml").write_text(PLAN.format(url=server.url) + 'person = "author"\n')
+    code, out, errors = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
+    assert code == 0, errors
+    run = load(tmp_path / "run")
+    assert set(run.ids) == {
+        f"{name} {row}" for name in ("members", "nonmembers") for row in range(len(sets[name]) // 2)
+    }
+    assert len(run.scores["loss"]) == len(run.ids)
+    assert json.loads(out)["verdict"]["answer"] in ("leak found", "undecided")
+    assert sum(server.asked.values()) == sum(map(len, sets.values()))  # every document is asked about, once
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,69 @@ def test_best_among_equals_of_many_groups_is_close_to_the_exact_law(monkeypatch)
     assert abs(comparison.stratified_top_test(scores, truth, groups, 0.1) - exact) < 0.02
 
 
+def less_parabola(values, blind):
+    """Values less their fit by a parabola in the rank of the blind score, and the degrees of freedom left."""
+    ranks = stats.rankdata(blind)
+    columns = np.vander(ranks - ranks.mean(), 3)
+    fit = columns @ np.linalg.lstsq(columns, values, rcond=1e-9)[0]
+    return np.round(values - fit, 8), len(values) - np.linalg.matrix_rank(columns)
+
+
+def adjusted_rank_sums(scores, members, groups, blind):
+    """The test among similar records with the rest of the blind score taken out, group by group."""
+    total = variance = freedom = 0.0
+    for group in np.unique(groups):
+        rows = groups == group
+        inside = members[rows] * 1.0
+        ranks, left = less_parabola(stats.rankdata(scores[rows]), blind[rows])
+        if inside.min() == inside.max() or not left:
+            continue
+        inside, _ = less_parabola(inside, blind[rows])
+        total += ranks @ inside / (len(ranks) + 1)
+        variance += (ranks @ ranks) * (inside @ inside) / left / (len(ranks) + 1) ** 2
+        freedom += left
+    return 1.0 if variance == 0 else float(2 * stats.t.sf(abs(total) / math.sqrt(variance), freedom))
+
+
+def test_among_similar_records_the_rest_of_the_blind_score_is_taken_out():
+    rng = np.random.default_rng(8)
+    for blind in (rng.normal(size=64), np.round(2 * rng.normal(size=64)), np.zeros(64)):
+        groups, members = comparison._similar_record_groups(blind), rng.random(64) < 0.4
+        for scores in (rng.normal(size=64), np.round(rng.normal(size=64)), blind, blind**2, np.zeros(64)):
+            want = adjusted_rank_sums(scores, members, groups, blind)
+            found = comparison.adjusted_rank_test(scores, members, groups, blind)
+            assert math.isclose(found, want, rel_tol=1e-6)
+    assert comparison.adjusted_rank_test(blind, members, groups, blind) == 1.0
+
+
+def test_best_among_similar_records_are_members_as_often_as_the_blind_score_says():
+    rng = np.random.default_rng(9)
+    blind, scores, members = rng.normal(size=43), rng.normal(size=43), rng.random(43) < 0.5
+    groups = comparison._similar_record_groups(blind)
+    chance = np.empty(43)
+    for group in np.unique(groups):
+        rows = groups == group
+        chance[rows] = np.clip(members[rows] - less_parabola(members[rows] * 1.0, blind[rows])[0], 0, 1)
+    best = scores > np.sort(scores)[::-1][8]
+    hits = (best & members).sum()
+    want = sum(
+        np.prod(np.where(case, chance[best], 1 - chance[best]))
+        for case in itertools.product([True, False], repeat=8)
+        if sum(case) >= hits
+    )
+    assert math.isclose(comparison.adjusted_top_test(scores, members, groups, blind, 0.2), want, rel_tol=1e-6)
+    assert comparison.adjusted_top_test(np.zeros(43), members, groups, blind, 0.2) == 1.0
+
+
+def test_best_of_many_similar_records_are_close_to_the_exact_law(monkeypatch):
+    rng = np.random.default_rng(10)
+    blind, scores, members = rng.normal(size=2000), rng.normal(size=2000), rng.random(2000) < 0.5
+    groups = comparison._similar_record_groups(blind)
+    exact = comparison.adjusted_top_test(scores, members, groups, blind, 0.1)
+    monkeypatch.setattr(comparison, "_MAX_EXACT_GROUPS", 10)
+    assert abs(comparison.adjusted_top_test(scores, members, groups, blind, 0.1) - exact) < 0.02
+
+
 def test_measure_with_a_baseline_is_the_paired_difference():
     rng, members = np.random.default_rng(3), np.arange(300) < 150
     scores, blind = rng.normal(size=300) + members, rng.normal(size=300)

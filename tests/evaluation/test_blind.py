@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import divulge as dv
+from divulge import duplicates
 from divulge.evaluation import blind
-from divulge.statistics import duplicates
 
 
 def shifted(rng, x):

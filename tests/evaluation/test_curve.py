@@ -9,7 +9,7 @@ from scipy.stats import beta, binom
 from sklearn.metrics import roc_curve
 
 import divulge as dv
-from divulge.statistics import intervals
+from divulge import statistics
 
 fine = settings(max_examples=60, deadline=None)
 SLACK = 4 * (0.95 * 0.05 / 2000) ** 0.5
@@ -92,7 +92,7 @@ def test_clopper_pearson_at_the_empirical_threshold_alone_would_not_cover():
     hits = 0
     for _ in range(300):
         e = dv.evaluation.tpr_at_fpr(rng.normal(size=5400) + members, members, 0.01)
-        alone = intervals.proportion(round(e.value * 5000), 5000)
+        alone = statistics.proportion(round(e.value * 5000), 5000)
         hits += alone.low <= true <= alone.high
     assert hits / 300 < 0.5
 
@@ -129,7 +129,7 @@ def test_order_statistic_ranks_are_binomial_quantiles():
     rates = np.r_[0.0, 1e-4, np.linspace(0.01, 0.99, 40), 1.0]
     for n in (1, 99, 1000, 50_000):
         for error in (0.0125, 0.05):
-            below, above = intervals.upper_bound_rank(n, rates, error), intervals.lower_bound_rank(n, rates, error)
+            below, above = statistics.upper_bound_rank(n, rates, error), statistics.lower_bound_rank(n, rates, error)
             np.testing.assert_array_equal(below, np.maximum(binom.ppf(error, n, rates), 0))
             np.testing.assert_array_equal(above, np.maximum(binom.ppf(1 - error, n, rates), 0) + 1)
 
@@ -138,7 +138,7 @@ def test_order_statistic_ranks_are_binomial_quantiles():
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_clopper_pearson_is_the_beta_form(pair):
     k, n = pair
-    found = intervals.proportion(k, n)
+    found = statistics.proportion(k, n)
     assert found.low == pytest.approx(beta.ppf(0.025, k, n - k + 1) if k else 0.0)
     assert found.high == pytest.approx(beta.ppf(0.975, k + 1, n - k) if k < n else 1.0)
 
@@ -237,3 +237,26 @@ def test_tnr_at_fnr_is_the_best_cut_that_loses_so_few_members(table, level):
     found = dv.evaluation.tnr_at_fnr(scores, members, level)
     assert found.value == pytest.approx(max((scores[~members] <= c).mean() for c in cuts))
     assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+def test_a_difference_of_tprs_counts_members_that_only_one_of_two_runs_finds():
+    """By definition: Clopper-Pearson's bounds of both shares of discordant members, each at an eighth of the error."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(300) < 120
+    first = rng.normal(size=300) + 2.5 * truth
+    second = first + 0.8 * rng.normal(size=300)
+    found = dv.evaluation.paired_difference(first, second, truth, "tpr@fpr=0.1")
+    ends = []
+    for winner, loser in ((first, second), (second, first)):
+        surely, possibly = (
+            values[truth] > np.sort(values[~truth])[::-1][int(rank) - 1]
+            for values, rank in (
+                (winner, binom.ppf(0.05 / 8, 180, 0.1)),
+                (loser, binom.isf(0.05 / 8, 180, 0.1) + 1),
+            )
+        )
+        gain, loss = (surely & ~possibly).sum(), (possibly & ~surely).sum()
+        low = beta.ppf(0.05 / 8, gain, 120 - gain + 1) if gain else 0.0
+        ends.append(low - beta.isf(0.05 / 8, loss + 1, 120 - loss))
+    assert found.low == pytest.approx(ends[0])
+    assert found.high == pytest.approx(-ends[1])

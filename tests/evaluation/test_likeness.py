@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from divulge.decisions.controls import _style_features
-from divulge.evaluation import record_features
+from divulge.decisions import controls
+from divulge.evaluation import blind
 
 
 def test_the_style_of_a_text_is_counted():
@@ -23,12 +23,12 @@ def test_the_style_of_a_text_is_counted():
         "newest year": 2010,
         "mean year": 2004.5,
     }
-    assert record_features.style_features(text) == pytest.approx(list(wanted.values()))
-    assert record_features.style_features("") == [0.0] * 10
+    assert blind._style_features(text) == pytest.approx(list(wanted.values()))
+    assert blind._style_features("") == [0.0] * 10
     # The shares of the other control's surface: length, digits, capitals, any year, newest year, number of years.
-    assert _style_features(text) == pytest.approx((math.log1p(17) / 10, 8 / 17, 3 / 17, 1, 1.1, 0.2))
-    assert _style_features("1950 " * 12)[-1] == 1.0
-    assert _style_features("") == pytest.approx((math.log1p(1) / 10, 0, 0, 0, 0, 0))
+    assert controls._style_features(text) == pytest.approx((math.log1p(17) / 10, 8 / 17, 3 / 17, 1, 1.1, 0.2))
+    assert controls._style_features("1950 " * 12)[-1] == 1.0
+    assert controls._style_features("") == pytest.approx((math.log1p(1) / 10, 0, 0, 0, 0, 0))
 
 
 def test_images_are_summarised_by_brightness_contrast_range_roughness_and_darkest_pixels():
@@ -39,16 +39,16 @@ def test_images_are_summarised_by_brightness_contrast_range_roughness_and_darkes
             [28 / 32, np.std([8, 6, 6, 8]) / 8, 0.75, 1, (2 + 0 + 2) / 24, 0.5],
         ]
     )
-    np.testing.assert_allclose(record_features.image_summaries(rows, rows), wanted)
+    np.testing.assert_allclose(blind._image_summaries(rows, rows), wanted)
     dark = np.array([[1.0, 2.0, 2.0, 5.0], [1.0, 2.0, 9.0, 9.0]])
-    np.testing.assert_allclose(record_features.image_summaries(dark, dark)[:, -1], [0.25, 0.25])
+    np.testing.assert_allclose(blind._image_summaries(dark, dark)[:, -1], [0.25, 0.25])
 
 
 def test_columns_are_compared_in_standard_deviations_at_most_five():
     columns = np.column_stack([np.r_[np.arange(40.0), 1e6], np.ones(41)])
-    linear, radial = record_features._linear_and_radial_kernels(columns)
+    linear, radial = blind._linear_and_radial_kernels(columns)
     z = np.clip((columns[:, 0] - columns[:, 0].mean()) / columns[:, 0].std(), -5, 5)
     np.testing.assert_allclose(linear, np.outer(z, z), atol=1e-9)
     distances = (z[:, None] - z) ** 2
     np.testing.assert_allclose(radial, np.exp(-distances / np.median(distances)), atol=1e-6)
-    assert record_features._linear_and_radial_kernels(np.ones((3, 2)))[0].tolist() == np.zeros((3, 3)).tolist()
+    assert blind._linear_and_radial_kernels(np.ones((3, 2)))[0].tolist() == np.zeros((3, 3)).tolist()

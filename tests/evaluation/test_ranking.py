@@ -9,8 +9,8 @@ from scipy.stats import beta
 from scipy.stats import t as student
 
 import divulge as dv
+from divulge import statistics
 from divulge.evaluation import comparison
-from divulge.statistics import ranking
 
 fine = settings(max_examples=60, deadline=None)
 scores = st.lists(st.integers(-3, 3), min_size=2, max_size=25)
@@ -31,7 +31,7 @@ def simulate(draws, m, n, shift, seed, statistic, shape=lambda x: x):
 def placed(inside, outside):
     values = np.array([*inside, *outside], float)
     truth = np.arange(len(values)) < len(inside)
-    return ranking.placements_per_record(*ranking.placements_from_scores(values, truth), truth)
+    return statistics.placements_per_record(*statistics.placements_from_scores(values, truth), truth)
 
 
 @fine
@@ -60,7 +60,7 @@ def test_many_tables_at_once_are_as_each_alone(tables):
     levels = np.arange(-3, 4)
     counts = np.array([[[part.count(level) for level in levels] for part in table] for table in tables])
     inside, outside = counts[:, 0], counts[:, 1]
-    low, high = ranking.auc_bounds(ranking.placements_from_counts(inside, outside), 0.05)
+    low, high = statistics.auc_bounds(statistics.placements_from_counts(inside, outside), 0.05)
     for i, (a, b) in enumerate(tables):
         found = dv.evaluation.auc([*a, *b], np.arange(len(a) + len(b)) < len(a))
         assert (found.low, found.high) == pytest.approx((low[i], high[i]), abs=1e-9)
@@ -84,9 +84,9 @@ def test_variance_is_delongs_up_to_the_pseudo_placement():
     h = kernel(inside, outside)
     naive = h.mean(1).var(ddof=1) / 400, h.mean(0).var(ddof=1) / 300
     found = placed(inside, outside)
-    parts = ranking.placement_covariance(found, found, null=0.5)
+    parts = statistics.placement_covariance(found, found, null=0.5)
     assert sum(parts) ** 0.5 == pytest.approx(sum(naive) ** 0.5, rel=2e-3)
-    assert 300 < ranking.degrees_of_freedom(*parts, 400, 300) < 700
+    assert 300 < statistics.degrees_of_freedom(*parts, 400, 300) < 700
 
 
 def test_golden_interval():
@@ -99,7 +99,7 @@ def test_golden_interval():
     v = [((p - 0.625) ** 2).sum() / 3 / 4 for p in parts]
     reach = student.ppf(0.975, sum(v) ** 2 / (v[0] ** 2 + v[1] ** 2) * 3) * sum(v) ** 0.5 / (0.625 * 0.375)
     assert (found.low, found.high) == pytest.approx((expit(logit(0.625) - reach), expit(logit(0.625) + reach)))
-    assert found.method == ranking.DELONG
+    assert found.method == statistics.DELONG
 
 
 def weighted_auc(inside, outside, weight, rng, draws):
@@ -121,15 +121,15 @@ def test_gaffkes_bound_is_a_quantile_over_random_weights(kind, weight):
         outside = np.asarray(draw(size=25), float)
     found = placed(inside, outside)
     drawn = np.quantile(weighted_auc(inside, outside, weight, rng, 100_000), 0.975)
-    bound = ranking.gaffke_bound(found, np.array(weight), 1.0, 0.025)
+    bound = statistics.gaffke_bound(found, np.array(weight), 1.0, 0.025)
     assert bound - found.value == pytest.approx(drawn - found.value, rel=0.04)
 
 
 @pytest.mark.parametrize(("k", "m"), [(0, 10), (1, 10), (5, 10), (0, 300), (3, 300), (290, 300)])
 def test_gaffkes_bound_is_clopper_pearsons_where_scores_are_zero_or_one(k, m):
     """Against endless non-members that are all zero the AUC is ½ + p/2."""
-    found = ranking.placements_from_counts(np.array([m - k, k]), np.array([1e12, 0]))
-    bound = ranking.gaffke_bound(found, np.array(1.0), 1.0, 0.025)
+    found = statistics.placements_from_counts(np.array([m - k, k]), np.array([1e12, 0]))
+    bound = statistics.gaffke_bound(found, np.array(1.0), 1.0, 0.025)
     assert 2 * bound - 1 == pytest.approx(beta.ppf(0.975, k + 1, m - k), abs=0.1 / m)
 
 
@@ -144,7 +144,7 @@ def test_auc_intervals_cover(m, n, shift):
 
 def test_perfect_separation_is_not_certainty():
     found = dv.evaluation.auc([1.0, 2.0, 3.0, 4.0], [False, False, True, True])
-    assert (found.value, found.high, found.method) == (1.0, 1.0, ranking.CHERNOFF)
+    assert (found.value, found.high, found.method) == (1.0, 1.0, statistics.CHERNOFF)
     # Two independent pairs: θ² = .025.
     assert found.low == pytest.approx(0.025**0.5)
 
@@ -249,32 +249,32 @@ def test_no_end_of_an_interval_is_printed_as_minus_zero():
 
 
 def test_an_upper_end_is_moved_out_twice_the_share_of_pairs_that_add_the_same():
-    placed, _ = ranking.placements_from_scores(np.array([0.1, 0.4, 0.3, 0.9]), np.array([False, True, False, True]))
-    furthest = ranking.gaffke_bound(placed, np.float64(0.25), 1.0, 0.025)
+    placed, _ = statistics.placements_from_scores(np.array([0.1, 0.4, 0.3, 0.9]), np.array([False, True, False, True]))
+    furthest = statistics.gaffke_bound(placed, np.float64(0.25), 1.0, 0.025)
     for weight, share in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0), (1.0, 1.0)):
-        furthest = ranking.gaffke_bound(placed, np.float64(weight), 1.0, 0.025)
-        moved = ranking.widen_for_ties(np.float64(0.5), placed, np.float64(weight), 1.0, 0.025)
+        furthest = statistics.gaffke_bound(placed, np.float64(weight), 1.0, 0.025)
+        moved = statistics.widen_for_ties(np.float64(0.5), placed, np.float64(weight), 1.0, 0.025)
         assert moved == pytest.approx(0.5 + share * (furthest - 0.5))
 
 
 @pytest.mark.parametrize(
     ("scores", "members", "method"),
     [
-        ([0, 2, 1, 3], [False, True, True, False], ranking.DELONG),
-        ([0, 2, 1], [False, True, False], ranking.CHERNOFF),  # separated
-        ([0, 2, 1, 3], [False, True, False, False], ranking.CHERNOFF),  # a single member has no variance
-        ([1, 1, 1], [False, True, False], ranking.DELONG),  # nothing but ties is known to be 1/2
+        ([0, 2, 1, 3], [False, True, True, False], statistics.DELONG),
+        ([0, 2, 1], [False, True, False], statistics.CHERNOFF),  # separated
+        ([0, 2, 1, 3], [False, True, False, False], statistics.CHERNOFF),  # a single member has no variance
+        ([1, 1, 1], [False, True, False], statistics.DELONG),  # nothing but ties is known to be 1/2
     ],
 )
 def test_the_method_is_named(scores, members, method):
-    assert ranking.auc(np.array(scores, float), np.array(members)).method == method
+    assert statistics.auc(np.array(scores, float), np.array(members)).method == method
 
 
 def test_placements_of_several_tables_are_those_of_each():
     rng = np.random.default_rng(0)
     inside, outside = rng.integers(0, 5, (2, 3, 4, 6))
-    found = ranking.placements_from_counts(inside, outside)
+    found = statistics.placements_from_counts(inside, outside)
     for i in np.ndindex(3, 4):
-        alone = ranking.placements_from_counts(inside[i], outside[i])
+        alone = statistics.placements_from_counts(inside[i], outside[i])
         np.testing.assert_allclose(found.members.values[i], alone.members.values)
         np.testing.assert_allclose(found.nonmembers.values[i], alone.nonmembers.values)

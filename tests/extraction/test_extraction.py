@@ -240,14 +240,14 @@ class TestPassages:
     def test_where_a_passage_stands(self, trained, place):
         cut = extraction.Cut(5, 4, place)
         (ids,) = trained.encode(MEMBERS[:1])
-        (one,) = extraction.passages.cut_passages(trained, MEMBERS[:1], cut, 60, 7, "members").passages
+        (one,) = extraction.completions.cut_passages(trained, MEMBERS[:1], cut, 60, 7, "members").passages
         firsts = {"start": 0, "end": len(ids) - 9, "random": cut.prompt_start(len(ids), MEMBERS[0], 7)}
         assert one.tokens == ids[firsts[place] : firsts[place] + 9]
         many = [cut.prompt_start(len(ids), text, 0) for text in MEMBERS]
         assert (len(set(many)) > 3) == (place == "random")
 
     def test_a_share_of_the_document(self, trained):
-        found = extraction.passages.cut_passages(trained, MEMBERS, extraction.Cut(0.5, 4), 60, 0, "members")
+        found = extraction.completions.cut_passages(trained, MEMBERS, extraction.Cut(0.5, 4), 60, 0, "members")
         for passage, ids in zip(found.passages, trained.encode(MEMBERS), strict=True):
             assert passage.prefix == ids[: len(ids) // 2]
             assert passage.suffix == ids[len(ids) // 2 :][:4]

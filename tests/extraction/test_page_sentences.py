@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from divulge import results
+from divulge import provenance
 from divulge.extraction import extraction_page
 from divulge.extraction.completions import Completions, MeasuredDocuments
 from divulge.extraction.result import EXTRACTION
@@ -13,8 +13,7 @@ from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Gallery, Table
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
-from divulge.results import ExtractionSummary
-from divulge.results.summaries import ExtractionRate
+from divulge.results import ExtractionRate, ExtractionSummary
 from divulge.types import Estimate
 
 TONES = {"extracted": "leak", "not shown": "clear", "undecided": "undecided", "confounded": "void"}
@@ -53,7 +52,7 @@ def summary(answer="extracted", **changes):
         confounded=False,
         seed=3,
         warnings=(),
-        environment=results.collect_environment(),
+        environment=provenance.collect_environment(),
     )
     return dataclasses.replace(made, **changes)
 

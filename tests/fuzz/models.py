@@ -377,6 +377,7 @@ REGRESSORS = {
         use=lambda made: np.nan_to_num(made.fit(X, SCORES, 0).predict(X)),
     ),
     "regressors.bodies.MLP": call(hidden=(4,), use=lambda made: str(made.build(made.prepare(X)))),
+    "regressors.bodies.Published": call(use=lambda made: str(made.build(made.prepare(X)))),
     "regressors.bodies.SmallCNN": call(width=2, use=lambda made: str(made.build(made.prepare(np.zeros((4, 8, 8, 1)))))),
     "regressors.bodies.TextBag": call(
         length=8,

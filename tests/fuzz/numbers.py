@@ -7,7 +7,7 @@ import numpy as np
 import divulge as dv
 import score_audits
 from divulge.decisions.counts import Counts
-from divulge.ragged import TokenLogs
+from divulge.types import TokenLogs
 from fuzz.table import call
 
 
@@ -68,7 +68,7 @@ def chosen(method):
 
 TOKENS = dv.Evidence(
     target=SCORES[:6],
-    tokens=TokenLogs(np.arange(7) * 4, -1.0 - SCORES[:24] ** 2, -1.0 - REFERENCES[:2, :24] ** 2),
+    tokens=TokenLogs(np.arange(7) * 4, -1.0 - SCORES[:24] ** 2, -1.0 - REFERENCES[:2, :24] ** 2, np.arange(24) % 3 > 0),
 )
 
 TYPES = {
@@ -123,6 +123,7 @@ ATTACKS = {
         attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), names=("loss", "calibrated"), reason="", use=scored
     ),
     "attacks.Combined": call(attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), use=scored),
+    "attacks.EZ": call(smoothed=True, use=lambda made: scored(made, TOKENS)),
     "attacks.Learned": call(mode="online", most=2000, seed=0, few=False, beside=False, use=scored),
     "attacks.LiRA": call(mode="offline", variance="global", use=scored),
     "attacks.QuantileRegression": call(
@@ -323,7 +324,7 @@ EVALUATION = {
     "evaluation.one_run_bound": call(
         canaries=100, guesses=40, wrong=3, delta=1e-5, confidence=0.95, family="gaussian", bound="tight", sides="both"
     ),
-    "evaluation.intervals.proportion": call(successes=5, trials=10, confidence=0.95),
+    "evaluation.proportion": call(successes=5, trials=10, confidence=0.95),
     "evaluation.min_nonmembers": call(fpr=0.01),
     "evaluation.measure": call(**SMALL, statistic="tpr@fpr=0.1"),
     "evaluation.most_exposed": call(**SMALL, ids=np.arange(60), k=3, free=("ids",)),
@@ -331,10 +332,8 @@ EVALUATION = {
     "evaluation.paired_difference": call(
         scores_a=SCORES, scores_b=SCORES[::-1], members=MEMBERS, statistic="auc", confidence=0.95
     ),
-    "evaluation.intervals.paired_rate_difference": call(first=SCORES > 0, second=SCORES > 0.5, confidence=0.95),
-    "evaluation.intervals.rate_difference": call(
-        successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95
-    ),
+    "evaluation.rate_difference": call(successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95),
+    "evaluation.paired_rate_difference": call(first=SCORES > 0, second=SCORES > 0.5, confidence=0.95),
     "evaluation.rates": call(selected=SCORES > 0, members=MEMBERS, confidence=0.95),
     "evaluation.records_to_see": call(auc=0.6, confidence=0.95, power=0.8),
     "evaluation.roc": call(**SMALL),

@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
+from divulge import statistics
 from divulge.auditing.findings import CONTROL_FALSE_ALARM, Outcome
 from divulge.decisions import controls, pooled_scores
 from divulge.identification import realised
-from divulge.statistics import two_samples
 
 DATA = os.environ.get("DIVULGE_DATA")
 SHAPES = {
@@ -55,7 +55,7 @@ def test_the_rank_sum_of_ties_is_that_of_random_divisions():
         rank -= rank.mean()
         seen = abs(rank[len(known) :].sum())
         shuffled = [abs(rng.permutation(rank)[: len(other)].sum()) >= seen - 1e-9 for _ in range(4000)]
-        found, want = two_samples.rank_sum_p_value(known, other), np.mean(shuffled)
+        found, want = statistics.rank_sum_p_value(known, other), np.mean(shuffled)
         assert abs(found - want) <= 4 * np.sqrt(want * (1 - want) * (1 / 4000 + 1 / 999)) + 0.004
 
 
@@ -119,7 +119,7 @@ def test_a_holdout_learned_from_as_the_candidates_are_is_like_the_calibration():
         candidates, calibration, holdout = (rng.normal(size=(n, 12)) for n in (30, 120, 60))
         candidates[:15] += 3
         _, kept, learned = pooled_scores.adadetect_scores(candidates, calibration, holdout, seed=seed)
-        alarms += two_samples.two_sample_p_value(kept, learned) <= 0.05
+        alarms += statistics.two_sample_p_value(kept, learned) <= 0.05
     assert at_most(alarms, 60, 0.05)
 
 

@@ -10,8 +10,8 @@ from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import binom, norm, rankdata
 from scipy.stats import t as student
 
+from divulge import statistics
 from divulge.evaluation import comparison
-from divulge.statistics import ranking
 
 ERROR = 0.05
 SIZES = ((5, 5), (5, 500), (500, 5), (20, 20), (100, 10), (500, 50), (1000, 99), (2000, 500))
@@ -38,10 +38,10 @@ def test_an_auc_of_two_valued_scores_is_covered_exactly(p, q, m, n):
     (a, of_a), (b, of_b) = ((np.arange(k + 1), binom.pmf(np.arange(k + 1), k, rate)) for k, rate in ((m, p), (n, q)))
     (a, of_a), (b, of_b) = ((x[chance > 1e-9], chance[chance > 1e-9]) for x, chance in ((a, of_a), (b, of_b)))
     a, b = (part.ravel() for part in np.meshgrid(a, b, indexing="ij"))
-    found = ranking.placements_from_counts(np.stack([m - a, a], -1), np.stack([n - b, b], -1))
+    found = statistics.placements_from_counts(np.stack([m - a, a], -1), np.stack([n - b, b], -1))
     weights = np.outer(of_a, of_b).ravel()
     for error in (ERROR, ERROR / 24):
-        cover = weights @ held(*ranking.auc_bounds(found, error), 0.5 + (p - q) / 2)
+        cover = weights @ held(*statistics.auc_bounds(found, error), 0.5 + (p - q) / 2)
         assert cover >= 1 - error - 1e-6, error
 
 
@@ -86,7 +86,7 @@ def test_an_auc_is_covered_whatever_the_scores_look_like(shape, true):
     for m, n in SIZES:
         rng = np.random.default_rng([m, n])
         drawn = shape(rng, (500, m), shift), shape(rng, (500, n), 0.0)
-        hits = held(*ranking.auc_bounds(placed(*drawn), ERROR), area(shape, shift))
+        hits = held(*statistics.auc_bounds(placed(*drawn), ERROR), area(shape, shift))
         assert likely(hits.sum(), 500), (m, n, hits.mean())
 
 
@@ -97,11 +97,11 @@ def test_an_interval_of_continuous_scores_is_as_short_as_delongs(true, m, n):
     rng = np.random.default_rng([m, n])
     inside, outside = rng.normal(ndtri(true) * 2**0.5, size=(100, m)), rng.normal(size=(100, n))
     found = placed(inside, outside)
-    v, w = ranking.placement_covariance(found, found, null=0.5)
-    reach = student.ppf(1 - ERROR / 2, ranking.degrees_of_freedom(v, w, m, n)) * np.sqrt(v + w)
+    v, w = statistics.placement_covariance(found, found, null=0.5)
+    reach = student.ppf(1 - ERROR / 2, statistics.degrees_of_freedom(v, w, m, n)) * np.sqrt(v + w)
     reach = reach / (found.value * (1 - found.value))
     delong = expit(logit(found.value) + reach) - expit(logit(found.value) - reach)
-    low, high = ranking.auc_bounds(found, ERROR)
+    low, high = statistics.auc_bounds(found, ERROR)
     assert np.median((high - low) / delong) <= 1.03
 
 
@@ -110,7 +110,7 @@ def placed(inside, outside):
     m, n = inside.shape[1], outside.shape[1]
     rank = rankdata(np.hstack([inside, outside]), axis=1)
     below, beneath = rank[:, :m] - rankdata(inside, axis=1), rank[:, m:] - rankdata(outside, axis=1)
-    return ranking.Placements(*(ranking.Side(x, np.ones_like(x)) for x in (below / n, 1 - beneath / m)))
+    return statistics.Placements(*(statistics.Side(x, np.ones_like(x)) for x in (below / n, 1 - beneath / m)))
 
 
 def rare(first, second, agree):
@@ -152,6 +152,6 @@ def test_a_difference_of_two_aucs_is_covered(pair):
         rng = np.random.default_rng([m, n])
         drawn = zip(members(rng, (400, m)), others(rng, (400, n)), strict=True)
         runs = [placed(*both) for both in drawn]
-        areas = [comparison.Area(run, *ranking.auc_bounds(run, ERROR)) for run in runs]
+        areas = [comparison.Area(run, *statistics.auc_bounds(run, ERROR)) for run in runs]
         hits = held(*comparison.difference_bounds(*areas, ERROR), true)
         assert likely(hits.sum(), 400), (m, n, hits.mean())

@@ -6,8 +6,8 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge.auditing.inputs import separate_sets
+from divulge.duplicates import fold_groups, groups_are_split_whole, keep_together, number_groups
 from divulge.evaluation import blind
-from divulge.statistics.duplicates import fold_groups, groups_are_split_whole, keep_together, number_groups
 from score_audits import scored
 
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from divulge.evaluation.erasure import erasure_test
 
-RUNS = 200
+RUNS = 100
 
 
 def draw_models(rng, models, forgotten, effect, shape):

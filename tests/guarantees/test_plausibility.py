@@ -14,11 +14,11 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import divulge as dv
+from divulge import statistics
 from divulge.auditing import plausibility
 from divulge.auditing.compare import Comparison, comparison_page, gate, summarise_changes
 from divulge.report import html
 from divulge.results import Accuracy, TokenFit
-from divulge.statistics import intervals
 from divulge.types import Estimate
 from score_audits import scored, sizes
 
@@ -119,7 +119,7 @@ def shown_nothing(n):
 def table(right, labels):
     """An audit of scores that show nothing, of a target that is right on so many members."""
     n = len(labels)
-    run, share = shown_nothing(n), intervals.proportion(int(right), n)
+    run, share = shown_nothing(n), statistics.proportion(int(right), n)
     both = np.concatenate([labels, labels])
     return replace(run, labels=both, about=replace(run.about, accuracy=Accuracy(share, share)))
 

@@ -101,7 +101,7 @@ def test_blind_score_that_separates_leaves_doubt_and_says_so(sets, tmp_path):
     assert summary.used == "bh"
     assert redecide(tmp_path / "out", fdr=0.2).guarantee.standing == "doubtful"
     text = report(tmp_path / "out").read_text()
-    assert "Training data identified" not in text
+    assert "Training data identified, in doubt" in text
 
 
 def test_known_members_whom_the_blind_score_tells_as_well_leave_doubt(tmp_path):

@@ -23,7 +23,7 @@ def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
     candidates = pl.read_parquet(tmp_path / "candidates.parquet")
     assert summary.truth.members == candidates["member"].sum()
     assert summary.candidates == len(candidates) == summary.truth.known
-    assert {control.name for control in summary.controls} == {"blind text", "low scores"}
+    assert {control.name for control in summary.controls} == {"blind text", "exchangeability", "low end", "low scores"}
     assert seen[-1][0] == seen[-1][1]
     assert json.loads((tmp_path / "summary.json").read_text()) == to_json_values(summary)
     assert "Training-data identification" in (tmp_path / "report.html").read_text()

@@ -8,15 +8,16 @@ import polars as pl
 import pytest
 
 from divulge import results
-from divulge.identification import finished_run, from_tables, identification_page
+from divulge.identification import case_file, finished_run, from_tables, identification_page
 from divulge.identification.decision import Policy
+from divulge.identification.score_adjustment import KNOWN_MEMBERS
 from divulge.identification.score_tables import Columns, Score
+from divulge.report import html
 from divulge.report.markdown import render
-from divulge.report.page import Collapsible, Paragraph, Slider
+from divulge.report.page import MARKS, Collapsible, Paragraph, Slider
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
-from divulge.results import HeatStrip, IdentificationSummary
-from divulge.results.summaries import RealisedOutcome
+from divulge.results import ControlResult, HeatStrip, IdentificationSummary, RealisedOutcome
 from divulge.types import Estimate
 
 LEAST_COUNT = 90
@@ -51,41 +52,162 @@ def paragraphs(drawn, title):
     return [block.text for block in blocks if isinstance(block, Paragraph)]
 
 
-def test_the_verdict_has_a_sentence_for_each_standing_and_for_nothing_found(run):
+def control(name="exchangeability", state="passed", half=0.05, *, conclusive=True, p_value=None):
+    p = {"passed": 0.4, "doubtful": 0.001, "failed": 0.001}[state] if p_value is None else p_value
+    area = None if half is None else Estimate(0.5, 0.5 - half, 0.5 + half, 0.95, "")
+    return ControlResult(name, p, 0.05, f"{name} observed", area, conclusive, state)
+
+
+def test_the_finding_comes_first_in_every_standing(run):
     count = run[1].selected
-    verdicts = {
-        key: identification_page.verdict(changed(run, standing=key[0], selected=key[1], warnings=("why",)))
-        for key in itertools.product(("holds", "doubtful", "void"), (0, count))
-    }
-    assert verdicts["holds", count][1] == "leak"
-    assert "are identified as training data; on average at most 20 % of such a selection is not" in verdicts[
-        "holds", count
-    ][0]  # fmt: skip
-    assert verdicts["holds", 0] == (
-        "No document could be shown to have been used at a false discovery rate of 20 %.",
-        "clear",
+    for standing, selected in itertools.product(("holds", "doubtful", "void"), (0, count)):
+        summary = changed(run, standing=standing, selected=selected, warnings=("why",), controls=(control(),))
+        text, tone = identification_page.verdict(summary)
+        found = (
+            f"{count} of 150 documents are identified as training data; at most 20 % of these are expected to be false."
+        )
+        nothing = (
+            "None of 150 documents could be shown to have been used for training, at a false discovery rate of 20 %."
+        )
+        if standing == "void":
+            assert (text, tone) == (
+                f"{selected} of 150 documents stand out, and nothing is claimed about them. Why.",
+                "void",
+            )
+        elif standing == "doubtful":  # and no control is: the method's own caution
+            assert text == (
+                f"{found} In doubt: Why."
+                if selected
+                else f"{nothing} That does not show that none was used. In doubt: Why."
+            )
+            assert tone == "doubt"
+        elif selected:
+            assert text.startswith(f"{found} Of the ")
+            assert tone == "leak"
+        else:
+            assert (text, tone) == (f"{nothing} That does not show that none was used.", "clear")
+    one = identification_page.verdict(changed(run, selected=1, controls=(control(),)))[0]
+    assert one.startswith("1 of 150 documents is identified as training data;")
+
+
+@pytest.mark.parametrize("others", ["passed", "doubtful"])
+def test_only_tests_of_known_nonmembers_put_the_headline_in_doubt(run, others):
+    beside = control("blind text", others, conclusive=False)
+    standing = {"passed": "holds", "doubtful": "doubtful"}[others]
+
+    def tone(*compared):
+        return identification_page.verdict(changed(run, standing=standing, controls=(*compared, beside)))
+
+    assert tone(control())[1] == "leak"
+    assert tone() == (tone()[0], "doubt")
+    assert "no test of unused documents against each other could run" in tone()[0]
+    assert "too few unused documents" in tone(control(half=0.2))[0]
+    assert tone(control(half=0.2))[1] == "doubt"
+    assert tone(control(half=None))[1] == "doubt"  # written before its AUC was
+    failed = changed(run, standing="void", controls=(control(state="failed"), beside), warnings=("why",))
+    assert identification_page.verdict(failed)[1] == "void"
+    assert "Both sets of unused documents do not score alike" in identification_page.verdict(failed)[0]
+
+
+def test_a_condition_is_met_only_where_its_test_could_have_found_something(run):
+    def marks(*controls, **changes):
+        return {c.title.split(" ")[0]: c.mark for c in case_file.conditions(changed(run, controls=controls, **changes))}
+
+    for half, mark in ((0.05, "met"), (0.149, "met"), (0.15, "open"), (0.4, "open"), (None, "open")):
+        assert marks(control(half=half), control("low end", half=None))["Both"] == mark
+        assert marks(control("blind text", half=half, conclusive=False))["The"] == "open"  # of three that begin alike
+        (text,) = [
+            c
+            for c in case_file.conditions(changed(run, controls=(control("blind text", half=half, conclusive=False),)))
+            if "texts" in c.title
+        ]
+        assert text.mark == mark
+    assert marks(control("low end", half=None))["Both"] == "open"  # it can refute and not fulfil
+    assert marks(control(), control("low end", "failed", half=None))["Both"] == "not met"
+    assert marks(control(state="failed"), control("low end", half=None))["Both"] == "not met"
+    assert marks()["Both"] == "open"
+    for m, n, mark in ((150, 400, "met"), (8, 400, "open"), (150, 9, "open")):
+        low = control("low scores", half=None, conclusive=False)
+        (said,) = [
+            c
+            for c in case_file.conditions(changed(run, controls=(low,), candidates=m, calibration=n))
+            if "low scores" in c.title
+        ]
+        assert said.mark == mark
+    doubtful = case_file.conditions(
+        changed(run, controls=(control("low scores", "doubtful", half=None, conclusive=False),))
     )
-    for selected in (0, count):
-        text, tone = verdicts["void", selected]
-        assert tone == "void"
-        assert text == f"Why. {selected} of 150 documents were selected, and nothing is claimed about them."
-        text, tone = verdicts["doubtful", selected]
-        assert tone == "doubt"
-        assert text.startswith(f"Why. {selected} of 150 documents were selected. Where the bound holds, on average")
+    assert {c.mark for c in doubtful} == {"open"}
+    known = case_file.conditions(changed(run, controls=(control(KNOWN_MEMBERS, half=None, conclusive=False),)))
+    assert {c.mark for c in known} == {"open"}
 
 
-def test_the_reason_of_a_doubt_follows_the_count_and_is_said_once(run):
+def test_how_documents_were_collected_is_open_whatever_was_tested(run):
+    best = (
+        control(),
+        control("low end", half=None),
+        *(control(n, half=0.01, conclusive=False) for n in ("blind text", "low scores")),
+    )
+    listed = case_file.conditions(changed(run, controls=best))
+    assert [c.mark for c in listed] == ["met", "met", "met", "open"]
+    assert "No test can show this" in listed[-1].text
+    text = identification_page.verdict(changed(run, controls=best))[0]
+    assert text.endswith("Of the 4 conditions of this bound, 3 were tested and met, and 1 is open.")
+    failed = case_file.conditions(changed(run, controls=(*best[2:], control(state="failed"))))
+    assert [c.mark for c in failed] == ["not met", "met", "met", "open"]
+
+
+def test_the_reason_of_a_doubt_follows_the_finding_and_is_said_once(run):
     for standing in ("doubtful", "void"):
-        drawn = page(run, standing=standing, warnings=("the first reason", "the second reason"))
-        assert not drawn.verdict.startswith("The first reason")
-        assert drawn.more[1:] == ("The first reason.",)
-        assert paragraphs(drawn, "Selection") == ["The second reason."]
-    holding = page(run, warnings=("the first reason", "the second reason"))
-    assert len(holding.more) == 1
+        drawn = page(run, standing=standing, warnings=("the first reason", "the second reason"), controls=(control(),))
+        assert "reason" not in drawn.verdict
+        assert drawn.more[0].removeprefix("In doubt: ") == "The first reason."
+        assert paragraphs(drawn, "Selection")[-1] == "The second reason."
+    holding = page(run, warnings=("the first reason", "the second reason"), controls=(control(),))
     assert paragraphs(holding, "Selection") == ["The first reason.", "The second reason."]
     bare = page(run, standing="void")
     assert bare.verdict.endswith("nothing is claimed about them.")
-    assert len(bare.more) == 1
+
+
+def test_marks_are_read_aloud_and_printed(run):
+    drawn = page(run, controls=(control(), control("blind text", "doubtful", conclusive=False)))
+    html_text, markdown_text = html.render(drawn), render(drawn)
+    for mark, sign in MARKS.items():
+        if mark != "not met":
+            assert (
+                f'<span class="sign" aria-hidden="true">{sign}</span> <span class="unseen">{mark}:</span>' in html_text
+            )
+            assert f"- {sign} {mark}: " in markdown_text
+    assert "✗ not met: Both" in render(page(run, standing="void", controls=(control(state="failed"),)))
+
+
+def test_every_selected_document_is_listed_with_the_shift_that_it_survives(run):
+    folder, summary, loss = run
+    text = (folder / "selected.csv").read_bytes()
+    assert text.startswith(b"\xef\xbb\xbf")  # a spreadsheet takes it for UTF-8
+    listed = pl.read_csv(folder / "selected.csv")
+    assert listed.columns == ["id", "loss", "p", "q", "survives_shift"]
+    selection = pl.read_parquet(folder / "selection.parquet").filter("selected")
+    assert sorted(listed["id"]) == sorted(selection["id"])
+    assert listed["loss"].is_sorted()  # as the user's tables have it, best first
+    assert np.allclose(listed["loss"], loss[listed["id"].to_numpy()])
+    doubt = finished_run.run_sensitivity(summary, folder)
+    for factor in (1.0, 1.1, 1.5, 2.0, 3.0):
+        assert (listed["survives_shift"] * (1 + 1e-9) >= factor).sum() == doubt.count(factor)
+    void = case_file.list_documents(changed(run, standing="void"), folder)
+    assert void["survives_shift"].is_null().all()
+    assert len(case_file.list_documents(summary, folder, most=3)) == 3
+    assert "score" in case_file.list_documents(changed(run, scores=("id:high",)), folder).columns
+    shown = {row[0]: row[3] for row in listed_rows(page(run))}
+    assert len(shown) == summary.selected
+    for name, survives in listed.select("id", "survives_shift").iter_rows():
+        assert float(shown[str(name)].removeprefix("× ")) <= survives + 1e-9
+
+
+def listed_rows(drawn):
+    blocks = next(section for section in drawn.sections if section.title.startswith("Every document")).blocks
+    (table,) = blocks[1].blocks if isinstance(blocks[1], Collapsible) else blocks[1:]
+    return table.rows
 
 
 @pytest.mark.parametrize("standing", ["holds", "doubtful", "void"])
@@ -96,11 +218,14 @@ def test_advice_pictures_levels_and_headings_stand_as_the_guarantee_does(run, st
     assert ("What another bound would have selected" in titles) == (standing != "void")
     assert ("How much doubt the selection survives" in titles) == (standing != "void")
     assert ("How many of the best can be non-members" in titles) == (standing != "void")
-    assert drawn.heading == ("Training data identified" if standing == "holds" else "")
+    headings = {"holds": "Training data identified, in doubt", "doubtful": "Training data identified, in doubt"}
+    assert drawn.heading == headings.get(standing, "Guarantee void")  # no second set was there
     assert bool(drawn.pictures) == (standing != "void")
     for dots in drawn.pictures[1:]:
-        assert dots.caption.endswith(", if the assumption holds") == (standing == "doubtful")
-        assert dots.caption.startswith("Of 100 selected, at most 20 are not training data, on average")
+        assert (
+            dots.caption
+            == "Of 100 selected, at most 20 are not training data, on average, where the conditions are met"
+        )
         assert (dots.value, dots.total) == (20, 100)
     share = next(name for name, _ in identification_page.facts(changed(run, standing=standing)) if "share of" in name)
     words = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}[standing]
@@ -143,8 +268,8 @@ def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(
 def test_scores_are_shown_as_their_user_named_them(run):
     folder, _, loss = run
     low, high, several = page(run), page(run, scores=("loss:high",)), page(run, scores=("loss:low", "perplexity:low"))
-    assert "their scores under the model (loss), and" in low.more[0]
-    assert "their scores under the model (loss, perplexity), and" in several.more[0]
+    assert "the model's scores of them (loss), and" in low.more[-1]
+    assert "the model's scores of them (loss and perplexity), and" in several.more[-1]
     assert f"| {loss.min():.6g}" in render(low)
     assert f"| {-loss.min():.6g}" in render(high)
     facts = [
@@ -191,14 +316,14 @@ def test_the_method_is_named_with_what_was_asked_for(run):
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 12])
 def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, count):
-    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
+    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
     documents = {str(row["id"]): finished_run.Document(str(row["id"]), f"text {row['id']}") for row in chosen[:count]}
     blocks = identification_page._document_blocks(changed(run), chosen, documents)
     assert bool(blocks) == (count > 0)
     if not count:
         return
     first = chosen[0]
-    assert blocks[0].exhibits[0].caption == f"{first['id']}: loss {-first['score']:.4g}, q {first['q']:.3g}"
+    assert blocks[0].exhibits[0].caption == f"{first['id']}: loss {first['score']:.4g}, q {first['q']:.3g}"
     assert blocks[0].exhibits[0].text == f"text {first['id']}"
     assert len(blocks[0].exhibits) == min(count, 6)
     assert [block.title for block in blocks[1:]] == ([f"{count - 6} more"] if count > 6 else [])
@@ -206,7 +331,7 @@ def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, c
 
 
 def test_what_tokens_are_marked_against_is_said_where_they_are(run):
-    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
+    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
     plain = finished_run.Document(str(chosen[0]["id"]), "to be read")
     marked = finished_run.Document(str(chosen[1]["id"]), "to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
     blocks = identification_page._document_blocks(changed(run), chosen, {plain.id: plain, marked.id: marked})
@@ -214,11 +339,11 @@ def test_what_tokens_are_marked_against_is_said_where_they_are(run):
 
 
 def test_a_dozen_selected_are_listed_and_more_are_folded(run):
-    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
+    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
     assert len(chosen) == 50
     for count in (0, 12, 13):
         blocks = identification_page._row_blocks(changed(run), chosen[:count])
-        assert [isinstance(block, Collapsible) for block in blocks] == ([] if not count else [count > 12])
+        assert [isinstance(block, Collapsible) for block in blocks] == ([] if not count else [False, count > 12])
 
 
 def test_the_best_rows_are_those_with_the_highest_scores_and_ties_go_by_id(tmp_path):

@@ -245,7 +245,8 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     }
     report = (tables / "out" / "report.html").read_text()
     assert 'class="verdict doubt"' in report
-    assert "The guarantee is in doubt: blind text" in report
+    assert "The texts of the documents are like those of the unused ones." in report
+    assert "This is not so (p = " in report
     # Deciding again keeps what is known of the controls.
     again = redecide(tables / "out", fdr=0.2)
     assert again.guarantee.standing == "doubtful"
@@ -290,15 +291,23 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
     pl.DataFrame({"loss": np.random.default_rng(8).normal(-1, 1, 300)}).write_csv(tables / "holdout.csv")
     pl.DataFrame({"id": [f"h{i}" for i in range(400)], "loss": [9.5] * 400}).write_csv(tables / "high.csv")
     base = ["--calibration", tables / "calibration.jsonl", "--score", "loss:low"]
-    for more, first, title in (
-        ([tables / "candidates.parquet", "--holdout", tables / "holdout.csv"], "void: exchangeability FAILED", "VOID"),
-        ([tables / "candidates.parquet", tables / "high.csv"], "in doubt: low scores (p = ", "DOUBTFUL"),
+    for more, icon, reason, title in (
+        (
+            [tables / "candidates.parquet", "--holdout", tables / "holdout.csv"],
+            "✕ ",
+            "nothing is claimed about them",
+            "VOID",
+        ),
+        ([tables / "candidates.parquet", tables / "high.csv"], "◆ ", "in: low scores.", "DOUBTFUL"),
     ):
         out = tables / title
         for arguments in (["identify", *more, *base, "--out", out], ["decide", out, "--fdr", "0.1"]):
             shown = CliRunner().invoke(app, list(map(str, arguments)))
             assert shown.exit_code == 0, shown.exception
-            assert shown.stdout.startswith(f"warning: the guarantee is {first}")
+            first, *rest = shown.stdout.splitlines()
+            assert first.startswith(icon)
+            assert reason in first
+            assert rest[0].startswith("✗ Both" if title == "VOID" else "? Both")
             assert f"{title}: FDR ≤ " in shown.stdout
 
 

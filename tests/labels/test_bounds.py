@@ -9,7 +9,7 @@ from scipy import integrate, optimize, stats
 from sklearn import metrics
 
 from divulge import labels
-from divulge.labels import bounds as bounds
+from divulge.labels import defences as bounds
 
 CLIP = 1e-3
 SCORES = {
@@ -136,6 +136,20 @@ def test_the_bits_of_an_answer_are_those_of_its_levels(noise):
     )
     assert labels.capacity(spec(n=10**6)).binds == "float arithmetic"
     assert labels.capacity(labels.OracleSpec(metric="accuracy", n=30)).binds == "number of labels"
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.2])
+def test_the_bits_of_a_known_range_are_those_of_the_channel(noise):
+    """Of width 3: uniform noise of ±τ is told apart in steps of 2τ, and answers vary by half the range at most."""
+    known = labels.KnownRange(-1, 2)
+    for kind, bits in (
+        ("bounded", math.log2(1 + 3 / (2 * noise))),
+        ("gaussian", math.log2(1 + (1.5 / noise) ** 2) / 2),
+        ("laplace", math.log2(1 + (1.5 / (noise * math.sqrt(2))) ** 2) / 2 + 0.11),
+    ):
+        found = labels.capacity(labels.OracleSpec(metric=known, n=100, noise=noise, noise_kind=kind))
+        assert found.bits_per_query == pytest.approx(bits)
+        assert (found.binds, found.span, found.queries) == ("noise", 3, math.ceil(100 / bits - 1e-9))
 
 
 def test_the_bits_of_counting_metrics_are_those_of_their_values():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divulge import labels
-from divulge.labels import float_errors
+from divulge.labels import metrics
 
 
 def enumerated(table):
@@ -85,7 +85,7 @@ def test_the_float_error_of_both_answers_is_taken_off():
     rows = np.stack([1 / (1 + np.exp(-gaps)), 1 / (1 + np.exp(gaps))], axis=1)
     spec = labels.OracleSpec(n=3, clip="float16", float_dtype="float16")
     table = spec.loss().table(rows)
-    error = float(float_errors.summation_error(3, table.max(axis=1).sum(), "pairwise", "float16"))
+    error = float(metrics.summation_error(3, table.max(axis=1).sum(), "pairwise", "float16"))
     apart = enumerated(table) * 3
     found = labels.certify(spec, rows)
     assert found.separation * 3 <= apart - 2 * error
@@ -126,6 +126,6 @@ def test_logarithms_are_bounded_as_ball_arithmetic_bounds_them(low):
         balls = [
             (-flint.arb(a).log() - flint.arb(b)).abs_upper() for a, b in zip(p.tolist(), losses.tolist(), strict=True)
         ]
-        bounds = float_errors.log_error(p, losses)
+        bounds = metrics.log_error(p, losses)
         assert all(flint.arb(bound) >= ball for bound, ball in zip(bounds.tolist(), balls, strict=True))
     assert (bounds <= np.array([float(ball) for ball in balls]) * (1 + 1e-9) + 1e-24).all()

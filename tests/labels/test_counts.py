@@ -184,30 +184,39 @@ def test_the_mutator_carries_a_plan_past_a_clip_that_its_floats_can_express():
     assert (labels.infer(served, plan).labels == y).all()
 
 
+def torch_loss_oracle(y, loss, dtype="float64"):
+    """The mean of one of torch's own losses over hidden labels, as a scoring oracle."""
+    torch = pytest.importorskip("torch")
+
+    def score(predictions):
+        columns = np.asarray(predictions)
+        if loss == "binary_cross_entropy" and columns.ndim == 2:
+            columns = columns[:, 1]
+        values, truth = torch.as_tensor(columns, dtype=getattr(torch, dtype)), torch.as_tensor(y)
+        truth = truth if loss == "cross_entropy" else truth.to(values.dtype)
+        return float(getattr(torch.nn.functional, loss)(values, truth))
+
+    return score
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_torch_losses(dtype):
-    pytest.importorskip("torch")
-    from divulge.targets.loss_oracles import TorchLossOracle
-
     rng = np.random.default_rng(0)
     for classes in (2, 3):
         y = rng.integers(0, classes, 70)
         spec = labels.OracleSpec(metric="softmax_cross_entropy", n=70, classes=classes, float_dtype=dtype)
-        found = labels.infer(TorchLossOracle(y, "cross_entropy", dtype), labels.design(spec))
+        found = labels.infer(torch_loss_oracle(y, "cross_entropy", dtype), labels.design(spec))
         assert (found.labels == y).all()
         assert found.certain.all()
     y = rng.integers(0, 2, 70)
     spec = labels.OracleSpec(metric="sigmoid_cross_entropy", n=70, float_dtype=dtype)
-    oracle = TorchLossOracle(y, "binary_cross_entropy_with_logits", dtype)
+    oracle = torch_loss_oracle(y, "binary_cross_entropy_with_logits", dtype)
     assert (labels.infer(oracle, labels.design(spec)).labels == y).all()
 
 
 def test_torch_clamps_logarithms_at_minus_100():
-    pytest.importorskip("torch")
-    from divulge.targets.loss_oracles import TorchLossOracle
-
     y = np.random.default_rng(0).integers(0, 2, 70)
-    oracle = TorchLossOracle(y, "binary_cross_entropy")
+    oracle = torch_loss_oracle(y, "binary_cross_entropy")
     spec = labels.OracleSpec(n=70, submission="positive", clip=1e-30, noise=1e-4)
     assert (labels.infer(oracle, labels.design(spec)).labels == y).all()
     assert oracle(np.where(y == 1, 0.0, 1.0)) == pytest.approx(100.0)
@@ -236,3 +245,22 @@ def test_sums_of_equally_many_rank_offsets_all_differ(size):
     for ones in range(size + 1):
         sums = [sum(part) for part in itertools.combinations(offsets.tolist(), ones)]
         assert len(set(sums)) == len(sums)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+def test_an_answer_that_no_score_can_be_is_refuted(metric):
+    """Where the true answer is 1, only the bound itself refutes 1.7, as answers are clipped before they are counted."""
+    spec = labels.OracleSpec(metric=metric, n=3)
+    plan = labels.design(spec)
+    worlds = [np.array(world) for world in itertools.product((0, 1), repeat=3)]
+    exact = [np.array([labels.LocalOracle(spec, y).exact(query) for query in plan.queries]) for y in worlds]
+    world, query = next((i, j) for i, answers in enumerate(exact) for j in range(1, plan.count) if answers[j] == 1.0)
+    assert labels.read(plan, exact[world]).contradiction is None
+    assert (labels.read(plan, exact[world]).labels == worlds[world]).all()
+    for wrong in (1.7, -0.7):
+        answers = exact[world].copy()
+        answers[query] = wrong
+        assert labels.read(plan, answers).contradiction is not None
+    unanswered = exact[world].copy()
+    unanswered[query] = np.nan
+    assert labels.read(plan, unanswered).contradiction is None

@@ -8,7 +8,7 @@ import pytest
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import bounds
+from divulge.labels import defences
 
 
 def accuracy(spec, plan, runs=12):
@@ -243,8 +243,8 @@ def test_who_is_told_all_other_labels_stays_below_the_promised_accuracy_under_no
 def test_half_of_the_recommended_noise_is_too_little(name):
     found = labels.defend(labels.OracleSpec(n=60, **SPECS[name]), 20, 0.7)
     spec = replace(found.remedies[0].spec, noise=found.remedies[0].spec.noise / 2)
-    assert bounds.max_accuracy(found.remedies[0].spec, 20) <= 0.7
-    assert bounds.max_accuracy(spec, 20) > 0.7
+    assert defences.max_accuracy(found.remedies[0].spec, 20) <= 0.7
+    assert defences.max_accuracy(spec, 20) > 0.7
     rng = np.random.default_rng(0)
     exact = scored(spec, np.stack([np.zeros(60, int), np.eye(1, 60, dtype=int)[0]]), surest(spec, 0))
     noise = rng.normal(0, spec.noise, (4000, 20)).mean(axis=1)
@@ -300,7 +300,7 @@ def test_every_remedy_is_within_the_limit_it_promises():
             if remedy.flip:
                 assert 1 - remedy.flip <= accuracy
             else:
-                assert bounds.max_accuracy(remedy.spec, remedy.queries) <= accuracy, (name, remedy.says)
+                assert defences.max_accuracy(remedy.spec, remedy.queries) <= accuracy, (name, remedy.says)
 
 
 def test_nothing_is_recommended_that_does_not_suffice_and_nothing_twice():
@@ -310,13 +310,15 @@ def test_nothing_is_recommended_that_does_not_suffice_and_nothing_twice():
         assert len(set(found.advice)) == len(found.advice) >= 1, name
         assert found.query_cap is None or found.query_cap >= 1
         if found.noise is not None:
-            assert bounds.max_accuracy(replace(spec, noise=found.noise, noise_kind="gaussian"), 100) <= 0.6 + 1e-9
+            assert defences.max_accuracy(replace(spec, noise=found.noise, noise_kind="gaussian"), 100) <= 0.6 + 1e-9
         if found.decimals is not None:
-            assert bounds.max_accuracy(replace(spec, decimals=found.decimals), 100) <= 0.6
+            assert defences.max_accuracy(replace(spec, decimals=found.decimals), 100) <= 0.6
         if found.clip is not None:
-            assert bounds.max_accuracy(replace(spec, clip=found.clip), 100) <= 0.6
+            assert defences.max_accuracy(replace(spec, clip=found.clip), 100) <= 0.6
         if found.query_cap is not None:
-            assert bounds.max_accuracy(spec, found.query_cap) <= 0.6 < bounds.max_accuracy(spec, found.query_cap + 1)
+            assert (
+                defences.max_accuracy(spec, found.query_cap) <= 0.6 < defences.max_accuracy(spec, found.query_cap + 1)
+            )
 
 
 @pytest.mark.parametrize("name", ["unclipped", "softmax", "sigmoid", "mse", "rmse", "itakura-saito"])
@@ -324,7 +326,7 @@ def test_no_noise_is_recommended_where_one_label_can_do_anything(name):
     found = labels.defend(labels.OracleSpec(n=300, **SPECS[name]))
     assert found.noise is None
     assert found.decimals is None
-    assert all(math.isfinite(bounds.max_label_effect(remedy.spec)) for remedy in found.remedies if not remedy.flip)
+    assert all(math.isfinite(defences.max_label_effect(remedy.spec)) for remedy in found.remedies if not remedy.flip)
     # A single sure prediction that is wrong makes the answer infinite, whatever noise is added.
     if name == "unclipped":
         rows = np.full((300, 2), 0.5)
@@ -353,7 +355,7 @@ def test_laplace_noise_of_equal_spread_protects_less_than_gaussian():
     gaussian = labels.OracleSpec(n=100, noise=math.sqrt(2), noise_kind="gaussian")
     laplace = labels.OracleSpec(n=100, noise=1.0, noise_kind="laplace")
     assert laplace.sigma == pytest.approx(gaussian.sigma)
-    assert bounds.max_accuracy(laplace, 50) > bounds.max_accuracy(gaussian, 50)
+    assert defences.max_accuracy(laplace, 50) > defences.max_accuracy(gaussian, 50)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "auc"])
@@ -368,7 +370,7 @@ def test_one_label_moves_a_ratio_no_further_than_is_said(metric):
         if metric != "accuracy" and rng.random() < 0.5:
             rows = (np.arange(41) == 0).astype(float)
         a, b = scored(spec, [y, turned], rows)
-        assert abs(a - b) <= bounds.max_label_effect(spec) + 1e-12
+        assert abs(a - b) <= defences.max_label_effect(spec) + 1e-12
 
 
 @pytest.mark.parametrize("classes", [2, 5])

@@ -8,7 +8,7 @@ from scipy.linalg import hadamard
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import bounds, codes, float_errors, stochastic
+from divulge.labels import codes, defences, metrics, stochastic
 
 CLIP = 1e-2
 
@@ -108,7 +108,7 @@ def test_an_alphabet_knows_the_least_and_the_largest_loss_of_each_prediction(opt
 
 @pytest.mark.parametrize(("n", "shares"), [(9, (1 / 9, 1.0, 1 / 3)), (41, (1 / 41, 0.2, 1 / 11))])
 def test_one_label_moves_a_ratio_by_its_share_of_a_quarter_of_the_others(n, shares):
-    found = [bounds.max_label_effect(labels.OracleSpec(metric, n=n)) for metric in ("accuracy", "f1", "auc")]
+    found = [defences.max_label_effect(labels.OracleSpec(metric, n=n)) for metric in ("accuracy", "f1", "auc")]
     assert found == pytest.approx(shares)
 
 
@@ -116,7 +116,7 @@ def test_one_label_moves_a_ratio_by_its_share_of_a_quarter_of_the_others(n, shar
 @pytest.mark.parametrize("n", [8, 9, 18, 27])
 def test_the_drift_holds_every_row_where_eights_are_not_whole(n, order):
     ones = np.ones((n, n))
-    found = float_errors.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
+    found = metrics.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
     assert ((found >= 0.5) & (found <= 0.75)).all()
 
 
@@ -136,7 +136,7 @@ def test_logits_outweigh_noise_until_their_largest_sum_overflows(dtype):
 def test_the_recommended_clip_just_keeps_the_promise(n, queries, accuracy):
     clip = labels.defend(labels.OracleSpec(n=n, decimals=2), queries, accuracy).clip
     for factor, kept in ((1 + 1e-6, True), (1 - 1e-6, False)):
-        limit = bounds.max_accuracy(labels.OracleSpec(n=n, decimals=2, clip=clip * factor), queries)
+        limit = defences.max_accuracy(labels.OracleSpec(n=n, decimals=2, clip=clip * factor), queries)
         assert (limit <= accuracy) == kept
 
 
@@ -145,7 +145,7 @@ def test_a_float_just_below_a_power_of_two_is_in_the_drift():
     off = 0.75 * 2.0**-53
     values = np.array([[1.0, 0.0]])
     assert 1.0 - (1.0 - off) == 2.0**-53
-    assert float_errors.grid_error(values, values, np.array([[0.0, off]]), 0.5, "sequential", "float64") >= 2.0**-53
+    assert metrics.grid_error(values, values, np.array([[0.0, off]]), 0.5, "sequential", "float64") >= 2.0**-53
 
 
 @pytest.mark.parametrize(

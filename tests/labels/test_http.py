@@ -115,6 +115,17 @@ def test_the_public_rows_of_a_real_leaderboard(leaderboard, y, tmp_path):
     assert (read[:, 1] == np.where(public, y, -1)).all()
 
 
+def test_the_public_rows_of_an_oracle_on_this_machine(y, tmp_path):
+    public = np.random.default_rng(6).random(198) < 0.4
+    np.savetxt(tmp_path / "y.csv", y, fmt="%d")
+    np.savetxt(tmp_path / "public.csv", public, fmt="%d")
+    board = ("--clip", "1e-15", "--decimals", 5, "--scored", public.sum())
+    found = json.loads(
+        run("simulate", tmp_path / "y.csv", *board, "--public", tmp_path / "public.csv", "--json").stdout
+    )
+    assert (found["right"], found["scored"]) == (198, public.sum())
+
+
 def test_a_journal_of_another_plan_is_refused(tmp_path):
     plan = labels.design(labels.OracleSpec(n=198, **BOARD))
     other = labels.design(labels.OracleSpec(n=198, clip=1e-15, decimals=4))

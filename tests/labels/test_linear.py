@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import float_errors
+from divulge.labels import metrics
 
 SPECS = {
     "scikit-learn": {"noise": 1e-4},
@@ -195,8 +195,8 @@ def test_the_summation_bounds_hold(values, order):
         found = 0.0
         for value in values:
             found += value
-    bound = float_errors.summation_error(len(values), float(exact), order, "float64")
-    finer = float(float_errors.depths(len(values), order) @ array) * float_errors.unit_roundoff("float64") * (1 + 1e-9)
+    bound = metrics.summation_error(len(values), float(exact), order, "float64")
+    finer = float(metrics.depths(len(values), order) @ array) * metrics.unit_roundoff("float64") * (1 + 1e-9)
     assert abs(Fraction(found) - exact) <= bound
     assert abs(Fraction(found) - exact) <= finer + 1e-300
 
@@ -211,7 +211,7 @@ def test_sums_on_the_grid_carry_no_more_than_the_drift(n, order, finer):
         low = np.round(rng.exponential(2.0, n) / grid) * grid
         high = low + np.round(rng.exponential(1.0, n) / grid) * grid
         size = np.where(rng.random(n) < rng.choice([0.02, 1.0]), 10.0 ** rng.uniform(-18, -13, n), 0.0)
-        bound = float_errors.grid_error(low[None], high[None], size[None], grid, order, "float64")[0]
+        bound = metrics.grid_error(low[None], high[None], size[None], grid, order, "float64")[0]
         on_grid = np.where(rng.integers(0, 2, n) == 1, high, low)
         values = on_grid + size * (rng.choice([-1, 1], n) if trial % 2 else rng.uniform(-1, 1, n))
         # What each float really is off the grid must be within what was declared.
@@ -379,6 +379,6 @@ def test_gaps_are_what_the_tables_say():
 def test_no_row_is_left_out_of_the_drift(n, order):
     """What one row lies off its grid value, far more than rounding can hide, is in the bound whichever row it is."""
     ones = np.ones((n, n))
-    found = float_errors.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
+    found = metrics.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
     assert (found >= 0.5).all()
     assert (found <= 0.75).all()

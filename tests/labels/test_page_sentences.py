@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge import labels
-from divulge.labels import summary as labels_summary
+from divulge.labels import inference as labels_summary
 from divulge.report import labels_page
 from divulge.report.markdown import render
 from divulge.report.run_kinds import build_page

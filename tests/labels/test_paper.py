@@ -39,6 +39,36 @@ def test_the_theorems_recover_at_the_edge_of_the_noise(method, noise):
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("metric", ["log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy"])
+@pytest.mark.parametrize("noise", [1e-4, 0.03])
+def test_theorem_3_asks_what_it_says_letter_by_letter(classes, metric, noise):
+    if metric == "sigmoid_cross_entropy" and classes > 2:
+        return
+    rows = 2 if classes == 4 else 3
+    spec = labels.OracleSpec(metric, n=rows, classes=classes, noise=noise, clip=None)
+    plan = labels.design(spec, "theorem3")
+    assert plan.count == 1
+    powers = [[2 ** ((n - 1) * classes + k) for k in range(1, classes + 1)] for n in range(1, rows + 1)]
+    logarithms = math.log(3) * rows * noise * np.array(powers, dtype=float)
+    theta = np.exp(logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True))
+    asked = np.asarray(plan.queries[0])
+    if metric == "log_loss":
+        assert np.allclose(asked, theta, rtol=1e-12, atol=1e-15)
+    elif metric == "softmax_cross_entropy":
+        assert np.allclose(asked - asked[:, :1], logarithms - logarithms[:, :1], rtol=1e-12)
+    else:
+        assert np.allclose(asked, np.log(theta[:, 1] / theta[:, 0]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-4, 0.03])
+def test_theorem_14_asks_what_it_says_letter_by_letter(noise):
+    plan = labels.design(labels.OracleSpec(n=3, noise=noise, clip=None), "theorem14")
+    power = 3.0 ** (2.0 ** np.arange(1, 4) * 3 * noise)
+    assert plan.count == 1
+    assert np.allclose(np.asarray(plan.queries[0])[:, 1], power / (1 + power), rtol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
 @pytest.mark.parametrize("method", ["theorem3", "exhaustive"])
 def test_more_classes_by_the_papers_codes(classes, method):
     spec = labels.OracleSpec(n=20, classes=classes, noise=1e-4)

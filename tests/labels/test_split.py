@@ -1,5 +1,6 @@
 """A hidden public split: which rows are scored, how many, and their labels; and never more claimed than follows."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -181,3 +182,23 @@ def test_capacity_bounds_the_plans_of_a_split():
     for scored in ("unknown", 100):
         spec = labels.OracleSpec(n=300, noise=1e-4, scored=scored)
         assert labels.design(spec).count >= labels.capacity(spec).queries
+
+
+def test_a_sum_of_random_signs_may_be_off_by_what_its_own_rounding_is():
+    """With no error allowed for the endpoint, only the rounding of the implied sum is left."""
+    y, scored = hidden(30, 0, 0.5)
+    spec = labels.OracleSpec(n=30, scored="unknown", clip=1e-15, decimals=5)
+    plan = labels.design(spec).inner
+    pair = plan.code.count  # the first pair of random signs
+    exact = dataclasses.replace(plan, error=np.zeros_like(plan.error))
+    digits = np.where(scored, 2 * y - 1, 0)
+    implied = plan.unit * plan.code.bound * (plan._signs(0) @ digits)
+    assert len(plan.error) > pair
+    assert implied
+    for off, passes in ((0.0, True), (0.9e-15, True), (4e-15, False)):
+        differences = np.array(
+            [plan.unit * plan.code.bound * (plan._signs(number) @ digits) for number in range(len(plan.error) - pair)]
+        )
+        differences[0] += off * implied
+        values = np.concatenate([np.zeros(pair), differences])
+        assert exact._passes_checks(digits, 1.0, values, np.zeros(len(plan.error))) == passes

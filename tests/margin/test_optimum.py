@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import margin
-from divulge.margin import optimum
+from divulge.margin import training
 
 
 @pytest.mark.parametrize("d", [20, 100, 1000])
@@ -88,7 +88,7 @@ def test_every_pattern_of_records_on_a_line_is_tried():
     rng = np.random.default_rng(0)
     points = np.column_stack([rng.normal(size=5), np.ones(5)])
     naive = {tuple(active) for active in rng.normal(size=(20_000, 2)) @ points.T > 0}
-    assert {tuple(cone.active) for cone in optimum._all_cones(points)} == naive
+    assert {tuple(cone.active) for cone in training._all_cones(points)} == naive
 
 
 def test_records_without_weight_do_not_matter():

@@ -10,8 +10,7 @@ from divulge.report.markdown import render
 from divulge.report.page import Collapsible
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
-from divulge.results import ReconstructionSummary, WeightsSummary
-from divulge.results.summaries import CalledRecord, RuleSummary
+from divulge.results import CalledRecord, ReconstructionSummary, RuleSummary, WeightsSummary
 
 NAMES = tuple(f"r{i}" for i in range(6))
 

@@ -6,7 +6,7 @@ from scipy.optimize import LinearConstraint, minimize, nnls
 
 import divulge as dv
 from divulge import margin
-from divulge.margin.stationarity import solve_multipliers
+from divulge.margin.shallow_relu import solve_multipliers
 
 
 def test_clarke_against_zero_one_at_an_exact_point(mixture):

@@ -14,7 +14,7 @@ def combinations(record_type):
         if record_type not in attack.record_types():
             continue
         settings = attack.settings(record_type)
-        for values in product(*(setting.choices for setting in settings)):
+        for values in product(*(setting.choices or (setting.default,) for setting in settings)):
             chosen = dict(zip((setting.name for setting in settings), values, strict=True))
             try:
                 yield attack, chosen, attack(**chosen)

@@ -10,10 +10,11 @@ from null_models import audited
 
 CIRCUMSTANCES = [
     ({}, "scaled-logit", "out", None),
-    ({"has_references": False}, "hinge", "none", ("quantile", "transductive")),
+    ({"has_references": False}, "hinge", "none", ("quantile-trees", "transductive")),
     ({"labels_only": True}, "correctness", "out", ("correct-calibrated",)),
     ({"labels_only": True, "has_references": False}, "correctness", "none", ("correct-residual",)),
-    ({"documents": True}, "log_likelihood", "out", ("windows", "reference-ratio")),
+    ({"documents": True}, "log_likelihood", "out", ("windows", "ez-out-smoothed")),
+    ({"documents": True, "has_vocabulary": False}, "log_likelihood", "out", ("windows", "reference-ratio")),
     ({"documents": True, "has_references": False, "has_base": True}, "log_likelihood", "base", ("wbc", "base-ratio")),
     ({"documents": True, "has_references": False}, "min_k_plus", "none", ("min-k++",)),
     ({"documents": True, "has_references": False, "has_vocabulary": False}, "min_k", "none", ("min-k",)),
@@ -62,9 +63,9 @@ def audit(target, n=150, **more):
 def test_without_reference_models_the_default_finds_the_leak_and_says_that_references_see_more():
     found = audit(GivesLogits)
     assert list(found) == ["auto", "loss"]
-    assert found.about.recipes["auto"].chosen == "quantile + transductive"
+    assert found.about.recipes["auto"].chosen == "quantile-trees + transductive"
     assert any(
-        "auto: used quantile + transductive, as there are no reference models" in w for w in found.about.warnings
+        "auto: used quantile-trees + transductive, as there are no reference models" in w for w in found.about.warnings
     )
     assert found.verdict.answer == "leak found"
 
@@ -87,7 +88,7 @@ def test_with_few_records_what_cannot_learn_is_left_out_and_said():
     found = dv.audit(
         GivesLogits(members), members=members, nonmembers=others, population=records(3, 8), fpr=(0.2,), calibration=0.2
     )
-    assert found.about.recipes["auto"].chosen == "quantile"
+    assert found.about.recipes["auto"].chosen == "quantile-trees"
     assert any("left out transductive: at least 20 candidates are needed" in note for note in found.about.warnings)
 
 

@@ -39,7 +39,7 @@ def test_every_combination_is_a_recipe_of_its_own_or_is_refused(record_type):
 def test_every_setting_has_a_default_among_its_choices_and_a_meaning(attack):
     assert attack.description()
     for setting in attack.settings():
-        assert setting.default in setting.choices
+        assert setting.default in (setting.choices or ("",))
         assert setting.meaning
     assert attack().changes() == {}
     assert attack.record_types()
@@ -61,6 +61,9 @@ def test_every_setting_has_a_default_among_its_choices_and_a_meaning(attack):
         (lambda: Loss(signal="zlib").recipe(), 'Loss.signal: of a classifier it can be "loss" or "entropy"'),
         (lambda: BASE().recipe(documents=True), "'base' is no attack on a language model"),
         (lambda: resolve("bavaria", documents=True), "recipes: 'bavaria' is unknown"),
+        (lambda: Quantile(weights="w", regressor="trees"), "regressor='trees' and weights='w' do not go together"),
+        (lambda: Quantile(weights=3), "Quantile.weights: the name of a folder is needed, got 3"),
+        (lambda: Quantile(weights="w").recipe(documents=True), 'Quantile.weights: of a language model it can be ""'),
         (lambda: resolve(3), "recipes: a name, settings such as"),
     ],
 )
@@ -73,6 +76,8 @@ def test_a_table_configures_the_attack_of_its_name():
     requested = configure(["loss", "lira", "rmia-online"], {"lira": {"mode": "online", "residual": True}})
     assert [resolve(each).name for each in requested] == ["loss", "lira-online-residual", "rmia-online"]
     assert configure(["quantile"], {"quantile": {}}) == (Quantile(),)
+    in_plan = configure(["quantile"], {"quantile": {"weights": "convnext"}}, Path("/plans"))
+    assert in_plan == (Quantile(weights=str(Path("/plans/convnext"))),)
 
 
 @pytest.mark.parametrize(

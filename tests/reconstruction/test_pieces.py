@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge.reconstruction.univariate import _alternating_ends, _pieces_on_margin, _predicted_labels
+from divulge.reconstruction import _alternating_ends, _pieces_on_margin, _predicted_labels
 
 
 def bent(*at):

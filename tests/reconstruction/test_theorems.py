@@ -7,7 +7,7 @@ import pytest
 
 import divulge as dv
 from divulge import margin, reconstruction
-from divulge.reconstruction.piecewise_linear import find_break_points, find_crossings
+from divulge.reconstruction import find_break_points, find_crossings
 
 HERE = 1e-4  # a break-point this close to a record lies on it
 

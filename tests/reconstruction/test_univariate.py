@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import margin, reconstruction
-from divulge.reconstruction.piecewise_linear import (
+from divulge.reconstruction import (
     BreakPoints,
     exact_break_points,
     find_break_points,
     find_crossings,
-    margin_pieces,
-)
-from divulge.reconstruction.univariate import (
     find_windows,
+    margin_pieces,
     min_group_multipliers,
     min_hitting_set_size,
     positions_in_spans,

@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from divulge import auditing, results
+from divulge import auditing, provenance, results
 from divulge.report.page import Page
 from divulge.report.sections import add_provenance
-from divulge.results import provenance
 from divulge.run_directory import RunDirectory
 from score_audits import scored, sizes
 

@@ -17,12 +17,10 @@ from divulge.viewing import Shelf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToySummary:
+class ToySummary(results.Summary):
     """What a toy run found."""
 
     kind: Literal["toy"] = field(default="toy", repr=False)
-    version: int = field(default=results.VERSION, repr=False)
-    divulge: str = "1.0"
     verdict: str
     tone: Tone
     scores: tuple[float, ...]

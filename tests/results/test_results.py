@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge import labels, margin, results, store
+from divulge import labels, margin, provenance, results, store
+from divulge import reconstruction as weight_reconstruction
 from divulge.auditing.weights import WeightsExamination
 from divulge.canaries.canary_audit import CanaryAudit
 from divulge.canaries.proof import prove
@@ -16,10 +17,7 @@ from divulge.decisions import fdr, fpr
 from divulge.identification import from_tables, redecide
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
-from divulge.labels.summary import summarise
-from divulge.reconstruction import summary as reconstruction_summary
-from divulge.reconstruction import univariate
-from divulge.results import provenance
+from divulge.labels.inference import summarise
 from divulge.run_directory import RunDirectory
 from score_audits import scored, sizes
 
@@ -88,7 +86,7 @@ def reconstruction(tmp_path_factory):
     """A folder with the summary of what `divulge reconstruct` found, and that summary."""
     folder = tmp_path_factory.mktemp("reconstruction")
     net = margin.solve([[-2.0], [-0.5], [0.5], [2.0]], [-1, 1, 1, -1]).net
-    summary = reconstruction_summary.summarise(univariate(net, margin=1.0))
+    summary = weight_reconstruction.summarise(weight_reconstruction.univariate(net, margin=1.0))
     store.write_json(folder / "summary.json", results.to_json_values(summary))
     return folder, summary
 
@@ -198,7 +196,7 @@ def test_another_version_is_refused_by_name(tmp_path, content):
 
 def test_a_run_of_another_version_is_refused_by_what_reads_it(identified, tmp_path, monkeypatch):
     folder, _ = identified
-    monkeypatch.setattr("divulge.results.summary_files.VERSION", 3)
+    monkeypatch.setattr("divulge.results.VERSION", 3)
     with pytest.raises(dv.InputError, match="version 3 is needed, got 2"):
         redecide(folder, fdr=0.3)
 

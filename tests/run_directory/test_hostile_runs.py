@@ -6,10 +6,13 @@ import os
 import shutil
 import signal
 
+import numpy as np
+import polars as pl
 import pytest
 
 import divulge as dv
 from divulge import run_directory, store
+from divulge.decisions.counts import Counts
 from divulge.references.pool import DamagedError, Pool
 from divulge.run_directory import RunDirectory
 from run_directories import LEAKS, TRAPS, WRITERS, drop_from_mark, forge, forge_verdict, write_audit
@@ -199,6 +202,105 @@ def test_a_selection_that_its_counts_do_not_lead_to_is_refused(runs, tmp_path, d
     code, _, err = divulge("report", run)
     assert code == 2
     assert "another selection" in err
+
+
+def forge_table(run, name, change):
+    """Change a table of a run, and its digest in the mark with it."""
+    path = run / name
+    change(pl.read_parquet(path)).write_parquet(path)
+    content = json.loads((run / run_directory.MANIFEST_NAME).read_text())
+    content["files"][name] = store.hash_file(path)
+    (run / run_directory.MANIFEST_NAME).write_text(json.dumps(content))
+
+
+FORGED_SELECTIONS = {
+    "others are marked": lambda rows: rows.with_columns(pl.col("selected").reverse()),
+    "marks are gone": lambda rows: rows.with_columns(pl.lit(None, pl.Boolean).alias("selected")),
+    "marks are words": lambda rows: rows.with_columns(pl.col("selected").cast(pl.String)),
+    "scores are other ones": lambda rows: rows.with_columns(pl.col("score") * 2),
+    "scores are missing": lambda rows: rows.with_columns(pl.lit(None, pl.Float64).alias("score")),
+    "scores are words": lambda rows: rows.with_columns(pl.col("score").cast(pl.String)),
+    "scores changed places": lambda rows: rows.with_columns(pl.col("score").reverse()),
+    "rows are gone": lambda rows: rows.head(150),
+    "p-values are small": lambda rows: rows.with_columns(pl.col("p") / 10),
+    "p-values are words": lambda rows: rows.with_columns(pl.col("p").cast(pl.String)),
+    "q-values are small": lambda rows: rows.with_columns(pl.col("q") / 10),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED_SELECTIONS)
+def test_marks_and_scores_of_an_identification_are_compared_row_by_row(runs, tmp_path, divulge, forgery):
+    """Also where just as many rows are marked as the counts say."""
+    run = tmp_path / "run"
+    shutil.copytree(runs / "identification", run)
+    forge_table(run, "selection.parquet", FORGED_SELECTIONS[forgery])
+    for command in COMMANDS["identification"]:
+        code, err = ask(divulge, command, run)
+        assert code == 2
+        assert "selection.parquet" in err
+    with pytest.raises(dv.InputError, match=r"selection\.parquet"):
+        dv.load(run)
+
+
+@pytest.mark.parametrize("column", ["id", "suffix", "verbatim", "log_p", "overlap"])
+def test_documents_of_an_extraction_are_what_their_columns_say(runs, tmp_path, divulge, column):
+    """A list in a column is refused, or told as a text; no table of records fails on it."""
+    run = tmp_path / "run"
+    shutil.copytree(runs / "extraction", run)
+    told = pl.read_parquet(run / "documents.parquet")
+    assert dv.load(run).to_frame().equals(told)
+    lists = pl.Series(column, [[1.0, 2.0]] * len(told))
+    forge_table(run, "documents.parquet", lambda rows: rows.with_columns(lists))
+    for command in COMMANDS["extraction"]:
+        code, err = ask(divulge, command, run)
+        assert code in (0, 2)
+        assert code == 0 or "documents.parquet" in err
+
+
+FORGED_COUNTS = {
+    "calibration": [("words", lambda a: a.astype(str)), ("pairs", lambda a: np.zeros(a.shape, [("a", "f8")]))]
+    + [("missing", lambda a: a * np.nan), ("descending", lambda a: a[::-1]), ("fewer", lambda a: a[1:])],
+    "above": [("real", lambda a: a + 0.5), ("negative", lambda a: -a - 1), ("rising", lambda a: a[::-1])]
+    + [("vast", lambda a: np.full(a.shape, 2**63 + 5, np.uint64)), ("a table", lambda a: np.stack([a, a]))],
+    "tied": [("words", lambda a: a.astype(str)), ("more than there are", lambda a: a + 10**6)],
+    "total": [("several", lambda a: np.array([a, a])), ("real", lambda a: np.array(200.5)), ("fewer", lambda a: a - 1)],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [(name, change) for name, changes in FORGED_COUNTS.items() for _, change in changes]
+)
+def test_counts_that_are_none_are_refused(runs, tmp_path, divulge, name, change):
+    run = tmp_path / "run"
+    shutil.copytree(runs / "identification", run)
+    arrays = dict(np.load(run / "counts.npz"))
+    arrays[name] = change(arrays[name])
+    np.savez(run / "counts.npz", **arrays)
+    with pytest.raises(dv.InputError, match=r"counts\.npz"):
+        Counts.load(run / "counts.npz")
+    drop_from_mark(run, "counts.npz")
+    code, err = ask(divulge, ("report", "RUN"), run)
+    assert code == 2
+    assert "counts.npz" in err
+
+
+@pytest.mark.parametrize("column", ["id", "part"])
+def test_records_of_an_erasure_that_are_tables_are_refused(runs, tmp_path, divulge, column):
+    run = tmp_path / "run"
+    shutil.copytree(runs / "erasure", run)
+    forge_table(run, "records.parquet", lambda rows: rows.with_columns(pl.Series(column, [{"a": 1}] * len(rows))))
+    for command in COMMANDS["erasure"]:
+        code, err = ask(divulge, command, run)
+        assert code == 2
+        assert "records.parquet" in err
+
+
+def test_rows_of_an_identification_are_those_of_its_file(runs):
+    assert (
+        dv.load(runs / "identification")
+        .to_frame()
+        .equals(pl.read_parquet(runs / "identification" / "selection.parquet"))
+    )
 
 
 @pytest.mark.parametrize("trap", TRAPS)

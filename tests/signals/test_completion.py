@@ -293,9 +293,37 @@ def test_masks_in_words(words, shape, count):
 def test_masks_cover_whole_pixels_in_their_place():
     assert completion.mask("share:0.5", (6, 6, 3), seed=1).all(axis=2).sum() == 18
     assert completion.mask("share:0.5", (3, 6, 6), seed=1).all(axis=0).sum() == 18
+    assert completion.mask("values:0.5", (6, 6, 3), seed=1).sum() == 54
+    by_value = completion.mask("values:0.5", (6, 6, 3), seed=1)
+    assert (by_value.any(axis=2) & ~by_value.all(axis=2)).any()  # parts of pixels
     corner = completion.mask("block:bottom-right:0.25", (4, 4))
     assert corner[2:, 2:].all()
     assert corner.sum() == 4
+
+
+@pytest.mark.parametrize(("words", "shape"), [("share:0.5:each", (4, 4, 3)), ("values:0.25:each", (8,))])
+def test_masks_may_be_drawn_anew_for_every_record(words, shape):
+    masks = completion.mask(words, shape, seed=3, records=40)
+    share = float(words.split(":")[1])
+    assert masks.shape == (40, *shape)
+    assert (masks.reshape(40, -1).mean(axis=1) == share).all()
+    assert len({row.tobytes() for row in masks}) > 10
+    np.testing.assert_array_equal(masks, completion.mask(words, shape, seed=3, records=40))
+    assert completion.mask(words.removesuffix(":each"), shape, seed=3, records=40).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("words", "records", "message"),
+    [
+        ("share:0.5:each", None, "say how many there are"),
+        ("share:0.5:every", 4, "did you mean|is unknown"),
+        ("values:2", 4, "a share in"),
+        ("share:0.5:each", 0, "records"),
+    ],
+)
+def test_masks_that_cannot_be_drawn_are_named(words, records, message):
+    with pytest.raises(dv.InputError, match=message):
+        completion.mask(words, (4,), records=records)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Continuations against one token at a time in double precision, and against what is really drawn."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import divulge as dv
 from divulge.targets import CausalLM, Decoding, GivesContinuations
 
 torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
 
 TEXTS = ["the quick brown fox jumps over the lazy dog", "a model remembers what it has read", "ünïcödé ☃ 😀 ok"]
 
@@ -184,3 +186,13 @@ def test_bad_input_is_refused_by_name(make, tokenizer):
 def test_decodings_that_are_none(settings, message):
     with pytest.raises(dv.InputError, match=f"{message}: must"):
         Decoding(**settings)
+
+
+def test_decoding_strips_no_space_before_a_point():
+    """Word pieces, whose tokenizers would tidy up what the model had read."""
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {"[UNK]": 0, "he": 1, "said": 2, ".": 3, "n't": 4}
+    raw = tokenizers.Tokenizer(tokenizers.models.WordPiece(words, unk_token="[UNK]"))
+    raw.decoder = tokenizers.decoders.WordPiece(cleanup=False)
+    target = SimpleNamespace(tokenizer=transformers.PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="[UNK]"))
+    assert CausalLM.decode(target, [1, 4, 2, 3]) == "he n't said ."

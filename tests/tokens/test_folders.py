@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge import targets
+from divulge import cli, targets
 from divulge.identification import document_scoring
 from divulge.targets.pretrained import weights_digest
 
@@ -217,6 +217,25 @@ def test_an_adapter_can_be_scored(base, make, tmp_path):
     save(adapt(make("llama")), tmp_path / "adapter")
     target = document_scoring.load_target(str(tmp_path / "adapter"), None, device="cpu")
     np.testing.assert_array_equal(logp(target), logp(load(tmp_path / "adapter")))
+
+
+def test_an_erasure_check_reads_adapters_before_after_and_as_references(base, make, tmp_path, capsys):
+    for seed, name in enumerate(("before", "after", "first", "second")):
+        wearing = adapt(make("llama"))
+        with torch.no_grad():
+            for key, value in wearing.named_parameters():
+                if "lora_B" in key:
+                    value.add_(0.1 * torch.randn(value.shape, generator=torch.Generator().manual_seed(seed)))
+        save(wearing, tmp_path / name)
+    texts = [f"{text} {i}" for i in range(8) for text in TEXTS]
+    for name, part in {"forget": texts[:12], "never": texts[12:]}.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in part))
+    words = [word for name in ("before", "after") for word in (f"--{name}", str(tmp_path / name))]
+    words += [word for name in ("forget", "never") for word in (f"--{name}", str(tmp_path / f"{name}.jsonl"))]
+    words += ["--references", str(tmp_path / "first"), "--references", str(tmp_path / "second"), "--text", "text"]
+    assert cli.run(["forget", *words, "--device", "cpu", "--json"]) in (0, 1, 3), capsys.readouterr().err
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["signal"], len(summary["control_names"])) == ("log-likelihood per token", 2)
 
 
 def test_weights_that_are_missing_are_not_drawn_at_random(base):

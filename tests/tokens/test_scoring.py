@@ -4,10 +4,13 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from divulge.cli import app
@@ -168,3 +171,23 @@ def test_from_texts_to_a_selection_in_one_command(folder):
         assert one.heat.ends == tuple(row["end"])
         assert one.heat.ends[-1] == len(one.text)
         assert np.allclose(one.heat.values, np.add(row["logp"], row["entropy"]), atol=1e-3)
+
+
+@pytest.mark.parametrize(("device", "apart"), [("cpu", True), ("cuda", False)])
+def test_batches_stand_side_by_side_on_a_processor_alone(device, apart):
+    """A graphics card is given one batch after the other, by the thread that asks."""
+    seen = []
+
+    def run(batch, reduce):
+        seen.append(threading.get_ident())
+        return [batch]
+
+    target = SimpleNamespace(model=SimpleNamespace(device=SimpleNamespace(type=device)), _run=run)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert list(CausalLM.side_by_side(target, [1, 2, 3], None)) == [[1], [2], [3]]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert (threading.get_ident() not in seen) == apart

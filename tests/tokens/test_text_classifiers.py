@@ -162,3 +162,10 @@ def test_an_audit_says_how_many_documents_were_cut(tokenizer):
     sets = [documents(n, seed) for n, seed in ((20, 1), (20, 2), (40, 3))]
     run = dv.audit(target, members=sets[0], nonmembers=sets[1], population=sets[2], recipes=["loss"], fpr=[0.2], seed=0)
     assert "target: 80 of 80 documents are longer than 6 tokens; the rest of them is not read" in run.warnings
+
+
+@pytest.mark.parametrize(("stated", "length"), [(2, 4), (4, 4), (5, 5), (50, 50), (1e30, 64)])
+def test_the_longest_input_is_the_smaller_of_what_model_and_tokenizer_state(tokenizer, monkeypatch, stated, length):
+    """A tokenizer that states fewer than four tokens, which leave no room beside its own marks, is not believed."""
+    monkeypatch.setattr(tokenizer, "model_max_length", int(stated))
+    assert TextClassifier(build("bert", len(tokenizer)), tokenizer).length == length

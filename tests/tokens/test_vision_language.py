@@ -5,8 +5,8 @@ import pytest
 
 from divulge.errors import InputError
 from divulge.signals import tokens as signals
+from divulge.targets.language_models import VisionLanguage
 from divulge.targets.token_statistics import PER_TOKEN
-from divulge.targets.vision_language import VisionLanguage
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

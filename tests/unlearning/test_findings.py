@@ -164,11 +164,90 @@ def test_a_smaller_margin_is_harder_to_keep():
     assert decide(scores, forgotten, margin=0.005).answer == TOO_LITTLE
 
 
-def test_a_margin_that_the_model_before_would_pass_acquits_nobody():
+def test_a_margin_that_the_model_before_would_pass_acquits_nobody_who_kept_half():
     rng = np.random.default_rng(14)
     forgotten = np.arange(6000) < 3000
     scores = draw_models(rng, 10, forgotten)
     before = scores[9] + 0.25 * forgotten
-    assert decide(scores[:9], forgotten).answer == NO_DIFFERENCE
+    assert abs(decide(np.r_[before[None], scores[1:9]], forgotten).difference.value) < 0.05
+    assert decide(scores[:9], forgotten, before).answer == NO_DIFFERENCE  # far less than half can be left
+    for left in (0.125, 0.25):
+        kept = np.r_[scores[:1] + left * forgotten, scores[1:9]]
+        assert decide(kept, forgotten, before).answer != NO_DIFFERENCE
+
+
+@pytest.mark.parametrize(("size", "shift"), [(300, 2.0), (1500, 1.0)])
+def test_scores_that_moved_both_ways_are_no_clean_sheet(size, shift):
+    # Random labels leave half of the records with their own class: the AUC of such a mixture stays where it was.
+    rng = np.random.default_rng(15)
+    forgotten = np.arange(2 * size) < size
+    scores = draw_models(rng, 10, forgotten)
+    before = scores[9] + 4 * forgotten
+    scores[0] += shift * forgotten * np.where(np.arange(2 * size) % 2, 1, -1)
     finding = decide(scores[:9], forgotten, before)
-    assert (finding.answer, "would let pass" in finding.reason) == (TOO_LITTLE, True)
+    assert abs(finding.difference.value) < 0.03
+    assert finding.answer == REMEMBERED
+    assert finding.spread.low > 0
+
+
+def test_scores_that_vary_less_than_those_of_other_models_are_overdone():
+    rng = np.random.default_rng(16)
+    forgotten = np.arange(1000) < 500
+    scores = draw_models(rng, 10, forgotten)
+    scores[0] = np.where(forgotten, scores[1:9].mean(axis=0) + 0.2 * rng.normal(size=1000), scores[0])
+    finding = decide(scores[:9], forgotten, scores[9] + 4 * forgotten)
+    assert finding.answer == OVERDONE
+    assert "vary less" in finding.reason
+
+
+@pytest.mark.parametrize("controls", [2, 3, 5])
+def test_a_spread_that_differs_between_trainings_accuses_nobody(controls):
+    rng = np.random.default_rng([17, controls])
+    forgotten = np.arange(450) < 150
+    answers = []
+    for _ in range(RUNS):
+        widths = np.exp(0.4 * rng.normal(size=(controls + 1, 1)))
+        scores = 3 * rng.normal(size=450) + rng.normal(size=(controls + 1, 450)) * np.where(forgotten, widths, 1)
+        answers.append(decide(scores, forgotten).answer)
+    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
+    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+
+
+def test_copies_of_a_control_are_one_control():
+    rng = np.random.default_rng(18)
+    forgotten = np.arange(900) < 300
+    scores = draw_models(rng, 6, forgotten)
+    once, twice = decide(scores, forgotten), decide(np.r_[scores, scores[1:4], scores[1:2]], forgotten)
+    assert once == twice
+    alone = decide(np.r_[scores[:1], np.repeat(scores[1:2], 8, axis=0)], forgotten)
+    assert "training noise is not included" in alone.reason
+    assert len(alone.controls) == 1
+
+
+def test_half_of_what_a_model_hardly_showed_is_not_left_out():
+    rng = np.random.default_rng(19)
+    forgotten = np.arange(1200) < 400
+    scores = draw_models(rng, 10, forgotten)
+    weak = decide(scores[:9], forgotten, scores[9] + 0.4 * forgotten)
+    assert (weak.answer, "may be left" in weak.reason) == (TOO_LITTLE, True)
+    assert decide(scores[:9], forgotten, scores[9] + 4 * forgotten).answer == NO_DIFFERENCE
+
+
+def test_a_constant_model_is_not_accused_where_others_rank_the_records_low():
+    rng = np.random.default_rng(20)
+    forgotten = np.arange(900) < 300
+    scores = draw_models(rng, 9, forgotten, shift=-2.5)
+    scores[0] = 0.5
+    finding = decide(scores, forgotten)
+    assert (finding.answer, "all records alike" in finding.reason) == (TOO_LITTLE, True)
+
+
+@pytest.mark.parametrize("shape", ["normal", "ties", "skewed"])
+def test_no_difference_never_stands_beside_a_share_above_0(shape):
+    rng = np.random.default_rng(21)
+    forgotten = np.arange(800) < 400
+    for moved in np.linspace(0, 0.2, 12):
+        scores = draw_models(rng, 10, forgotten, shape=shape)
+        scores[0, : int(400 * moved)] += rng.choice([-3, 3], int(400 * moved))
+        finding = decide(scores[:9], forgotten, scores[9] + 4 * forgotten)
+        assert finding.answer != NO_DIFFERENCE or finding.share.low == 0

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import Ridge
 
 import divulge as dv
 from divulge.attacks import Threshold
@@ -13,9 +15,20 @@ from divulge.auditing import Modality
 from divulge.recipes import Recipe
 from divulge.signals.named import OutputSignal
 from divulge.targets import TokenStatistics
-from divulge.unlearning.finding import NO_DIFFERENCE, REMEMBERED, TOO_LITTLE
+from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED, TOO_LITTLE
 
 RNG = np.random.default_rng(0)
+IDS = [f"r{i}" for i in range(500)]
+
+
+def score_tables(shift, count=1, seed=1):
+    rng = np.random.default_rng(seed)
+    ids = [f"r{i}" for i in range(500)]
+    scores = rng.normal(size=(count, 500)) + shift * (np.arange(500) < 200)
+    return [pl.DataFrame({"id": ids, "score": row, "correct": (row > 0).astype(int)}) for row in scores]
+
+
+CONTROLS = score_tables(0, 4, seed=2)
 
 
 def draw(n, shift=0.0):
@@ -191,15 +204,91 @@ def test_a_modality_of_the_users_own_is_read_by_its_first_recipe():
     assert (result.signal, result.verdict.answer) == ("negative-squared-error", REMEMBERED)
 
 
-def score_tables(shift, count=1, seed=1):
-    rng = np.random.default_rng(seed)
-    ids = [f"r{i}" for i in range(500)]
-    scores = rng.normal(size=(count, 500)) + shift * (np.arange(500) < 200)
-    return [pl.DataFrame({"id": ids, "score": row, "correct": (row > 0).astype(int)}) for row in scores]
+def regression_records(n, shift=0, seed=0):
+    rng = np.random.default_rng([n, seed])
+    x = rng.normal(size=(n, 12)).astype(np.float32)
+    return x, np.round(6 * rng.normal(size=n)) + shift
 
 
-IDS = [f"r{i}" for i in range(500)]
-CONTROLS = score_tables(0, 4, seed=2)
+def train_regressor(x, y, seed, epochs=200):
+    """Train a network of one output that learns its records by heart."""
+    torch.manual_seed(seed)
+    net = torch.nn.Sequential(torch.nn.Linear(12, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))
+    optimiser = torch.optim.Adam(net.parameters(), 0.01)
+    inputs, values = torch.tensor(x), torch.tensor(y, dtype=torch.float32)
+    for _ in range(epochs):
+        optimiser.zero_grad()
+        ((net(inputs)[:, 0] - values) ** 2).mean().backward()
+        optimiser.step()
+    return net.eval()
+
+
+@pytest.mark.parametrize(("shift", "task"), [(0.25, "auto"), (0, "regression"), (-40, "regression")])
+def test_networks_of_one_output_are_read_as_regression_models(shift, task):
+    # Whole numbers, negative ones too, could be classes: then the task is said.
+    parts = [regression_records(n, shift, i) for i, n in enumerate((60, 80, 40))]
+    together = [np.concatenate([parts[0][i], parts[2][i]]) for i in (0, 1)]
+    before = train_regressor(*together, 0)
+    controls = [train_regressor(*parts[2], seed) for seed in range(1, 5)]
+    forgotten, never, kept = (dv.Records(x, y) for x, y in parts)
+    sets = {"forget": forgotten, "never": never, "retained": kept}
+    result = dv.forget(before, before, retrained=controls, task=task, **sets)
+    assert result.verdict.answer == REMEMBERED
+    assert result.findings[0].auc_after.low > 0.6
+    assert result.signal == "negative-squared-loss"
+    clean = dv.forget(before, train_regressor(*parts[2], 9), retrained=controls, task=task, **sets)
+    assert clean.verdict.answer not in (REMEMBERED, OVERDONE)
+    if task == "auto":
+        forests = dv.forget(
+            Ridge().fit(*together), Ridge().fit(*together), references=dv.references.Train(count=4),
+            population=dv.Records(*regression_records(100, shift, 7)), **sets,
+        )  # fmt: skip
+        assert forests.controls.shape == (4, 180)
+
+
+def test_models_are_shown_in_a_notebook_without_their_arrays():
+    (after,) = score_tables(2, seed=3)
+    result = dv.forget(None, after, forget={"<b>": IDS[:200]}, never=IDS[200:], retrained=CONTROLS)
+    assert repr(result) == "Erasure(still remembered; <b>: 200; 4 models that never saw them)"
+    shown = result._repr_html_()
+    assert "Still remembered" in shown
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+
+
+def test_controls_that_are_the_model_itself_or_saw_the_records_are_named():
+    (before,), (after,) = score_tables(3), score_tables(0, seed=3)
+    sets = {"forget": IDS[:200], "never": IDS[200:]}
+    for extra, words in (
+        (before, "model 5 scores every record as the one before the erasure"),
+        (after, "model 5 scores every record as the one after the erasure"),
+        (score_tables(3, seed=8)[0], "model 5 shows the records as one that was trained on them would"),
+    ):
+        result = dv.forget(before, after, retrained=[*CONTROLS, extra], **sets)
+        assert any(words in note for note in result.warnings), result.warnings
+        assert result.verdict.answer != REMEMBERED
+    copied = dv.forget(before, after, retrained=[*CONTROLS, CONTROLS[0]], **sets)
+    assert any("1 of the models that never saw the records score every record as another" in w for w in copied.warnings)
+
+
+def test_controls_of_another_recipe_are_said_and_acquit_nobody():
+    (before,), (after,) = score_tables(3), score_tables(0, seed=3)
+    sets = {"forget": IDS[:200], "never": IDS[200:], "margin": 0.4}
+    many = score_tables(0, 8, seed=2)
+    assert dv.forget(before, after, retrained=many, **sets).verdict.answer == NO_DIFFERENCE
+    for changed in (pl.col("score") * 5, pl.col("score") + 4):
+        result = dv.forget(before, after, retrained=[table.with_columns(changed) for table in many], **sets)
+        assert any("not trained like the model" in note for note in result.warnings)
+        assert result.verdict.answer == TOO_LITTLE
+
+
+def test_copies_within_a_set_are_no_further_observations():
+    controls = retrained(4)
+    sets = {"never": NEVER, "retrained": controls}
+    once = dv.forget(BEFORE, Memory(KEPT, 9), forget=FORGET, **sets)
+    again = dv.forget(BEFORE, Memory(KEPT, 9), forget=dv.Records.concatenate([FORGET[:50], FORGET]), **sets)
+    assert again.findings == once.findings
+    assert any("forget: 50 copies" in note for note in again.warnings)
 
 
 def test_tables_of_scores_alone_in_any_order_of_rows():
@@ -262,6 +351,8 @@ def test_what_does_not_fit_is_refused_by_name(changes, message):
         ({"id": IDS, "score": np.full(500, np.nan)}, "after: score"),
         ({"id": ["a", "a"], "score": [0.0, 1.0]}, "after: id: identifiers must be unique"),
         ({"id": IDS, "score": np.zeros(500), "correct": np.full(500, 2)}, "after: correct: 0 or 1"),
+        ({"id": IDS, "score": np.zeros(500), "correct": ["x"] * 500}, "after: correct: numbers are needed"),
+        ({"id": IDS, "score": np.full(500, 1.7e308)}, "after: score: values within ±1e\\+300"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused_by_name(table, message):

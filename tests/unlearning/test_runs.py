@@ -1,13 +1,18 @@
 """Erasure checks in run directories, on the command line, in plans and under a policy."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import skops.io
+from sklearn.ensemble import RandomForestClassifier
 
 import divulge as dv
 from divulge import cli, runs, unlearning
+from divulge.unlearning.audit_models import open_audit_models
 
 IDS = [f"{i:04d}" for i in range(700)]
 
@@ -81,7 +86,19 @@ def test_nothing_is_kept_by_fewer_than_two_controls():
     assert ruling.state == "undecided"
 
 
-@pytest.mark.parametrize("policy", ["auc:0.5", "difference", "difference:x", "share:1.5", []])
+def test_another_column_may_be_the_id(tmp_path):
+    write_tables(tmp_path)
+    for file in tmp_path.glob("*.csv"):
+        table = pl.read_csv(file, schema_overrides={"id": pl.String}).rename({"id": "person number"})
+        table.with_columns(id=pl.int_range(pl.len())).write_csv(file)
+    files = ("before", "after", "forget", "never")
+    words = [word for name in files for word in (f"--{name}", str(tmp_path / f"{name}.csv"))]
+    assert cli.run(["forget", *words, "--retrained", str(tmp_path / "after.csv"), "--id", "person number"]) in (0, 3)
+
+
+@pytest.mark.parametrize(
+    "policy", ["auc:0.5", "difference", "difference:x", "share:1.5", "share:nan", "share:-0.1", []]
+)
 def test_a_policy_that_cannot_be_read(policy):
     with pytest.raises(dv.InputError, match="policy: "):
         unlearning.gate(FORGOTTEN, policy)
@@ -169,3 +186,148 @@ retrained = ["erasure_models:first", "erasure_models:second", "erasure_models:th
     assert "Still remembered" in shown
     assert "retained" in shown
     assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--after", "x.csv"]) == 2
+
+
+MODELS = """
+import numpy as np
+
+with np.load(__file__.replace("answer_models.py", "forget.npz")) as file:
+    KNOWN = dict(zip(file["x"][:, 0].tolist(), file["y"].tolist()))
+
+def make(seed, shift):
+    def logits(x):
+        noise = np.sin(np.c_[x, np.ones(len(x))] @ np.random.default_rng(seed).normal(size=(5, 2)) * 9)
+        for row, first in enumerate(np.asarray(x, np.float64)[:, 0].tolist()):
+            if first in KNOWN:
+                noise[row, KNOWN[first]] += shift
+        return noise
+    return logits
+
+before = make(0, 6)
+remembered, forgotten, overdone = (make(1, shift) for shift in (4, 0, -4))
+constant = lambda x: np.zeros((len(x), 2))
+c0, c1, c2, c3, c4, c5, c6, c7 = (make(seed, 0) for seed in range(2, 10))
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "answer", "code"),
+    [
+        ("remembered", "still remembered", 1),
+        ("forgotten", "no difference from a model that never saw them", 0),
+        ("overdone", "overdone: they stand out the other way", 1),
+        ("constant", "too little data to say", 3),
+    ],
+)
+def test_a_plan_gives_each_of_the_answers(tmp_path, capsys, monkeypatch, after, answer, code):
+    rng = np.random.default_rng(1)
+    for name, n in {"members": 260, "nonmembers": 240, "population": 40}.items():
+        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(n, 4)), y=np.arange(n) % 2)
+    with np.load(tmp_path / "members.npz") as members:
+        for name, rows in {"forget": slice(0, 240), "one": slice(0, 120), "two": slice(120, 240)}.items():
+            np.savez(tmp_path / f"{name}.npz", x=members["x"][rows], y=members["y"][rows])
+    (tmp_path / "answer_models.py").write_text(MODELS)
+    monkeypatch.delitem(sys.modules, "answer_models", raising=False)
+    retrained = ", ".join(f'"answer_models:c{i}"' for i in range(8))
+    sets = "\n".join(f'{name} = "{name}.npz"' for name in ("members", "nonmembers", "population"))
+    plan = (
+        f'[target]\nmodel = "answer_models:before"\n[data]\n{sets}\n[forget]\nmargin = 0.3\nretrained = [{retrained}]\n'
+    )
+    for records in ('"forget.npz"', '{ one = "one.npz", two = "two.npz" }'):
+        (tmp_path / "plan.toml").write_text(f'{plan}after = "answer_models:{after}"\nrecords = {records}\n')
+        found = cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--json"])
+        summary = json.loads(capsys.readouterr().out)
+        assert (found, summary["answer"]) == (code, answer)
+        assert len(summary["findings"]) == (2 if "one" in records else 1)
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """Write the files of two audits, of a forest and of a network, run them, and return their folder."""
+    folder = tmp_path_factory.mktemp("audited")
+    rng = np.random.default_rng(3)
+    parts = {"members": 120, "nonmembers": 110, "population": 160}
+    columns = {name: (rng.normal(size=(n, 5)).astype(np.float32), rng.integers(0, 2, n)) for name, n in parts.items()}
+    columns["forget"] = tuple(values[:60] for values in columns["members"])
+    columns["kept"] = tuple(values[60:] for values in columns["members"])
+    for name, (x, y) in columns.items():
+        frame = {f"f{j}": x[:, j] for j in range(5)} | {"y": np.where(y == 1, "yes", "no")}
+        pl.DataFrame(frame).write_csv(folder / f"{name}.csv")
+    for name in ("members", "kept"):
+        table = pl.read_csv(folder / f"{name}.csv")
+        forest = RandomForestClassifier(20, random_state=0).fit(table.drop("y").to_pandas(), table["y"].to_numpy())
+        skops.io.dump(forest, folder / f"{name}.skops")
+    (folder / "erasure_net.py").write_text(
+        "import torch\n\ndef make():\n    return torch.nn.Linear(5, 2)\n\n"
+        "def target():\n    torch.manual_seed(0)\n    return make()\n"
+    )
+    data = (
+        '[data]\nmembers = "members.csv"\nnonmembers = "nonmembers.csv"\npopulation = "population.csv"\nlabel = "y"\n'
+    )
+    references = "[references]\ncount = 4\n"
+    head = 'recipes = ["lira"]\nfpr = [0.05]\nseed = 5\n[target]\nmodel = '
+    (folder / "forest.toml").write_text(f'{head}"members.skops"\n{data}{references}')
+    network = f'{head}"erasure_net:target"\n{data}classes = ["no", "yes"]\n{references}'
+    (folder / "network.toml").write_text(f'{network}make_model = "erasure_net:make"\nepochs = 2\n')
+    for name in ("forest", "network"):
+        assert cli.run(["audit", str(folder / f"{name}.toml"), "--out", str(folder / name)]) == 0
+    return folder
+
+
+def forget_words(folder, run, model="members.skops"):
+    files = {"before": model, "after": model, "forget": "forget.csv", "never": "nonmembers.csv"}
+    options = [word for name, file in files.items() for word in (f"--{name}", str(folder / file))]
+    return ["forget", *options, "--references", str(folder / run), "--label", "y", "--json"]
+
+
+def test_the_reference_models_of_an_audit_never_saw_the_records(audited, capsys):
+    assert cli.run(forget_words(audited, "forest")) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["answer"], summary["null"]) == ("still remembered", "reference models")
+    assert len(summary["control_names"]) == 4
+    from_python = dv.forget(
+        *[dv.targets.load(str(audited / "members.skops"))] * 2, references=audited / "forest",
+        **{name: dv.datafiles.read_records(audited / file, dv.datafiles.FileLayout(label="y")).records
+           for name, file in {"forget": "forget.csv", "never": "nonmembers.csv"}.items()},
+    )  # fmt: skip
+    np.testing.assert_allclose(from_python.findings[0].controls, summary["findings"][0]["controls"])
+
+
+def test_networks_of_an_audit_are_read_from_its_pool_once_their_code_is_trusted(audited, capsys, monkeypatch):
+    monkeypatch.chdir(audited)
+    words = forget_words(Path(), "network", "erasure_net:target")
+    assert cli.run(words) == 2
+    assert "--trust erasure_net:target" in capsys.readouterr().err
+    words += ["--trust", "erasure_net:target", "--trust", "erasure_net:make"]
+    assert cli.run(words) == 2
+    assert "which output is whose" in capsys.readouterr().err
+    words += ["--classes", "no", "--classes", "yes"]
+
+    def stored_at():
+        return {path.name: path.stat().st_mtime_ns for path in Path("network", "pool").glob("*.safetensors")}
+
+    stored = stored_at()
+    assert cli.run(words) == 3
+    assert len(json.loads(capsys.readouterr().out)["control_names"]) == 4
+    assert stored == {
+        path.name: path.stat().st_mtime_ns for path in (audited / "network" / "pool").glob("*.safetensors")
+    }
+    assert len(stored) == 4
+
+
+def test_runs_that_cannot_give_reference_models_are_refused_by_name(audited, tmp_path, capsys):
+    REMEMBERED.save(tmp_path / "run")
+    with pytest.raises(dv.InputError, match="the run of an audit is needed, got one of kind 'erasure'"):
+        open_audit_models(tmp_path / "run")
+    with pytest.raises(dv.InputError, match=r"references: .*nowhere"):
+        open_audit_models(tmp_path / "nowhere")
+    assert cli.run([*forget_words(audited, "forest"), "--references", str(audited / "network")]) == 2
+    assert "stands alone" in capsys.readouterr().err
+    records = dv.Records(np.zeros((4, 2)), [0, 1, 0, 1])
+    model = RandomForestClassifier(2).fit(records.x, records.y)
+    with pytest.raises(dv.InputError, match="population: the audit whose reference models are used has its own"):
+        dv.forget(
+            model, model, forget=records[:2], never=records[2:], references=audited / "forest", population=records
+        )
+    with pytest.raises(dv.InputError, match="references: with tables of scores"):
+        check(0, references=audited / "forest")

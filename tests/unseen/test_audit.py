@@ -42,7 +42,7 @@ def audit(**more):
         "nonmembers": OUTSIDE,
         "population": HELD,
         "unseen_classes": (2,),
-        "recipes": ("loss", "quantile", "transductive"),
+        "recipes": ("loss", "quantile-trees", "transductive"),
         "fpr": (0.05,),
     } | more
     return dv.audit(target, **given)
@@ -55,7 +55,7 @@ def found():
 
 def test_the_report_says_whether_the_rate_is_expected_to_carry_over(found, tmp_path):
     carried = found.summary().about.transfer
-    assert set(carried.recipes) == {"loss", "quantile", "transductive"}
+    assert set(carried.recipes) == {"loss", "quantile-trees", "transductive"}
     for one in carried.recipes.values():
         assert one.text.startswith("The FPR of 0.05 is ")
         assert one.holds == ("is expected to hold" in one.text)
@@ -102,7 +102,7 @@ def test_equal_signals_are_audited_and_show_nothing():
         nonmembers=OUTSIDE,
         population=HELD,
         unseen_classes=(2,),
-        recipes=("loss", "quantile", "transductive"),
+        recipes=("loss", "quantile-trees", "transductive"),
         fpr=(0.05,),
     )
     for name in flat:

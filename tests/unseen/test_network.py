@@ -1,11 +1,16 @@
 """Neural regressors: they learn what is there to learn, the same way each time, and say when they cannot."""
 
+import json
+
 import numpy as np
 import pytest
 
-from divulge import Evidence, InputError
+import divulge as dv
+from divulge import Evidence, InputError, lazy
 from divulge.attacks import QuantileRegression, regressors
-from divulge.regressors import Network, bodies
+from divulge.attacks.protocol import check_installed
+from divulge.recipes import Quantile, Recipe, resolve
+from divulge.regressors import Network, bodies, network
 
 KNOWN = np.random.default_rng(0).normal(size=(1000, 4)).astype(np.float32)
 
@@ -117,3 +122,95 @@ def test_backbones_come_from_their_configurations():
 def test_bad_settings_are_named(wrong, message):
     with pytest.raises(InputError, match=message):
         wrong()
+
+
+RECORDS = {
+    "rows": np.random.default_rng(0).normal(size=(60, 5)),
+    "images": np.random.default_rng(0).random((60, 8, 8, 3)),
+    "texts": np.array([f"word{i % 7} and more" for i in range(60)], dtype=object),
+}
+
+
+@pytest.mark.parametrize(("name", "signal"), [("quantile", "hinge"), ("quantile-gap", "top-two-gap")])
+def test_the_recipes_with_the_papers_names_are_the_papers(name, signal):
+    recipe = resolve(name)
+    regressor = recipe.attack.regressor
+    assert recipe.signal == signal
+    assert (regressor.head, regressor.epochs, regressor.lr, regressor.batch_size) == ("gaussian", 30, 1e-4, 16)
+    assert (regressor.held, regressor.weight_decay) == (0, 0)  # no early stopping
+    for records, width in (("rows", 5), ("images", 192), ("texts", 128)):
+        module = regressor.body.build(regressor.body.prepare(RECORDS[records]))
+        linear = [part.in_features for part in module if hasattr(part, "in_features")]
+        assert linear == [width, 256]
+        assert module[-2].out_features == 128
+    assert "trees" in resolve(f"{name}-trees").summary
+    assert isinstance(resolve(f"{name}-trees").attack.regressor, regressors.Boosted)
+
+
+def test_in_an_audit_the_network_reads_the_records_themselves_and_trees_their_features():
+    rng = np.random.default_rng(0)
+    seen = {}
+
+    class Watching(Network):
+        def fit(self, features, signal, seed=0):
+            seen["network"] = features
+            return regressors.Marginal().fit(features, signal)
+
+    class Looking(regressors.Marginal):
+        def fit(self, features, signal):
+            seen["features"] = features
+            return regressors.Marginal().fit(features, signal)
+
+    x = rng.normal(size=(140, 60))
+    sets = {name: dv.Records(x[a:b], rng.integers(0, 2, b - a)) for name, a, b in
+            (("members", 0, 30), ("nonmembers", 30, 60), ("population", 60, 140))}  # fmt: skip
+    recipes = [
+        Recipe(name, "hinge", QuantileRegression(regressor, conformal=False), features=True)
+        for name, regressor in (("records", Watching()), ("columns", Looking()))
+    ]
+    dv.audit(lambda rows: np.stack([rows[:, 0], -rows[:, 0]], axis=1), **sets, recipes=recipes, fpr=(0.1,))
+    assert seen["network"].shape[1] == 60
+    assert {tuple(row) for row in seen["network"]} <= {tuple(row) for row in x[60:]}
+    assert seen["features"].shape[1] == 48
+
+
+def test_a_pretrained_body_is_fine_tuned_whatever_unit_and_channels_images_have(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    transformers.utils.logging.disable_progress_bar()
+    config = transformers.ConvNextConfig(hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], image_size=32)
+    transformers.ConvNextModel(config).save_pretrained(tmp_path)
+    attack = Quantile(weights=str(tmp_path)).recipe().attack
+    check_installed(attack)
+    images = RECORDS["images"]
+    for records in (images, 255 * images, images.mean(axis=3)):
+        body = attack.regressor.body
+        built = body.build(body.prepare(records))
+        assert type(built.body.model).__name__ == "ConvNextModel"
+        fitted = Network(body, epochs=1, batch_size=16).fit(records, np.arange(60.0))
+        assert np.isfinite(fitted.predict(records[:3])[0]).all()
+    assert not attack.regressor.notes(images)
+    assert "rows of pixels" in Network.published().notes(images)[0]
+
+
+@pytest.mark.parametrize(
+    ("config", "weights", "message"),
+    [
+        (None, False, "holds no config.json"),
+        ({"model_type": "gpt2"}, True, "model_type: 'gpt2' is unknown"),
+        ([], True, "holds no config.json"),
+        ({"model_type": "convnext"}, False, "holds no model.safetensors"),
+    ],
+)
+def test_weights_that_are_not_there_are_named_before_work_starts(tmp_path, config, weights, message):
+    if config is not None:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    if weights:
+        (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=message):
+        check_installed(Quantile(weights=str(tmp_path)).recipe().attack)
+
+
+def test_without_torch_the_message_names_the_trees(monkeypatch):
+    monkeypatch.setattr(network, "torch_network", lazy.module("torch.no_such_part"))
+    with pytest.raises(dv.MissingExtraError, match=r"divulge\[torch\].*quantile-trees"):
+        check_installed(resolve("quantile").attack)

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import divulge as dv
+from divulge import provenance
 from divulge.viewing import Shelf
 
 httpx = pytest.importorskip("httpx")
@@ -61,7 +62,7 @@ def address(runs):
 
 @pytest.fixture
 def client(address):
-    with httpx.Client(base_url=address.partition("?")[0], follow_redirects=True) as client:
+    with httpx.Client(base_url=address.partition("?")[0], follow_redirects=True, timeout=60) as client:
         assert client.get(address).status_code == 200
         yield client
 
@@ -127,11 +128,48 @@ def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
 
 def test_two_audits_are_compared(client, runs):
     own = keys(runs)
-    page = client.get(f"/compare?before={own['before']}&after={own['team/after']}").text
-    assert "<td>loss</td><td>auc</td>" in page
-    failed = client.get(f"/compare?before={own['before']}&after={own['texts']}")
-    assert failed.status_code == 400
-    assert "Not shown" in failed.text
+    page = client.get(f"/compare?run={own['team/after']}&run={own['before']}").text
+    assert "<td>loss</td><td>AUC</td>" in page
+    assert f'Before: <a href="/runs/{own["before"]}">' in page  # the earliest, in whatever order they were chosen
+    report = client.get(f"/compare/report?run={own['before']}&run={own['team/after']}")
+    assert "What a defence changed" in report.text
+    assert "sandbox allow-scripts;" in report.headers["content-security-policy"]
+    for query in (
+        f"run={own['before']}&run={own['texts']}",
+        f"run={own['before']}",
+        f"run={own['before']}&run={own['before']}",
+        "",
+    ):
+        for path in ("/compare", "/compare/report"):
+            failed = client.get(f"{path}?{query}")
+            assert failed.status_code == 400
+            assert "Not shown" in failed.text
+    assert client.get(f"/compare?run={own['before']}&run=none").status_code == 404
+
+
+def test_dates_are_those_of_the_runs(client, runs):
+    dates = {entry.name: entry.date for entry in Shelf((runs,)).entries()}
+    for name in ("before", "team/after"):
+        made = provenance.read_provenance(runs / name).date
+        assert dates[f"{runs.name}/{name}"] == made
+        os.utime(runs / name / "run.json", (0, 0))  # as a copy would
+        assert {entry.name: entry.date for entry in Shelf((runs,)).entries()}[f"{runs.name}/{name}"] == made
+        assert f'<time datetime="{made}">{made[:10]} {made[11:16]} UTC</time>' in client.get("/").text
+
+
+def test_the_list_says_of_a_finding_that_it_is_in_doubt(client, runs):
+    entry = Shelf((runs,)).entry(keys(runs)["texts"])
+    assert entry.tone == "doubt"  # there was no second set of known non-members
+    assert entry.first_sentence.startswith("In doubt: ")
+    assert entry.first_sentence in client.get("/").text
+
+
+def test_rows_can_be_chosen_where_there_is_something_to_compare(client, runs):
+    page = client.get("/").text
+    for name in ("before", "team/after"):
+        assert f'aria-label="Compare {runs.name}/{name}"' in page
+    assert page.count('type="checkbox"') == 2  # an identification has nothing to compare
+    assert "checkbox" not in client.get("/?kind=identification").text
 
 
 @pytest.mark.parametrize("level", ["0", "1", "nan", "inf", "-1", "x", "", "<b>"])

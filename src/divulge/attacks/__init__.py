@@ -10,6 +10,7 @@ from __future__ import annotations
 from divulge.attacks import auto, lira, regressors, rmia
 from divulge.attacks.auto import Auto, Combined, Consensus
 from divulge.attacks.bavaria import BaVarIA
+from divulge.attacks.error_zone import EZ
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import Averaged, LiRA, SequenceLiRA
 from divulge.attacks.prediction_errors import OnErrors
@@ -22,6 +23,7 @@ from divulge.attacks.windows import WBC
 
 __all__ = [
     "BASE",
+    "EZ",
     "RMIA",
     "WBC",
     "Attack",

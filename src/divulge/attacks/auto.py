@@ -18,8 +18,8 @@ from divulge.attacks.reference_moments import equal_counts
 from divulge.attacks.residual import LEAST, Residual
 from divulge.attacks.rmia import BASE, RMIA
 from divulge.attacks.threshold import Threshold
+from divulge.duplicates import keep_together
 from divulge.errors import InputError
-from divulge.statistics.duplicates import keep_together
 from divulge.types import Evidence
 from divulge.validation import (
     as_list,

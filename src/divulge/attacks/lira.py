@@ -17,8 +17,7 @@ from divulge.validation import check_choice, check_integer, check_mask, check_ma
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from divulge.ragged import TokenLogs
-    from divulge.types import Bools, Evidence, Floats, Ints
+    from divulge.types import Bools, Evidence, Floats, Ints, TokenLogs
 
 # Tokens are put into so many levels by how likely they are, each level with its own spread.
 _LEVELS = 16
@@ -325,7 +324,7 @@ class SequenceLiRA:
 
     Examples:
         >>> from divulge import Evidence
-        >>> from divulge.ragged import TokenLogs
+        >>> from divulge.types import TokenLogs
         >>> rng = np.random.default_rng(0)
         >>> others = -1 + 0.1 * rng.normal(size=(3, 40))
         >>> others -= others.max() + 1

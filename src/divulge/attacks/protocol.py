@@ -39,10 +39,15 @@ class Need(StrEnum):
     """The target's signal on known non-members."""
     FEATURES = "features"
     """Features of the records."""
+    RECORDS = "records"
+    """The records themselves, as ``Evidence.features``, in the place of features that were made of them."""
     LABELS = "labels"
     """Classes of the records."""
     TOKENS = "tokens"
     """Log-probabilities of each token of a document under the target and, if there are any, reference models."""
+    VOCABULARY = "vocabulary"
+    """Where the target's likeliest token is another one, in ``tokens``; a server that shows no more than the
+    log-probability of each token cannot say."""
     QUERIES = "queries"
     """The same evidence of further versions of the records, or of further signals of them."""
 
@@ -137,6 +142,26 @@ def seeded(attack: Any, seed: int) -> Any:
         return attack
     draws = any(field.name == "seed" and field.init for field in dataclasses.fields(attack))
     return dataclasses.replace(attack, seed=seed) if draws else attack
+
+
+def check_installed(part: Any) -> None:
+    """Check that whatever an attack, and the attacks and regressors that it is made of, computes with is installed.
+
+    Raises:
+        divulge.MissingExtraError: a library that comes with an extra is not.
+        divulge.InputError: files that a regressor starts from are not there.
+
+    Examples:
+        >>> check_installed(object())
+    """
+    if callable(check := getattr(part, "check_installed", None)):
+        check()
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        for each in value if isinstance(value, tuple) else (value,):
+            check_installed(each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,6 @@ class QuantileRegression:
         (array([0. , 5.3]), (100,))
     """
 
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.POPULATION, Need.FEATURES, Need.LABELS})
     least_references: ClassVar[int] = 0
 
     regressor: regressors.Regressor = field(default_factory=regressors.Boosted)
@@ -76,6 +75,12 @@ class QuantileRegression:
         check_number(self.calibration, "QuantileRegression.calibration", above=0, below=1)
         check_choice(self.output, "QuantileRegression.output", ("z", "level"))
         check_integer(self.seed, "QuantileRegression.seed", least=0)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Population, labels, and what the regressor learns from: the records themselves, or features of them."""
+        reads_records = getattr(self.regressor, "reads_records", False)
+        return frozenset({Need.POPULATION, Need.RECORDS if reads_records else Need.FEATURES, Need.LABELS})
 
     def score(self, evidence: Evidence) -> Floats:
         """Conditional z-score or level of each candidate, ``[n]``.
@@ -100,6 +105,8 @@ class QuantileRegression:
         train, calibration_part = self._split(population)
         parts = (candidates,) if calibration_part is None else (candidates, calibration_part)
         notes = _unseen_class_notes(candidates, population)
+        if callable(describe := getattr(self.regressor, "notes", None)):
+            notes += tuple(describe(train.features))
         draw = seeds.derive_seed(self.seed, "quantile", "regressor")
         with np.errstate(all="ignore"):
             z_scores = _z_scores(self.regressor, train, parts, draw)

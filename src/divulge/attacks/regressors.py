@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from divulge import lazy, seeds
+from divulge.duplicates import keep_together
 from divulge.errors import InputError
-from divulge.statistics.duplicates import keep_together
 from divulge.validation import check_instance, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ class Regressor(Protocol):
     ``fit`` may also take ``labels`` (class of each record, or None) and ``seed``; they are passed where
     they are asked for. It returns an object with ``predict(features)``; a regressor that fits itself and
     returns None is copied first. Features are ``[z, ...]`` as the evidence holds them (a network may want
-    images), and ``[z, 0]`` when there are none.
+    images), and ``[z, 0]`` when there are none. One with ``reads_records = True`` is given the records themselves in an
+    audit. Two methods are optional: ``notes(features)``, what the reader of the result must know, and
+    ``check_installed()``, which raises before work starts if something is missing.
     """
 
     def fit(self, features: Array, signal: Floats) -> Any:

@@ -11,8 +11,8 @@ from scipy import special, stats
 from divulge import seeds
 from divulge.attacks import protocol
 from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
+from divulge.duplicates import keep_together
 from divulge.errors import InputError
-from divulge.statistics.duplicates import keep_together
 from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ class WBC:
 
     Examples:
         >>> from divulge import Evidence
-        >>> from divulge.ragged import TokenLogs
+        >>> from divulge.types import TokenLogs
         >>> logs = TokenLogs([0, 3], [-1.0, -2.0, -1.0], [[-2.0, -1.0, -2.0]])
         >>> WBC((1, 3)).score(Evidence(target=[0.0], tokens=logs)).round(4)
         array([0.8333])

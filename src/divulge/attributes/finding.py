@@ -4,7 +4,7 @@ An attribute of training records leaks where two things hold. The attack is righ
 non-members: whatever a model, or the mere population, teaches about everybody is right on both alike. And on members it
 is right more often than imputation from the population: an attack that listens to a model where it should not is worse
 on others, and gives away nothing that was not known. Every interval is exact for all sample sizes
-(`divulge.statistics.intervals.rate_difference`), and all of them hold together (Bonferroni).
+(`divulge.statistics.rate_difference`), and all of them hold together (Bonferroni).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import statistics
 from divulge.errors import InputError
 from divulge.report import formatting
 from divulge.results import AttributeAttack, AttributeValue
-from divulge.statistics import intervals
 from divulge.validation import check_mask, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -130,12 +130,12 @@ def _compare_attack(
     k, n, j, m = (int(part) for part in (right[members].sum(), members.sum(), right[~members].sum(), (~members).sum()))
     gain = None
     if imputed is not None:
-        gain = intervals.paired_rate_difference(right[members], imputed[members], confidence)
+        gain = statistics.paired_rate_difference(right[members], imputed[members], confidence)
     return AttributeAttack(
         name,
-        intervals.proportion(k, n, confidence),
-        intervals.proportion(j, m, confidence),
-        intervals.rate_difference(k, n, j, m, confidence),
+        statistics.proportion(k, n, confidence),
+        statistics.proportion(j, m, confidence),
+        statistics.rate_difference(k, n, j, m, confidence),
         gain,
     )
 
@@ -145,8 +145,8 @@ def _compare_value(
 ) -> AttributeValue:
     inside, outside = right[members & has_value], right[~members & has_value]
     counts = int(inside.sum()), len(inside), int(outside.sum()), len(outside)
-    gain = intervals.paired_rate_difference(inside, imputed[members & has_value], confidence)
-    return AttributeValue(attack, str(name), *counts, intervals.rate_difference(*counts, confidence), gain)
+    gain = statistics.paired_rate_difference(inside, imputed[members & has_value], confidence)
+    return AttributeValue(attack, str(name), *counts, statistics.rate_difference(*counts, confidence), gain)
 
 
 def _judge(

@@ -22,13 +22,13 @@ from divulge.auditing.inputs import align_data, check_inputs
 from divulge.auditing.modality import Classifier
 from divulge.auditing.pipeline import find_modality
 from divulge.auditing.regression import RegressionModel, resolve_task
+from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.references import Custom, Train, splits
 from divulge.results import AttributeSettings as RunSettings
 from divulge.results import ErasureControl
 from divulge.settings import AttributeSettings, AuditOptions
-from divulge.statistics.duplicates import first_of_each_group, number_groups
 from divulge.targets import adapt, is_label_only
 from divulge.targets.arrays import as_predictions
 from divulge.types import AuditData, Records

@@ -11,11 +11,12 @@ import numpy as np
 from divulge import results, store, tables
 from divulge.attributes.finding import CONFOUNDED, IMPUTATION, LEAK, TONES, decide_attribute
 from divulge.errors import InputError
+from divulge.provenance import collect_environment
 from divulge.report import charts, formatting
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, build_page, write_report, write_run
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
-from divulge.results import AttributeSettings, AttributeSummary, ErasureControl, collect_environment
+from divulge.results import AttributeSettings, AttributeSummary, ErasureControl
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_mask, check_path, check_vector
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import evaluation, tables
+from divulge import evaluation, statistics, tables
 from divulge.decisions import fpr as by_fpr
+from divulge.duplicates import first_of_each_group
 from divulge.errors import InputError
 from divulge.evaluation import covariates, transfer
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting
 from divulge.results import AdjustmentSummary, ProjectedRecords, TextSplit, TransferCheck, TransferSummary
-from divulge.statistics import two_samples
-from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_vector
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ def compare_texts(audit: PreparedAudit) -> TextSplit | None:
         signs=find_split_signs(*map(list, distinct), quoted=audit.show_records, seed=audit.seed),
         shared=str(shared),
         copies=copies,
-        length=two_samples.rank_sum_p_value(nonmember_lengths, member_lengths, seed=audit.seed),
+        length=statistics.rank_sum_p_value(nonmember_lengths, member_lengths, seed=audit.seed),
     )
 
 

@@ -25,7 +25,7 @@ from divulge.evaluation.comparison import STATISTICS, parse_fpr
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
-from divulge.results.summaries import EQUAL_LENGTH_LEVEL
+from divulge.results import EQUAL_LENGTH_LEVEL
 from divulge.validation import check_choice, check_instance, check_number, check_path, check_strings
 
 if TYPE_CHECKING:
@@ -561,25 +561,46 @@ def _foremost_change(changes: Sequence[Difference]) -> Difference:
 def _describe_change(changes: Sequence[Difference]) -> str:
     foremost = _foremost_change(changes)
     verb = "fell" if foremost.change.high < 0 else "rose"
+    before, after = (
+        format_statistic(foremost.statistic, estimate).partition(" [")[0]
+        for estimate in (foremost.before, foremost.after)
+    )
     return (
-        f"{_statistic_name(foremost.statistic)} of {foremost.recipe} {verb} from {foremost.before.value:.3f} to "
-        f"{foremost.after.value:.3f} (change {format_estimate(foremost.change, '+')})"
+        f"{_statistic_name(foremost.statistic)} of {foremost.recipe} {verb} from {before} to {after} (change "
+        f"{_format_change(foremost)})"
     )
 
 
 def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
-    """Return the columns and rows of the table of changes."""
+    """Return the columns and rows of the table of changes, in the units of the reports."""
     columns = ["recipe", "statistic", "before", "after", "change"]
     return columns, [
         [
             d.recipe,
             _statistic_name(d.statistic),
-            format_estimate(d.before),
-            format_estimate(d.after),
-            format_estimate(d.change, "+"),
+            format_statistic(d.statistic, d.before),
+            format_statistic(d.statistic, d.after),
+            _format_change(d),
         ]
         for d in changes
     ]
+
+
+def format_statistic(name: str, estimate: Estimate | None) -> str:
+    """Format an estimate in the unit in which reports show its statistic: rates in per cent, others as they are.
+
+    Examples:
+        >>> format_statistic("tpr@fpr=0.01", Estimate(0.32, 0.102, 0.565, 0.95, "")), format_statistic("auc", None)
+        ('32.0 % [10.2, 56.5]', '–')
+    """
+    return formatting.format_percent_estimate(estimate) if name.startswith("tpr@") else format_estimate(estimate)
+
+
+def _format_change(difference: Difference) -> str:
+    if not difference.statistic.startswith("tpr@"):
+        return format_estimate(difference.change, "+")
+    value, low, high = (100 * end for end in (difference.change.value, difference.change.low, difference.change.high))
+    return f"{value:+z.1f} [{low:+z.1f}, {high:+z.1f}] points"
 
 
 def overview_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:

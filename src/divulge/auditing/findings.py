@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from divulge import evaluation
+from divulge import evaluation, statistics
 from divulge.decisions import controls
 from divulge.decisions import fpr as by_fpr
 from divulge.decisions.fdr import ScoreCounts
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, resolve_method
+from divulge.duplicates import first_of_each_group
 from divulge.errors import InputError
 from divulge.identification.decision import Policy, decide
 from divulge.report import formatting
-from divulge.statistics import intervals
-from divulge.statistics.duplicates import first_of_each_group
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -361,7 +360,7 @@ def realised_fpr(nonmembers: Floats, calibration: Floats, level: float, tests: i
     tail = _beta_binomial_pmf(
         np.arange(n_above, n_nonmembers + 1), n_nonmembers, threshold.rank, threshold.calibration + 1 - threshold.rank
     )
-    return RealisedFpr(level, intervals.proportion(n_above, n_nonmembers), min(float(tail.sum()), 1.0), tests)
+    return RealisedFpr(level, statistics.proportion(n_above, n_nonmembers), min(float(tail.sum()), 1.0), tests)
 
 
 def _beta_binomial_pmf(k: Ints, n: int, a: float, b: float) -> Floats:

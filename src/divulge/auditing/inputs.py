@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import columns, completion, evaluation, seeds
+from divulge import columns, completion, errors, evaluation, seeds, user_code
 from divulge import recipes as book
-from divulge.attacks import adapt
+from divulge.attacks import Need, adapt
+from divulge.attacks.protocol import check_installed
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
+from divulge.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.recipes import Imputed
 from divulge.report import formatting
 from divulge.results import PartialKnowledgeSettings
 from divulge.settings import AuditSettings, Duplicates
-from divulge.statistics.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
 from divulge.targets import FramedTarget
-from divulge.types import AuditData, PartialRecords, Records
+from divulge.types import AuditData, PartialRecords, Records, check_features
 from divulge.validation import (
     as_list,
     check_choice,
@@ -93,6 +94,10 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
     for level in levels:
         _check_fpr_level(level, n_nonmembers, "" if separated.groups is None else "distinct ")
     notes = [*separated.notes, *_unseen_class_warnings(unseen, levels, members, nonmembers), *_id_warnings(sets)]
+    if population.features is not None and not (
+        unseen or any(r.needs & {Need.FEATURES, Need.RECORDS} for r in recipes)
+    ):
+        notes.append("features: none of the recipes learns from features, so they change no score")
     candidates = _with_ids(members, nonmembers)
     # Where copies of candidates are kept in what is learned from, copies of calibration records are, too.
     keep_equal_together = separated.duplicates == 0 or options.duplicates == "drop"
@@ -115,6 +120,113 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         else {name: values[separated.kept] for name, values in covariates.items()},
         duplicate_groups=separated.groups,
     )
+
+
+_FEATURE_SETS = ("members", "nonmembers", "population")
+
+
+def attach_features(subject: AuditData, seed: int) -> AuditData:
+    """Return the data with the user's features beside every record; the model is not given them.
+
+    A function is called once, on the records of all sets in random order: whatever it makes of a batch, it cannot tell
+    the sets apart.
+
+    Args:
+        subject: the data, with ``features`` as the user passes it; see `divulge.audit`.
+        seed: of the order.
+
+    Raises:
+        divulge.InputError: none of the forms that `divulge.audit` names; other shapes or names than one row for each
+            record and the same columns in every set; partly known records.
+        divulge.errors.UserCodeError: the function raised an error.
+    """
+    sets = {name: getattr(subject, name) for name in _FEATURE_SETS}
+    if not all(isinstance(records, Records) for records in sets.values()):
+        return subject  # refused later, with the name of the argument
+    features = subject.features
+    if features is not None:
+        if any(records.features is not None for records in sets.values()):
+            raise InputError("features: the records have features already; give them once")
+        if isinstance(features, str) and ":" in features:
+            features = user_code.import_object(features, "features").value
+        if isinstance(features, str):
+            sets = {name: _split_columns(records, features, name) for name, records in sets.items()}
+        elif callable(features):
+            sets = _compute_features(sets, features, seed)
+        else:
+            sets = {name: _with_rows(sets[name], values, name) for name, values in _rows_by_set(features).items()}
+    _check_same_features(sets)
+    if subject.known is not None and sets["members"].features is not None:
+        raise InputError(
+            "features: of partly known records there are none: what is unknown of a record must not come in beside it"
+        )
+    return replace(subject, **sets, features=None)
+
+
+def _split_columns(records: Records, prefix: str, set_name: str) -> Records:
+    """Return the records without the columns whose names begin with ``prefix``, which become their features."""
+    if records.table is None:
+        raise InputError(
+            f"features: {format_value(prefix)} is the beginning of columns' names, and the {set_name} have no columns; "
+            "give an array for each set, a function of records, or 'module:function'"
+        )
+    names = [name for name in records.table.columns if prefix and name.startswith(prefix)]
+    others = [name for name in records.table.columns if name not in names]
+    if not names or not others:
+        problem = "no column of a record is left" if names else f"no column begins with {format_value(prefix)}"
+        raise InputError(f"features: {set_name}: {problem}, got {columns.format_names(records.table.columns)}")
+    return _with_rows(records.without_columns(names), records.table.select(names).to_native(), set_name)
+
+
+def _compute_features(sets: Sets, function: Any, seed: int) -> dict[str, Records]:
+    """Call the user's function once, on all records in random order."""
+    _check_same_shape(sets)
+    parts = [records if records.ids is None else records.without_ids() for records in sets.values()]
+    together = concatenate_records(parts)
+    order = seeds.generator(seed, "features", "order").permutation(len(together))
+    with errors.user_code_errors("features"):
+        returned = function(together[order].copy())
+    values, names = check_features(returned, "features: the function's result", len(together))
+    placed = np.empty_like(values)
+    placed[order] = values
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    rows = dict(zip(sets, np.split(placed, ends), strict=True))
+    return {name: records.with_features(rows[name], names) for name, records in sets.items()}
+
+
+def _rows_by_set(features: Any) -> dict[str, Any]:
+    """Return the features of each set, from a mapping or a sequence of three."""
+    if isinstance(features, Mapping):
+        if set(features) != set(_FEATURE_SETS):
+            listed = ", ".join(map(str, features))
+            raise InputError(f"features: an array for each of {', '.join(_FEATURE_SETS)} is needed, got {listed}")
+        return {name: features[name] for name in _FEATURE_SETS}
+    if isinstance(features, list | tuple) and len(features) == len(_FEATURE_SETS):
+        return dict(zip(_FEATURE_SETS, features, strict=True))
+    raise InputError(
+        "features: a mapping of members, nonmembers and population to arrays is needed, the beginning of columns' "
+        f"names, a function of records, or 'module:function', got {format_value(features)}"
+    )
+
+
+def _with_rows(records: Records, values: Any, set_name: str) -> Records:
+    checked, names = check_features(values, f"features: {set_name}", len(records))
+    return records.with_features(checked, names)
+
+
+def _check_same_features(sets: Sets) -> None:
+    """Check that all sets have the same features, or none has any."""
+    described = {
+        name: "none"
+        if records.features is None
+        else f"{records.features.shape[1]} columns"
+        if records.feature_names is None
+        else columns.format_names(records.feature_names)
+        for name, records in sets.items()
+    }
+    if len(set(described.values())) > 1:
+        listed = ", ".join(f"{name} {text}" for name, text in described.items())
+        raise InputError(f"features: every set needs the same ones in the same order, got {listed}")
 
 
 def _resolve_recipes(
@@ -142,6 +254,8 @@ def _resolve_recipes(
             f"references=divulge.references.{modality.references}"
         )
     _check_reference_count(resolved, getattr(references, "count", None))
+    for recipe in resolved:
+        check_installed(recipe.attack)
     return resolved
 
 
@@ -245,7 +359,7 @@ def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records]
     shape = (n, *members.x.shape[1:])
     if isinstance(known, str):
         names = () if members.encoder is None else members.encoder.names
-        known = completion.mask(known, shape[1:], columns=names, seed=seed)
+        known = completion.mask(known, shape[1:], columns=names, seed=seed, records=n)
     masks = check_mask(known, "known", shape)
     PartialRecords(np.zeros(shape), None, masks)
     return masks
@@ -258,7 +372,7 @@ def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -
             f"known: partial knowledge needs numbers, categories and dates; column {text_columns[0]!r} holds free text"
         )
     if isinstance(known, str):
-        known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed)
+        known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed, records=n)
     masks = check_mask(known, "known", (n, len(encoder.names)))
     PartialRecords(np.zeros(masks.shape), None, masks)
     return np.repeat(masks, [column.width for column in encoder.columns], axis=1)

@@ -15,10 +15,10 @@ from divulge.auditing import plausibility, signals
 from divulge.auditing.modality import Modality
 from divulge.errors import InputError
 from divulge.evidence import Measurements, Models
-from divulge.ragged import TokenLogs
 from divulge.references import FineTune
 from divulge.signals import ReCaLL, tokens
 from divulge.targets import Endpoint, TokenStatistics
+from divulge.types import TokenLogs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +80,8 @@ class LanguageModel(Modality):
         unseen = [
             r.name
             for r in recipes
-            if (r.output == "tokens" or isinstance(r.signal, ReCaLL)) and r.signal_name not in _LIKELIHOOD_SIGNALS
+            if r.reads_vocabulary
+            or ((r.output == "tokens" or isinstance(r.signal, ReCaLL)) and r.signal_name not in _LIKELIHOOD_SIGNALS)
         ]
         if unseen:
             raise InputError(
@@ -138,6 +139,16 @@ class LanguageModel(Modality):
         """Ask the target for the tokens of the documents once."""
         target.tokens(list(records.x))
 
+    def matched_answer(self, target: Any) -> str:
+        """Return what is compared: log-likelihoods."""
+        return "log-likelihoods per token"
+
+    def measure_answers(self, target: Any, records: Records) -> Floats:
+        """Return the mean log-probability of the tokens of each record, ``[n]``."""
+        texts, counts = people.split_documents(list(records.x))
+        statistics = target.tokens(texts, vocabulary=False)
+        return mean_of_tokens(statistics.logp, people.record_offsets(statistics.offsets, counts))
+
     def estimate_memory(self, audit: PreparedAudit, n_models: int) -> int:
         """Estimate the bytes of the token statistics."""
         characters = sum(map(len, audit.views[0].x))
@@ -146,6 +157,17 @@ class LanguageModel(Modality):
     def compute_signals(self, audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
         """Compute the signals of every document under the target and under reference models."""
         return compute_document_signals(audit, log)
+
+
+def mean_of_tokens(values: Floats, offsets: Ints) -> Floats:
+    """Return the mean over the tokens of each record, ``[n]``; 0 where there are none.
+
+    Examples:
+        >>> mean_of_tokens(np.array([-1.0, -3.0, -5.0]), np.array([0, 2, 3]))
+        array([-2., -5.])
+    """
+    sums = np.append(0.0, np.cumsum(values, dtype=np.float64))
+    return (sums[offsets[1:]] - sums[offsets[:-1]]) / np.maximum(np.diff(offsets), 1)
 
 
 def with_journal(target: Any, folder: Path) -> Any:
@@ -167,12 +189,15 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
     view, target = audit.views[0], audit.target
     texts = list(view.x)
     needed = signals.output_signals(audit.inputs.recipes)
-    vocabulary = not _LIKELIHOOD_SIGNALS.issuperset(needed)
+    reads_vocabulary = any(recipe.reads_vocabulary for recipe in audit.inputs.recipes)
+    vocabulary = reads_vocabulary or not _LIKELIHOOD_SIGNALS.issuperset(needed)
     stats = log.run_timed("target", partial(_query_tokens, target, texts, log, vocabulary=vocabulary))
     _check_all_scored(audit, stats)
     log.token_fit = plausibility.measure_token_fit(audit, stats)
     log.queries |= dict.fromkeys(needed, len(people.split_documents(texts)[0]))
-    logs = TokenLogs(stats.offsets, stats.logp)
+    # The likeliest token's log-probability is computed as its own is: where it stands there, both are equal.
+    wrong = None if stats.renyi_inf is None else stats.logp < -stats.renyi_inf
+    logs = TokenLogs(stats.offsets, stats.logp, wrong=wrong)
     models = {
         need: _reference_signals(audit, log, need, stats, texts) for need in required_references(audit.inputs.recipes)
     }
@@ -185,6 +210,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
             layout=audit.layout,
             labels=view.labels,
             features=signals.compute_features(audit, log),
+            records=signals.records_to_read(audit),
             models=models,
             tokens=logs,
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from divulge import evaluation, ragged
+from divulge import evaluation, types
 from divulge.auditing import comparability, verdict
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import TestedStatistic, decide_verdict, format_counts, scopes, simultaneous_confidence
@@ -107,10 +107,9 @@ def sections(run: AuditRun[Any]) -> list[Section]:
     strongest = audit_verdict.recipe or _largest_auc(summary)
     return [
         _advice_section(audit, summary),
-        Section(
-            "Evidence",
-            [strongest_recipe_table(summary, strongest), all_recipes_fold(summary)],
-        ),
+        Section("Evidence", [strongest_recipe_table(summary, strongest)]),
+        Section("How well the reference models match the target", reference_blocks(summary), annex=True),
+        Section("All recipes", [all_recipes_fold(summary)], annex=True),
         known_share_section(audit, tuple(related.values())),
         trade_off_section(audit, strongest),
         classes_section(summary, strongest),
@@ -153,7 +152,20 @@ def _regulator_answers(
         queries=f"On membership alone: {audit_verdict.plain}" if is_valid else f"No. {audit_verdict.plain}",
         epsilon=epsilon,
         unit="One record, as it was given to the audit.",
+        guessing=_compare_with_guessing(audit_verdict),
     )
+
+
+def _compare_with_guessing(audit_verdict: Verdict) -> str:
+    """Answer whether an attack exceeds guessing; that none was seen to is no demonstration that none does."""
+    match audit_verdict.answer:
+        case "leak found":
+            return f"Not met. {audit_verdict.plain}"
+        case "no leak found":
+            sentences = " ".join((audit_verdict.plain, *audit_verdict.more))
+            return f"Met by the attacks that were run, down to the size that is named. {sentences}"
+        case _:
+            return f"Not shown. {audit_verdict.plain}"
 
 
 def _epsilon_bound(audit: Findings, recipe: str) -> float | None:
@@ -177,7 +189,7 @@ def _links_section(related: Mapping[str, Findings]) -> Section:
         Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(related_audit).plain)
         for name, related_audit in related.items()
     ]
-    return Section("The same audit under other conditions", links)
+    return Section("The same audit under other conditions", links, annex=True)
 
 
 def origin(run: AuditRun[Any]) -> Origin:
@@ -194,7 +206,7 @@ def origin(run: AuditRun[Any]) -> Origin:
     if (fit := about.token_fit) is not None:
         facts |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
         facts |= {f"beyond {fit.unit} frequencies of the population": format_estimate(fit.gain, "+")}
-    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items()]
+    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items() if digest]
     rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
     attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]
@@ -333,6 +345,32 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
     )
 
 
+def reference_blocks(summary: AuditSummary) -> list[Block]:
+    """Say how well reference models match the target, and which settings were tried."""
+    blocks: list[Block] = [Paragraph(each.text) for each in summary.about.agreement]
+    matched = summary.about.matched
+    if matched is None:
+        return blocks
+    rows = [
+        [
+            each.setting,
+            str(each.models),
+            "training diverged" if each.rmse is None else format_estimate(each.rmse),
+            "–" if each.score is None else format_estimate(each.score),
+        ]
+        for each in matched.tried
+    ]
+    note = (
+        f"RMSE of {matched.distance} on {matched.held_out:,} population records that neither the target nor a trial "
+        "model was trained on; the nearest was chosen. The last column is the mean difference less half of that "
+        "between two trainings of it. The nearest of many looks a little nearer than it is: the paragraph above is of "
+        "records without a part in the choice."
+    )
+    columns = ["setting", "trial models", "RMSE to the target", "beyond the scatter"]
+    table = Table(columns, rows, note=note, sortable=False)
+    return [*blocks, Collapsible(f"Settings of the reference models: {matched.chosen}", [table])]
+
+
 def describe_recipe(summary: AuditSummary, name: str) -> str:
     """Describe a recipe in one line."""
     about = summary.about.recipes[name]
@@ -368,7 +406,7 @@ def trade_off_section(audit: Findings, strongest: str) -> Section:
         title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
         blocks.append(_roc_chart(scope, f"{title}, adjusted for covariates" if scope.adjusted else title, strongest))
     blocks += _fpr_slider(audit, strongest)
-    return Section("Trade-off", blocks)
+    return Section("Trade-off", blocks, annex=True)
 
 
 def roc_specification(scope: Scope, focus: str | None = None) -> charts.Spec:
@@ -440,7 +478,7 @@ def classes_section(summary: AuditSummary, strongest: str) -> Section:
                     [_group_table(groups, grouping, strongest, max(summary.fpr))],
                 )
             )
-    return Section("Classes and subgroups", blocks)
+    return Section("Classes and subgroups", blocks, annex=True)
 
 
 def _groups_with_auc(groups: Mapping[str, GroupStatistics]) -> Mapping[str, GroupStatistics]:
@@ -515,6 +553,7 @@ def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     return Section(
         "Decisions, and whether their false-positive rate holds",
         [*blocks, *(Paragraph(formatting.as_sentence(w)) for w in sorted(warnings))],
+        annex=True,
     )
 
 
@@ -533,7 +572,7 @@ def _decision_table(summary: AuditSummary, name: str) -> Table:
                 claim,
             ]
         )
-    columns = ["FPR asked for", "called members", "FPR of true non-members", "compared", "claim and assumptions"]
+    columns = ["FPR asked for", "called members", "realised FPR", "compared", "claim and assumptions"]
     return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
 
 
@@ -599,7 +638,9 @@ def exposed_section(audit: Findings, strongest: str) -> Section:
         if len(exhibits) > n_unfolded
         else []
     )
-    return Section("Most exposed records", [Gallery(exhibits[:n_unfolded], note=note), *folded] if exhibits else [])
+    return Section(
+        "Most exposed records", [Gallery(exhibits[:n_unfolded], note=note), *folded] if exhibits else [], annex=True
+    )
 
 
 def _count_equal_nonmembers(audit: Findings, scores: Floats, member_rows: Sequence[np.intp]) -> str:
@@ -617,7 +658,7 @@ def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     caption = f"{audit.ids[row]}{label}, score {score:.4g}"
     value = audit.exhibits[row]
     if isinstance(value, str):
-        value = value.replace(ragged.SEPARATOR, "\n")
+        value = value.replace(types.SEPARATOR, "\n")
         return Exhibit(caption, text=value, heat=mark_tokens(value, audit.heat.get(row)))
     image = _as_image(value)
     if image is not None:
@@ -697,7 +738,7 @@ def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section
         statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr_label(min(audit.fpr))}
         blocks += [_known_share_chart(audits, statistic, *label) for statistic, label in statistics.items()]
         blocks.append(_known_share_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
-    return Section("Known share", blocks)
+    return Section("Known share", blocks, annex=True)
 
 
 def _describe_completion(partial: PartialKnowledgeSettings) -> str:
@@ -813,7 +854,7 @@ def transfer_section(summary: TransferSummary | None) -> Section:
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
     details = Collapsible("What speaks for and against, recipe by recipe", blocks)
     table = Table(columns, rows, note=dash_note if has_dash else "")
-    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details])
+    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details], annex=True)
 
 
 def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -12,19 +14,21 @@ import numpy as np
 from divulge import columns, errors, evaluation, inspection, store
 from divulge.attacks import Need
 from divulge.auditing import comparability, forecasts, plausibility, run_metadata, signals
-from divulge.auditing.inputs import ALL_KNOWN, align_data, check_inputs, complete_inputs
+from divulge.auditing.inputs import ALL_KNOWN, align_data, attach_features, check_inputs, complete_inputs
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality
 from divulge.auditing.prepared import AuditLog, PreparedAudit
+from divulge.auditing.reference_match import choose_held_out, match_references, report_agreement
 from divulge.auditing.regression import RegressionModel, resolve_task
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
+from divulge.provenance import collect_environment
 from divulge.references import Train
 from divulge.references.progress import ignore_progress, show_progress
-from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, collect_environment, to_json_values
+from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.targets import (
@@ -37,7 +41,7 @@ from divulge.targets import (
     token_statistics,
 )
 from divulge.types import AuditData, Records
-from divulge.validation import check_bool, check_path, require_callable
+from divulge.validation import check_bool, check_instance, check_path, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,9 +49,8 @@ if TYPE_CHECKING:
     from divulge.auditing.forecasts import Forecast
     from divulge.evidence import Measurements
     from divulge.references import Progress
-    from divulge.results import AuditSettings, TransferSummary
-    from divulge.results.stored_records import StoredRecords
-    from divulge.types import Array, Bools, Floats
+    from divulge.results import AuditSettings, StoredRecords, TransferSummary
+    from divulge.types import Array, Bools, Floats, Ints
 
 _DEFAULTS = AuditOptions()
 
@@ -65,6 +68,7 @@ def audit(
     groups: Sequence[str] | None = AuditData.groups,
     known: Any = AuditData.known,
     covariates: Any = AuditData.covariates,
+    features: Any = AuditData.features,
     imputer: Any = _DEFAULTS.imputer,
     calibration: float = _DEFAULTS.calibration,
     duplicates: Duplicates = _DEFAULTS.duplicates,
@@ -105,7 +109,13 @@ def audit(
         covariates: what else may differ between members and non-members and move the scores, such as age, source or
             date: a table (name → a value for each member, then each non-member) or an array. Verdict and gate judge
             scores adjusted for it; of texts always for length, years named and topic besides.
-        imputer: completes them from the population: of `divulge.completion`, or a function; None for the
+        features: what else is known of each record, such as a pretrained network's embedding of it, from which
+            attacks may learn beside its own components (``quantile``, ``transductive``, ``residual``, …): a mapping of
+            ``members``, ``nonmembers`` and ``population`` to arrays ``[n, d]`` or data frames of numbers; a function of
+            `Records` that returns such, called once on all of them, or "module:function"; or the beginning of the
+            names of columns, which then are no part of a record. The target is not given them. They must not come from
+            the target itself: what it says of a record depends on membership.
+        imputer: completes unknown values from the population: of `divulge.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
         duplicates: what to do about records that occur in several sets: "error", "drop" or "keep".
@@ -172,6 +182,7 @@ def audit(
         groups=groups,
         known=known,
         covariates=covariates,
+        features=features,
     )
     if expect is not None:
         require_callable(expect, "expect")
@@ -206,10 +217,25 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
     return forecasts.add_scoring_time(prepared, forecasts.make_forecast(prepared, on_disk=True))
 
 
+def list_reference_rows(target: Any, subject: AuditData, options: AuditOptions) -> Ints:
+    """Return which records of the population the reference models of an audit learn from; the others calibrate it.
+
+    Raises:
+        divulge.InputError: as `audit`, before work starts.
+    """
+    population = check_instance(subject.population, "population", Records)
+    numbered = replace(subject, population=population.with_ids(np.arange(len(population))))
+    prepared, _ = _prepare_audit(target, numbered, options, ignore_progress, None)
+    rows = prepared.inputs.population.ids
+    assert rows is not None
+    return rows.astype(np.int64)
+
+
 def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
+    subject = attach_features(subject, options.seed)
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
     adapted_target = resolve_task(adapted_target, subject, options.task)
     modality = find_modality(adapted_target)
@@ -226,10 +252,13 @@ def _prepare_audit(
     versions = signals.make_version_views(inputs.recipes, views[0], options.seed, len(views))
     views = (*views, *versions.views)
     n_classes = modality.probe_target(aligned_target, inputs)
+    is_matched = getattr(references, "match", None) is not None
+    is_matched &= any(need in recipe.needs for recipe in inputs.recipes for need in signals.TRAINED_REFERENCES)
     signals.check_white_box(aligned_target, references, inputs.recipes, inputs.candidates)
     prepared = PreparedAudit(
         inputs, modality, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
         show_records=options.show_records, version_views=versions.places,
+        held_out=choose_held_out(inputs.population, options.seed) if is_matched else None,
     )  # fmt: skip
     partial_metadata = (
         None if subject.known is None else ALL_KNOWN if partial_knowledge is None else partial_knowledge.metadata()
@@ -279,8 +308,15 @@ def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
 
 def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditSettings, path: Path | None) -> Audit:
     """Run a prepared audit: signals, scores, checks of the split, metadata."""
-    inputs, layout, log = prepared.inputs, prepared.layout, AuditLog()
-    views = prepared.modality.compute_signals(prepared, log)
+    with contextlib.ExitStack() as stack:
+        if prepared.held_out is not None and prepared.pool is None:  # trial models become references through a pool
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="divulge-"))
+            prepared = replace(prepared, pool=Path(folder) / "pool")
+        log = AuditLog()
+        prepared = match_references(prepared, log)
+        views = prepared.modality.compute_signals(prepared, log)
+    report_agreement(prepared, views[0], log)
+    inputs, layout = prepared.inputs, prepared.layout
     names = signals.signal_names(inputs.recipes)
     scoring = {
         r.name: partial(score_recipe, r, names[r.name], views, prepared.version_views.get(r.name, ()))
@@ -329,6 +365,8 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         and plausibility.gives_single_answer(prepared, log.predicted_labels),
         stored=stored,
         estimator=run_metadata.summarise_estimator(prepared.target),
+        agreement=tuple(log.agreement),
+        matched=log.matched,
     )
     return Audit(
         scores=scores,
@@ -367,8 +405,7 @@ def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
         return None
     is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.labels
     shares = [
-        evaluation.intervals.proportion(int(is_correct[rows].sum()), int(rows.sum()))
-        for rows in (inputs.truth, ~inputs.truth)
+        evaluation.proportion(int(is_correct[rows].sum()), int(rows.sum())) for rows in (inputs.truth, ~inputs.truth)
     ]
     return Accuracy(*shares, completed=prepared.partial_knowledge is not None)
 
@@ -390,11 +427,8 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
     """Classify members without the model; None (with a warning) if there are too few records."""
     inside, records = prepared.inputs.truth, prepared.inputs.candidates
     y = records.y
-    member_labels, nonmember_labels = (None, None) if y is None else (y[inside], y[~inside])
     try:
-        baseline = blind.baseline(
-            records.x[inside], records.x[~inside], prepared.seed, y_members=member_labels, y_nonmembers=nonmember_labels
-        )
+        baseline = blind.baseline_with_features(records.x, y, records.features, inside, prepared.seed)
     except InputError as error:
         log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
         return None
@@ -407,9 +441,12 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
 
 
 def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the candidates' scores less what the records alone explain."""
+    """Return the candidates' scores less what the records, and the user's features of them, explain."""
     records = prepared.inputs.candidates
-    return blind.adjust_scores(scores, records.x, records.y, prepared.seed)
+    adjusted = blind.adjust_scores(scores, records.x, records.y, prepared.seed)
+    if records.features is None:
+        return adjusted
+    return blind.adjust_scores(adjusted, records.features, None, prepared.seed)
 
 
 def over_shares(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from divulge import people
+from divulge import people, statistics
 from divulge.results import RegressionFit, TokenFit
-from divulge.statistics import intervals
 from divulge.targets import Endpoint
 from divulge.types import Estimate
 
@@ -54,7 +53,7 @@ def describe_doubt(audit: Findings) -> str:
     labels = audit.labels[audit.members]
     share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
     n_correct = round(about.accuracy.members.value * len(labels))
-    lower_bound = float(intervals.clopper_pearson_lower(n_correct, len(labels), ERROR))
+    lower_bound = float(statistics.clopper_pearson_lower(n_correct, len(labels), ERROR))
     if lower_bound > share + min(MARGIN * (1 - share), MAX_MARGIN):
         return ""
     uncertainty = ", so it is not surely better" if n_correct > share * len(labels) else ""

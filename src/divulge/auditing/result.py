@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +10,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from divulge import results, tables
+from divulge import provenance, results, tables
 from divulge.auditing import comparability
 from divulge.auditing import page as audit_page
 from divulge.auditing.findings import CONFIDENCE, Findings
@@ -23,7 +22,7 @@ from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.report import formatting, html, notebook
 from divulge.report.run_kinds import RunKind, build_page, write_run
-from divulge.results import AuditSummary, provenance
+from divulge.results import AuditSummary
 from divulge.run_directory import RunDirectory
 from divulge.validation import (
     check_array,
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.findings import Outcome
+    from divulge.provenance import Provenance
     from divulge.report import Page
     from divulge.results import HeatStrip, LowerBound, RecipeStatistics
-    from divulge.results.provenance import Provenance
     from divulge.run_directory import RunDraft
     from divulge.types import Array, Estimate, Floats, Ints
 
@@ -331,26 +330,6 @@ def _read_heat(dossier: RunDirectory, summary: AuditSummary) -> dict[int, HeatSt
     return {int(row): strip for row, strip in summary.heat.items()}
 
 
-# What a spreadsheet would take for the beginning of a formula, and what is a number nonetheless.
-_FORMULA = re.compile(r"[=+\-@＝＋－＠\t\r\n]")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-
-
-def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
-    """Prefix text that a spreadsheet would run as a formula with an apostrophe, for a CSV.
-
-    Numbers stay what they are, also where a text is nothing but a number.
-
-    Examples:
-        >>> escape_formulas(pl.DataFrame({"id": ["=1+1", "-3.5", "a=b"]}))["id"].to_list()
-        ["'=1+1", '-3.5', 'a=b']
-    """
-    names = {name: f"'{name}" for name in frame.columns if _FORMULA.match(name)}
-    return frame.with_columns(
-        [_escape_column(frame[name]) for name in frame.columns if frame[name].dtype == pl.String]
-    ).rename(names)
-
-
 def records_table(audit: Findings) -> pl.DataFrame:
     """Table with one row per candidate: id, membership, class, group, scores, and selections at each FPR.
 
@@ -370,13 +349,6 @@ def records_table(audit: Findings) -> pl.DataFrame:
             if selection is not None
         }
     return tables.from_arrays(columns)
-
-
-def _escape_column(values: pl.Series) -> pl.Series:
-    is_formula = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values)
-    return pl.Series(
-        values.name, [f"'{value}" if escape else value for value, escape in zip(values, is_formula, strict=True)]
-    )
 
 
 AUDIT = RunKind(

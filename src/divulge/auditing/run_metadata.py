@@ -14,8 +14,7 @@ from divulge.errors import InputError
 from divulge.inspection import collect_arrays
 from divulge.results import AuditSettings, Digests, EstimatorSummary, RecipeRun, RecordCounts
 from divulge.signals import internals
-from divulge.targets.estimators import SklearnTarget, describe_estimator
-from divulge.targets.regression import Regressor, SklearnRegressor
+from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
 from divulge.targets.rights import FramedTarget, GivesTokens, UserTarget, weights_key
 from divulge.types import Records
 
@@ -51,6 +50,7 @@ def describe_settings(
             candidates=_digest_records(inputs.candidates, inputs.truth),
             calibration=_digest_records(inputs.calibration),
             population=_digest_records(inputs.population),
+            features=_digest_features(inputs),
         ),
         target=target,
         partial=partial,
@@ -137,6 +137,8 @@ def _reference_options(references: Any) -> list[tuple[str, str]]:
         if not option.repr:
             continue
         value = getattr(references, option.name, getattr(config, option.name))
+        if value is None and option.name in ("match", "stop_after"):
+            continue
         if option.name == "base" and (key := weights_key(value)):
             pairs.append((option.name, f"{type(value).__name__} {key}"))
             continue
@@ -160,6 +162,13 @@ def _repr_without_address(value: object) -> str:
 def _digest_records(records: Records, *extra: object) -> str:
     values = records.x if records.table is None else b"".join(records.digests()).hex()
     return store.hash_values(values, *(() if records.y is None else (records.y,)), *extra)
+
+
+def _digest_features(inputs: AuditInputs) -> str:
+    """Return a digest of the user's features of all records, and of their names; empty without any."""
+    sets = (inputs.candidates, inputs.calibration, inputs.population)
+    values = [records.features for records in sets if records.features is not None]
+    return store.hash_values(*values, *(inputs.population.feature_names or ())) if values else ""
 
 
 def recipe_metadata(

@@ -23,13 +23,13 @@ from divulge import store
 from divulge._version import __version__
 from divulge.auditing.summary import summarise_audit
 from divulge.errors import InputError
-from divulge.results import to_json_values
+from divulge.store import to_json_values
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.auditing.findings import Findings, Outcome
-    from divulge.results.provenance import Provenance
+    from divulge.provenance import Provenance
     from divulge.types import Bools, Floats
 
 TARGET_FILE, RESULTS_FILE = "target.yaml", "attack_results.json"

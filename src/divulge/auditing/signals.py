@@ -11,13 +11,13 @@ import numpy as np
 from divulge import errors, lazy, seeds
 from divulge.attacks import Need, Scored
 from divulge.attacks import adapt as adapt_attack
+from divulge.duplicates import number_groups
 from divulge.errors import InputError
-from divulge.evidence import Measurements, Models, average_evidence, regression_features
+from divulge.evidence import Measurements, Models, average_evidence, reduce_width, regression_features
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, Train, splits
 from divulge.signals import internals
 from divulge.signals.named import NAMED_SIGNALS, OutputSignal
-from divulge.statistics.duplicates import number_groups
 from divulge.targets import Metered, adapt
 from divulge.targets.rights import GivesNotes
 from divulge.types import Records
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from divulge.references import Progress, Trained
     from divulge.signals.versions import Versions
     from divulge.targets import torch_modules
-    from divulge.types import Bools, Evidence, Floats, Ints, PartialRecords
+    from divulge.types import Array, Bools, Evidence, Floats, Ints, PartialRecords
 else:
     torch_modules = lazy.module("divulge.targets.torch_modules")
 
@@ -57,13 +57,14 @@ def compute_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
         log.warnings += [f"target: {note}" for note in audit.target.notes(audit.views[0])]
     targets[0] |= measure_active_signals(audit, log)
     reference_signals = train_reference_models(audit, log)
-    features = compute_features(audit, log)
+    features, records = compute_features(audit, log), records_to_read(audit)
     return [
         Measurements(
             target=target,
             layout=audit.layout,
             labels=view.labels,
             features=None if features is None else features[: len(view)],
+            records=None if records is None else records[: len(view)],
             models={need: views[index] for need, views in reference_signals.items() if index in views},
         )
         for index, (view, target) in enumerate(zip(audit.views, targets, strict=True))
@@ -74,14 +75,44 @@ def compute_features(audit: PreparedAudit, log: AuditLog) -> Floats | None:
     """Compute the features for attacks or the transfer assessment; None if neither reads them."""
     if not (audit.inputs.unseen_classes or any(Need.FEATURES in recipe.needs for recipe in audit.inputs.recipes)):
         return None
+    return log.run_timed("features", lambda: record_features(audit.views[0], _is_population(audit), audit.seed))
+
+
+def _is_population(audit: PreparedAudit) -> Bools:
+    """Return True for the records that attacks may learn from."""
     is_population = np.zeros(audit.layout.total, dtype=bool)
     is_population[audit.layout.population_rows] = True
-    return log.run_timed("features", lambda: record_features(audit.views[0], is_population, audit.seed))
+    return is_population
+
+
+def records_to_read(audit: PreparedAudit) -> Array | None:
+    """Return the records themselves, for attacks that read them; None if none does.
+
+    The user's features, and ``y`` where it is a real value, are further columns; of texts, beside their components.
+    """
+    if not any(Need.RECORDS in recipe.needs for recipe in audit.inputs.recipes):
+        return None
+    records = audit.views[0]
+    further_columns = [] if records.features is None else [records.features]
+    if records.y is not None and records.labels is None:
+        further_columns.append(records.y)
+    if not further_columns:
+        return records.x
+    if records.x.dtype == object:
+        own_columns = regression_features(records, _is_population(audit), audit.seed)
+    else:
+        own_columns = records.x.reshape(len(records), -1)
+    return np.column_stack([own_columns, *further_columns])
 
 
 def record_features(records: Records, fit_on: Bools, seed: int) -> Floats:
-    """Return what attacks may know of how hard a record is: its own features, and its real value if it has one."""
+    """Return what attacks may know of how hard a record is.
+
+    These are its own components, the user's features of it where there are some, and its real value if it has one.
+    """
     features = regression_features(records, fit_on, seed)
+    if records.features is not None:
+        features = np.column_stack([features, reduce_width(records.features, fit_on, seeds.derive_seed(seed, "given"))])
     has_real_values = records.y is not None and records.labels is None
     return np.column_stack([features, records.y]) if has_real_values else features
 
@@ -328,7 +359,12 @@ def training_data(audit: PreparedAudit, need: Need) -> tuple[Records, Bools]:
         return audit.views[0][audit.layout.population_rows], np.ones((count, len(population)), dtype=bool)
     if need == Need.REFERENCES_OUT:
         halves = splits.offline(
-            len(population), max(count, 2), audit.seed, labels=population.labels, groups=_duplicate_groups(population)
+            len(population),
+            max(count, 2),
+            audit.seed,
+            labels=population.labels,
+            groups=_duplicate_groups(population),
+            candidates=audit.held_out,
         ).trained_on
         return population, halves[:count]  # one model is trained on a half, too
     records = audit.views[0]
@@ -365,11 +401,10 @@ def _train_models(
     audit: PreparedAudit, log: AuditLog, need: Need, recipes: Sequence[Recipe], progress: Progress
 ) -> dict[int, Models]:
     # Signals of the inside come last: they are kept beside the others, for the first view alone.
-    needed = sorted(signals_read(audit, recipes), key=lambda signal: signal.output == "internals")
+    needed = reference_signals(audit, recipes)
     names = [signal.name for signal in needed]
     n_of_outputs = sum(signal.output != "internals" for signal in needed)
-    view_places = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
-    view_places += sorted({place for recipe in recipes for place in audit.version_views.get(recipe.name, ())})
+    view_places = observed_views(audit, recipes)
     views = [audit.views[place] for place in view_places]
     records, rows = training_data(audit, need)
     options = audit.modality.reference_options(audit, needed)
@@ -411,6 +446,17 @@ def _train_models(
         )
         for place, view, outputs in zip(view_places, views, trained.outputs, strict=True)
     }
+
+
+def reference_signals(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[OutputSignal]:
+    """Return the signals that are kept of each reference model, those of its inside last."""
+    return sorted(signals_read(audit, recipes), key=lambda signal: signal.output == "internals")
+
+
+def observed_views(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[int]:
+    """Return the positions of the views that reference models of these recipes are asked about."""
+    places = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
+    return places + sorted({place for recipe in recipes for place in audit.version_views.get(recipe.name, ())})
 
 
 def signals_read(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[OutputSignal]:

@@ -179,7 +179,7 @@ def _raw_fpr(outcome: Outcome, threshold: float) -> Estimate:
     """Return the FPR of the threshold that the regressor itself sets."""
     distinct = outcome.distinct
     nonmember_scores = distinct.scores[~distinct.members]
-    return evaluation.intervals.proportion(int((nonmember_scores > threshold).sum()), len(nonmember_scores))
+    return evaluation.proportion(int((nonmember_scores > threshold).sum()), len(nonmember_scores))
 
 
 def _none_if_too_few(work: Callable[[], Estimate]) -> Estimate | None:

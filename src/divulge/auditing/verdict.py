@@ -518,7 +518,7 @@ def make_headline(statistic: TestedStatistic, suffix: str = "", surest: SurestRe
     if statistic.statistic == "AUC":
         return _auc_headline(statistic, suffix)
     if surest is not None:
-        return Headline(_describe_surest(surest, suffix))
+        return Headline(_describe_surest(surest, suffix), _draw_surest(surest))
     return Headline(
         f"Of some records it can be told{suffix} whether they were used for training, with more certainty than "
         "guessing allows."
@@ -530,15 +530,30 @@ def _describe_surest(surest: SurestRecords, suffix: str) -> str:
 
     Examples:
         >>> from divulge.evaluation import SurestRecords
-        >>> _describe_surest(SurestRecords(False, 12, 500, 0, 480), " on all classes")
-        'Of 12 of 500 other records it can be told on all classes that they were not used for training: 0 of 480
-        training records score as low.'
+        >>> _describe_surest(SurestRecords(False, 12, 500, 0, 480), "")
+        '12 of 500 other records can be ruled out as training data: none of 480 training records scores as low.'
+        >>> _describe_surest(SurestRecords(True, 12, 500, 2, 480), " on all classes")
+        '12 of 500 training records score so high on all classes that only 2 of 480 other records do, which ...'
     """
     others, records = ("other records", "training records") if surest.members else ("training records", "other records")
-    claim = "were used for training" if surest.members else "were not used for training"
+    right, wrong = f"{surest.right:,} of {surest.total:,} {records}", f"{surest.wrong:,} of {surest.others:,} {others}"
+    end = "high" if surest.members else "low"
+    if surest.wrong:
+        do = "does" if surest.wrong == 1 else "do"
+        return f"{right} score so {end}{suffix} that only {wrong} {do}, which chance does not explain."
+    claim = "recognised" if surest.members else "ruled out as training data"
+    return f"{right} can be {claim}{suffix}: none of {surest.others:,} {others} scores as {end}."
+
+
+def _draw_surest(surest: SurestRecords) -> tuple[DotGrid, ...]:
+    """Draw the records that are told apart beside those that they are mistaken for; not of more than a thousand."""
+    if max(surest.total, surest.others) > MAX_DOTS:
+        return ()
+    end = "high" if surest.members else "low"
+    kinds = ("training records", "other records") if surest.members else ("other records", "training records")
     return (
-        f"Of {surest.right:,} of {surest.total:,} {records} it can be told{suffix} that they {claim}: "
-        f"{surest.wrong:,} of {surest.others:,} {others} score as {'high' if surest.members else 'low'}."
+        DotGrid(f"{surest.right:,} of {surest.total:,} {kinds[0]} score so {end}", surest.right, surest.total),
+        DotGrid(f"{surest.wrong:,} of {surest.others:,} {kinds[1]} do", surest.wrong, surest.others),
     )
 
 

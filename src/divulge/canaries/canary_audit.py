@@ -19,9 +19,10 @@ from divulge.canaries.proof import Claim, Proof, check_both_sides, prove, prove_
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate_records, target_signals
+from divulge.provenance import collect_environment
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.report.run_kinds import RunKind, write_report, write_run
-from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment
+from divulge.results import CanarySummary, EpsilonLowerBound
 from divulge.run_directory import RunDirectory
 from divulge.settings import CanaryAuditSettings
 from divulge.signals import tokens
@@ -96,9 +97,9 @@ class CanaryAudit:
 
         R is the canary itself and all that were not included; ties take the worst rank.
         """
-        others = np.sort(self.scores[~self.included])
-        above = len(others) - np.searchsorted(others, self.scores[self.included], side="left")
-        return np.log2(len(others) + 1) - np.log2(above + 1.0)
+        excluded_scores = np.sort(self.scores[~self.included])
+        above = len(excluded_scores) - np.searchsorted(excluded_scores, self.scores[self.included], side="left")
+        return np.log2(len(excluded_scores) + 1) - np.log2(above + 1.0)
 
     def summary(self) -> CanarySummary:
         """Return the typed summary for JSON and the report."""
@@ -187,7 +188,7 @@ def audit(
         canaries: what `make` returned, or the folder it wrote.
         claim: the claim of differential privacy to test; None for the bound alone.
         recipe: how canaries are scored: any recipe of `divulge.audit`.
-        population: other records, for recipes that learn from them, such as "quantile".
+        population: other records, for recipes that learn from them, such as "quantile-trees".
         references: how reference models are trained, for recipes that need them.
         training: the training set, which is searched for canaries that were not to be included.
         family: what is assumed of the training: None (nothing), "gaussian", or

@@ -68,8 +68,8 @@ def sections(run: CanaryRun) -> list[Section]:
                 Paragraph(formatting.as_sentence(summary.guarantee)),
             ],
         ),
-        Section("Errors of a test on one canary", [_curve(summary, run.scores, run.included)]),
-        Section("Scores", [Chart(_histogram(run.scores, run.included), note=_SPREAD)]),
+        Section("Errors of a test on one canary", [_curve(summary, run.scores, run.included)], annex=True),
+        Section("Scores", [Chart(_histogram(run.scores, run.included), note=_SPREAD)], annex=True),
         Section("What would show more", [Paragraph(text) for text in _further_tests(summary)]),
         regulator_section(_answers(summary)),
     ]

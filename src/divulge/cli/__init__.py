@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
 from divulge import machine
 from divulge._version import __version__
@@ -31,10 +32,28 @@ from divulge.cli.printing import Exit
 from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+STEPS: Mapping[tuple[str, str], str] = {
+    ("identify", "score"): "score",
+    ("identify", "power"): "power",
+}
+"""The first two words of a step → the command that it is; these names alone are accepted as well."""
+
+
+class Commands(TyperGroup):
+    """All commands; a step of one is typed after its name."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return name, command and remaining arguments of what was typed."""
+        if step := STEPS.get((args[0], args[1]) if len(args) > 1 else ("", "")):
+            return " ".join(args[:2]), self.commands[step], args[2:]
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="divulge",
+    cls=Commands,
     help="Find out what a trained model gives away about its training data, and prove it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -55,28 +74,36 @@ def divulge(
     """Find out what a trained model gives away about its training data, and prove it."""
 
 
-app.command("init")(plans.init)
-app.command("check")(plans.check)
-app.command("audit")(plans.audit)
-app.command("report")(runs.report)
-app.command("decide")(runs.decide)
-app.command("compare")(runs.compare)
-app.command("gate")(runs.gate)
-app.command("view")(runs.view)
-app.command("inspect")(inspection.inspect)
-app.command("list")(plans.list_all)
-app.command("identify")(documents.identify)
-app.command("score")(documents.score)
-app.command("power")(documents.power)
-app.command("extract")(documents.extract)
-app.command("forget")(erasure.forget)
-app.command("attribute")(attributes.attribute)
-app.command("defend")(defences.defend)
-app.command("weights")(weights.weights)
-app.command("reconstruct")(weights.reconstruct)
-app.add_typer(canaries.app, name="canaries")
-app.add_typer(runs.pool_app)
-app.add_typer(labels.app, name="labels")
+_AUDIT, _QUESTIONS, _HOUSEKEEPING = "Audit", "Other questions", "Housekeeping"
+
+
+def _add(name: str, command: Callable[..., None], panel: str = "", *, hidden: bool = False) -> None:
+    app.command(name, cls=options.Command, rich_help_panel=panel or None, hidden=hidden)(command)
+
+
+_add("init", plans.init, _AUDIT)
+_add("check", plans.check, _AUDIT)
+_add("audit", plans.audit, _AUDIT)
+_add("report", runs.report, _AUDIT)
+_add("decide", runs.decide, _AUDIT)
+_add("compare", runs.compare, _AUDIT)
+_add("gate", runs.gate, _AUDIT)
+_add("view", runs.view, _AUDIT)
+_add("defend", defences.defend, _AUDIT)
+_add("identify", documents.identify, _QUESTIONS)
+_add("extract", documents.extract, _QUESTIONS)
+_add("forget", erasure.forget, _QUESTIONS)
+_add("attribute", attributes.attribute, _QUESTIONS)
+app.add_typer(canaries.app, name="canaries", rich_help_panel=_QUESTIONS)
+_add("weights", weights.weights, _QUESTIONS)
+app.add_typer(labels.app, name="labels", rich_help_panel=_QUESTIONS)
+_add("inspect", inspection.inspect, _HOUSEKEEPING)
+_add("list", plans.list_all, _HOUSEKEEPING)
+app.add_typer(runs.pool_app, rich_help_panel=_HOUSEKEEPING)
+# Steps of others, and the names that they had before.
+_add("score", documents.score, hidden=True)
+_add("power", documents.power, hidden=True)
+_add("reconstruct", weights.reconstruct, hidden=True)
 
 
 def main() -> None:
@@ -123,7 +150,10 @@ def run(arguments: Sequence[str]) -> int:
 def _find_command(arguments: Sequence[str]) -> Any:
     """Return the command that the first of ``arguments`` name."""
     command: Any = typer.main.get_command(app)
-    for word in arguments:
+    words = list(arguments)
+    if step := STEPS.get((words[0], words[1]) if len(words) > 1 else ("", "")):
+        words[:2] = [step]
+    for word in words:
         command = getattr(command, "commands", {}).get(word, command)
     return command
 

@@ -24,7 +24,7 @@ Family = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=options.subcommand("canaries make"))
 @options.from_settings
 def make(
     *,
@@ -49,7 +49,7 @@ def make(
     printing.line(f"Keep {out / 'secret'} from whoever trains: it says which canaries were included.")
 
 
-@app.command()
+@app.command(cls=options.subcommand("canaries audit"))
 @options.from_settings
 def audit(
     *,
@@ -104,7 +104,7 @@ def audit(
         raise typer.Exit(code)
 
 
-@app.command()
+@app.command(cls=options.subcommand("canaries plan"))
 @options.from_settings
 def plan(
     *,

@@ -1,4 +1,4 @@
-"""Commands for documents: `divulge identify`, `score`, `power` and `extract`."""
+"""Commands for documents: `divulge identify` with its steps `score` and `power`, and `extract`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 
 from divulge.cli import options, printing
 from divulge.cli.modules import (
+    case_file,
     datafiles,
     decision,
     document_scoring,
@@ -33,7 +34,7 @@ from divulge.cli.modules import (
     token_statistics,
     validation,
 )
-from divulge.cli.runs import show_sensitivity, show_warnings
+from divulge.cli.runs import show_finding, show_sensitivity
 from divulge.errors import InputError
 from divulge.settings import (
     DecisionSettings,
@@ -82,7 +83,11 @@ def identify(
     demo: Annotated[bool, typer.Option("--demo", help="Train a small language model and find its texts.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Which of these documents were used for training? A set with a bound on false discoveries."""
+    """Which of these documents were used for training? A set with a bound on false discoveries.
+
+    Steps before it: `divulge identify power` says how many scores it takes, and `divulge identify score` gets the
+    scores of documents from a language model.
+    """
     if demo:
         _run_language_demo(out, settings, overwrite, json)
         return
@@ -187,13 +192,13 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
     if json:
         printing.as_json(results.to_json_values(summary))
         return
-    show_warnings(summary)
+    show_finding(summary)
     printing.table(summary.claim, ["what", "value"], identification_page.facts(summary))
     if folder is None:
         printing.line("Nothing was saved; use --out to save the selection and the report.")
         return
     show_sensitivity(summary, folder)
-    printing.line(f"Selection: {folder / 'selection.parquet'}")
+    printing.line(f"Selection: {folder / 'selection.parquet'}; as a list: {folder / case_file.LIST_FILE}")
     printing.line(f"Report: {folder / 'report.html'}")
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from divulge.cli import modules, options, printing
-from divulge.cli.modules import datafiles, erasure_page, provenance, references, results, tables, targets
+from divulge.cli.modules import audit_models, datafiles, erasure_page, provenance, references, results, tables, targets
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.settings import ColumnNames, ForgetSettings
 
 if TYPE_CHECKING:
+    from divulge.targets import Task
     from divulge.unlearning import Erasure
 
 _N_SHOWN = 10  # records of a list
+_HUGGING_FACE_FILES = ("config.json", "adapter_config.json")
 _POOL_MARK, _POOL_SUFFIX = ".divulge-pool", ".safetensors"
 
 
@@ -40,8 +43,8 @@ def forget(
         list[str] | None,
         typer.Option(
             "--references",
-            help="Another model that saw neither kind of record, its scores, a folder of such, or a pool of models "
-            "(with --factory); may be repeated.",
+            help="Another model that saw neither kind of record, its scores, a folder of such, a pool of models (with "
+            "--factory), or the run directory of an audit, whose reference models are used; may be repeated.",
         ),
     ] = None,
     retained: Annotated[Path | None, typer.Option(help="Training records that were not to be forgotten.")] = None,
@@ -50,6 +53,10 @@ def forget(
         Path | None, typer.Option("--plan", help="A plan with a table [forget], in place of the options above.")
     ] = None,
     factory: Annotated[str | None, typer.Option(help="module:callable that builds the empty network.")] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(help="Names of the classes in the order of the outputs, where a model does not know them."),
+    ] = None,
     outputs: Annotated[str, typer.Option(help="What models return: logits or probabilities.")] = "logits",
     device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda or mps.")] = "auto",
     trust: options.Trust = None,
@@ -74,7 +81,10 @@ def forget(
         if after is None or never is None or not forget:
             needed = "--after" if after is None else "--never" if never is None else "--forget"
             raise InputError(f"{needed}: needed; or give a plan with a table [forget] (--plan)")
-        read = _Reader(factory, outputs, device, tuple(trust or ()), columns, tables.is_table_file(Path(after)))
+        read = _Reader(
+            factory, outputs, device, tuple(trust or ()), columns, tables.is_table_file(Path(after)), settings.task,
+            tuple(classes or ()),
+        )  # fmt: skip
         provenance.declare_input_files(before=before, after=after, never=never, retained=retained, other=other)
         arguments = {
             "before": None if before is None else read.model(before, "--before"),
@@ -82,7 +92,7 @@ def forget(
             "forget": read.requests(forget),
             "never": read.records(never),
             "retrained": [read.model(name, "--retrained") for name in retrained or []],
-            "references": [read.model(path, "--references") for name in reference or [] for path in _list_models(name)],
+            "references": read.references(reference or []),
             "retained": None if retained is None else read.records(retained),
             "other": None if other is None else read.records(other),
             "outputs": outputs,
@@ -140,18 +150,33 @@ class _Reader:
         trust: tuple[str, ...],
         columns: ColumnNames,
         from_tables: bool,
+        task: Task,
+        classes: tuple[str, ...],
     ) -> None:
         self.factory, self.outputs, self.device, self.trust = factory, outputs, device, trust
-        self.layout = datafiles.FileLayout.from_column_names(columns)
+        self.layout = replace(
+            datafiles.FileLayout.from_column_names(columns), classes=classes or None, real_values=True
+        )
         self.id = columns.id or "id"
-        self.from_tables = from_tables
+        self.from_tables, self.task = from_tables, task
+
+    def references(self, names: list[str]) -> Any:
+        """Return reference models and tables of scores, or those of the audit in a run directory."""
+        if runs := [name for name in names if modules.run_directory.peek_manifest(Path(name)) is not None]:
+            if len(names) > 1:
+                raise InputError(f"--references: the run directory of an audit stands alone, got {len(names)} of them")
+            if self.from_tables:
+                raise InputError(f"--references: {runs[0]} is a run; with tables of scores, give those of models")
+            return audit_models.open_audit_models(Path(runs[0]), self.trust)
+        return [self.model(path, "--references") for name in names for path in _list_models(name)]
 
     def model(self, name: str, option: str) -> Any:
         """Return a table of scores, or a model."""
         path = Path(name)
         if tables.is_table_file(path):
             frame = self._table(path, option)
-            return frame.rename({self.id: "id"})
+            others = [column for column in frame.columns if column not in (self.id, "id")]
+            return frame.select(self.id, *others).rename({self.id: "id"})
         with options.model_errors(option):
             return targets.load(
                 name,
@@ -161,6 +186,7 @@ class _Reader:
                 folder=Path(),
                 trust=self.trust,
                 labels_only=True,
+                task=self.task,
             )
 
     def records(self, path: Path) -> Any:
@@ -190,7 +216,7 @@ class _Reader:
 def _list_models(name: str) -> list[str]:
     """Return the models in a folder or a pool; a single model, or a table, as it is."""
     folder = Path(name)
-    if not folder.is_dir() or (folder / "config.json").exists():
+    if not folder.is_dir() or any((folder / file).exists() for file in _HUGGING_FACE_FILES):
         return [name]
     found = [str(path) for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
     if (folder / _POOL_MARK).exists():

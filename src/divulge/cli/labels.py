@@ -92,7 +92,7 @@ def _make_submission(template: Path | None) -> Submission:
     return modules.labels.Submission() if template is None else modules.labels.Submission.like(template)
 
 
-@app.command("capacity")
+@app.command("capacity", cls=options.subcommand("labels capacity"))
 @options.from_settings
 def show_capacity(n: Rows, oracle: OracleSettings, json: options.Json = False) -> None:
     """How many labels one score can give away at most."""
@@ -103,7 +103,7 @@ def show_capacity(n: Rows, oracle: OracleSettings, json: options.Json = False) -
         printing.line(capacity)
 
 
-@app.command("design")
+@app.command("design", cls=options.subcommand("labels design"))
 @options.from_settings
 def show_design(
     n: Rows,
@@ -135,7 +135,7 @@ def show_design(
         )
 
 
-@app.command("simulate")
+@app.command("simulate", cls=options.subcommand("labels simulate"))
 @options.from_settings
 def show_simulation(
     labels_file: Annotated[
@@ -173,7 +173,7 @@ def show_simulation(
     _show_files(Report=report)
 
 
-@app.command("attack")
+@app.command("attack", cls=options.subcommand("labels attack"))
 @options.from_settings
 def attack(
     n: Rows,
@@ -246,7 +246,7 @@ def _show_files(**files: Path | None) -> None:
             printing.line(f"{name}: {path}")
 
 
-@app.command("defend")
+@app.command("defend", cls=options.subcommand("labels defend"))
 @options.from_settings
 def show_defence(
     n: Rows,

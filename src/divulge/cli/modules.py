@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         labels,
         margin,
         plan,
+        provenance,
         recipes,
         reconstruction,
         references,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         validation,
         viewing,
     )
+    from divulge import reconstruction as reconstruction_summary
     from divulge.attributes import result as attribute_result
     from divulge.auditing import compare as comparison
     from divulge.auditing import page as audit_page
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from divulge.defences import trade_off
     from divulge.extraction import extraction_page
     from divulge.identification import (
+        case_file,
         decision,
         document_scoring,
         finished_run,
@@ -63,16 +66,14 @@ if TYPE_CHECKING:
         language_demo,
         score_tables,
     )
-    from divulge.labels import summary as labels_summary
-    from divulge.reconstruction import summary as reconstruction_summary
+    from divulge.labels import inference as labels_summary
     from divulge.references import pool
     from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
     from divulge.report import one_page as one_page_report
     from divulge.report import page as report_page
-    from divulge.results import provenance
     from divulge.signals import classification, internals
     from divulge.targets import folders, sacro_folders, token_statistics
-    from divulge.unlearning import erasure_page
+    from divulge.unlearning import audit_models, erasure_page
     from divulge.unlearning import result as erasure_result
 else:
     attribute_result = lazy.module("divulge.attributes.result")
@@ -83,6 +84,7 @@ else:
     audit_summary = lazy.module("divulge.auditing.summary")
     canaries = lazy.module("divulge.canaries")
     canary_page = lazy.module("divulge.canaries.canary_page")
+    case_file = lazy.module("divulge.identification.case_file")
     classification = lazy.module("divulge.signals.classification")
     comparison = lazy.module("divulge.auditing.compare")
     datafiles = lazy.module("divulge.datafiles")
@@ -91,6 +93,7 @@ else:
     demo = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     inspection = lazy.module("divulge.inspection")
+    audit_models = lazy.module("divulge.unlearning.audit_models")
     erasure_page = lazy.module("divulge.unlearning.erasure_page")
     erasure_result = lazy.module("divulge.unlearning.result")
     evaluation = lazy.module("divulge.evaluation")
@@ -106,7 +109,7 @@ else:
     internals = lazy.module("divulge.signals.internals")
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")
-    labels_summary = lazy.module("divulge.labels.summary")
+    labels_summary = lazy.module("divulge.labels.inference")
     language_demo = lazy.module("divulge.identification.language_demo")
     margin = lazy.module("divulge.margin")
     markdown = lazy.module("divulge.report.markdown")
@@ -116,10 +119,10 @@ else:
     plausibility = lazy.module("divulge.auditing.plausibility")
     one_page_report = lazy.module("divulge.report.one_page")
     pool = lazy.module("divulge.references.pool")
-    provenance = lazy.module("divulge.results.provenance")
+    provenance = lazy.module("divulge.provenance")
     recipes = lazy.module("divulge.recipes")
     reconstruction = lazy.module("divulge.reconstruction")
-    reconstruction_summary = lazy.module("divulge.reconstruction.summary")
+    reconstruction_summary = lazy.module("divulge.reconstruction")
     references = lazy.module("divulge.references")
     report_page = lazy.module("divulge.report.page")
     results = lazy.module("divulge.results")

@@ -9,11 +9,12 @@ import re
 import time
 import types
 import typing
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import core as typer_core
 
 from divulge import settings
 from divulge.errors import InputError
@@ -37,6 +38,54 @@ ShowRecords = Annotated[
 Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")]
 TextColumns = Annotated[ColumnNames, ("id", "text")]
 """The columns of a table of documents."""
+
+
+_COLUMN_OPTIONS = "label id text group person drop"
+_ORACLE_OPTIONS = "clip decimals noise noise_kind submission class_weight scored"
+ADVANCED: Mapping[str, str] = {
+    "check": _COLUMN_OPTIONS,
+    "audit": f"seed covariate {_COLUMN_OPTIONS}",
+    "decide": "recipe method",
+    "view": "host",
+    "inspect": "leaf_records degrees_of_freedom",
+    "identify": "candidates eta lam drop_nan drop_overlap texts members baseline seed truth",
+    "score": "dtype device bos length stride truncation budget lowercase shard engine",
+    "power": "seed method wanted",
+    "extract": "texts dtype device bos length near confidence temperature top_k top_p place seed",
+    "forget": "other factory outputs device trust seed margin confidence fdr at_random label text group person drop",
+    "weights": "leaked band signal fdr selection algorithm truth",
+    "reconstruct": "margin algorithm truth",
+    "canaries make": f"own design seed {_COLUMN_OPTIONS}",
+    "canaries audit": f"population training family seed outputs sides confidence recipe device {_COLUMN_OPTIONS}",
+    "canaries plan": "sides family confidence",
+    "labels capacity": _ORACLE_OPTIONS,
+    "labels design": f"{_ORACLE_OPTIONS} method template",
+    "labels simulate": f"{_ORACLE_OPTIONS} header template key public seed",
+    "labels attack": f"{_ORACLE_OPTIONS} header template key journal control",
+    "labels defend": f"{_ORACLE_OPTIONS} seed days per_day public step coarse",
+}
+"""Command → parameters that its help names and does not explain: a plan or the reference page does."""
+
+
+class Command(typer_core.TyperCommand):
+    """A command whose help explains the usual options, and names the others."""
+
+    full_name = ""
+
+    def __init__(self, *args: Any, **values: Any) -> None:
+        super().__init__(*args, **values)
+        hidden = ADVANCED.get(self.full_name or str(self.name), "").split()
+        for parameter in self.params:
+            if parameter.name in hidden and isinstance(parameter, typer_core.TyperOption):
+                parameter.hidden = True
+        flags = sorted(p.opts[0] for p in self.params if getattr(p, "hidden", False))
+        if flags:
+            self.epilog = f"Further options, explained in docs/reference/commands.md: {', '.join(flags)}."
+
+
+def subcommand(name: str) -> type[Command]:
+    """Return the class of a command whose whole name has two words."""
+    return type("Subcommand", (Command,), {"full_name": name})
 
 
 def from_settings(command: Callable[..., None]) -> Callable[..., None]:

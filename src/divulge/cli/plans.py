@@ -78,9 +78,15 @@ def _ask(question: str, default: str) -> str:
 
 
 @options.from_settings
-def check(plan: PlanFile, columns: ColumnNames, trust: options.Trust = None, json: options.Json = False) -> None:
+def check(
+    plan: PlanFile,
+    columns: ColumnNames,
+    features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
+    trust: options.Trust = None,
+    json: options.Json = False,
+) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
-    changed = _with_columns(modules.plan.read(plan), columns)
+    changed = _with_columns(modules.plan.read(plan), columns, **({"features": features} if features else {}))
     resolved = modules.plan.resolve(changed, plan.parent, trust or ())
     forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
     if json:
@@ -125,13 +131,14 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
     columns: ColumnNames,
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if demo:
-        _check_demo_options(columns, fpr, covariate, show_records)
+        _check_demo_options(columns, fpr, covariate, features, show_records)
         finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
     else:
         if plan is None:
@@ -145,7 +152,8 @@ def audit(
             read = read.model_copy(update={"fpr": levels})
         if show_records is not None:
             read = read.model_copy(update={"show_records": show_records})
-        read = _with_columns(read, columns, **({"covariates": list(covariate)} if covariate else {}))
+        changed: dict[str, Any] = {"covariates": list(covariate)} if covariate else {}
+        read = _with_columns(read, columns, **changed, **({"features": features} if features else {}))
         finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
     if json:
         summaries = {name: result.summary() for name, result in finished.items()}
@@ -157,7 +165,11 @@ def audit(
 
 
 def _check_demo_options(
-    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, show_records: bool | None
+    columns: ColumnNames,
+    fpr: Sequence[float] | None,
+    covariate: Sequence[str] | None,
+    features: str | None,
+    show_records: bool | None,
 ) -> None:
     if columns.model_fields_set:
         raise InputError(
@@ -169,6 +181,8 @@ def _check_demo_options(
         raise InputError("--covariate: goes with a plan")
     if show_records is not None:
         raise InputError("--show-records: goes with a plan; the demo's records are public")
+    if features:
+        raise InputError("--features: goes with a plan")
 
 
 def _run_demo(
@@ -224,6 +238,14 @@ def _show_audit(result: modules.auditing.Audit, title: str) -> None:
     printing.table("All candidates", *audit_page.recipe_table(summary))
     for note in audit_page.recipe_notes(summary):
         printing.line(f"note: {note}")
+    matched, warnings = summary.about.matched, set(result.warnings)
+    if matched is not None:
+        printing.line(
+            f"note: reference models were matched: {matched.chosen}, nearest of {len(matched.tried)} settings"
+        )
+    for agreement in summary.about.agreement:
+        if agreement.text not in warnings:
+            printing.line(f"note: {agreement.text}")
     for warning in result.warnings:
         printing.remark(warning)
 

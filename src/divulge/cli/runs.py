@@ -13,9 +13,9 @@ import typer
 
 from divulge.cli import modules, options, printing
 from divulge.cli.modules import (
-    audit_result,
     audit_summary,
     auditing,
+    case_file,
     comparison,
     erasure_result,
     finished_run,
@@ -107,7 +107,7 @@ def report(
             }
             store.write_json(path, values)
         case "csv":
-            frame = audit_result.escape_formulas(kind.load_records(run))
+            frame = tables.escape_formulas(kind.load_records(run))
             store.write_file(path, lambda out: tables.write_csv(frame, out))
         case "parquet":
             frame = kind.load_records(run)
@@ -173,7 +173,7 @@ def decide(
     if json:
         printing.as_json(results.to_json_values(decisions))
         return
-    columns = ["recipe", "selected", "FPR", "TPR", "precision"]
+    columns = ["recipe", "selected", "realised FPR", "realised TPR", "precision"]
     rows = [
         [name, d.selected, *map(formatting.format_estimate, (d.fpr, d.tpr, d.precision))]
         for name, d in decisions.items()
@@ -197,16 +197,19 @@ def _decide_identification(run: Path, fpr: float | None, fdr: float | None, meth
     if json:
         printing.as_json(results.to_json_values(summary))
         return
-    show_warnings(summary)
-    printing.line(f"{summary.selected} of {summary.candidates}: {summary.claim}")
+    show_finding(summary)
+    printing.line(summary.claim)
     show_sensitivity(summary, run)
 
 
-def show_warnings(summary: IdentificationSummary) -> None:
-    """Print the warnings of a selection; what voids the guarantee, or puts it in doubt, is first, in its colour."""
-    colour = {"void": "red", "doubtful": "yellow"}.get(summary.guarantee.standing)
-    for number, warning in enumerate(summary.warnings):
-        printing.remark(warning, style=f"bold {colour}" if colour and not number else "")
+def show_finding(summary: IdentificationSummary) -> None:
+    """Print what an identification found, the conditions that it rests on, and what else its reader must know."""
+    text, tone = case_file.state_finding(summary)
+    printing.verdict(tone, text)
+    for condition in case_file.conditions(summary):
+        printing.line(f"{report_page.MARKS[condition.mark]} {condition.title}. {condition.text}")
+    for warning in case_file.other_warnings(summary):
+        printing.remark(warning)
 
 
 def show_sensitivity(summary: IdentificationSummary, folder: Path) -> None:
@@ -310,7 +313,7 @@ def gate(
                 r.recipe,
                 r.scope,
                 f"adjusted {r.metric}" if r.adjusted else r.metric,
-                r.estimate or "–",
+                comparison.format_statistic(r.metric, r.estimate),
                 f"{r.limit:g}",
                 "BROKEN" if r.state == "broken" else r.state,
             ]

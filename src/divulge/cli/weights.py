@@ -1,9 +1,9 @@
-"""`divulge weights` and `divulge reconstruct`: what the weights of a shallow ReLU network prove."""
+"""`divulge weights`: what the weights of a shallow ReLU network prove."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,11 @@ from divulge.cli.modules import (
     weights_audit,
     weights_page,
 )
+from divulge.errors import InputError
 from divulge.settings import WeightsSettings
+
+if TYPE_CHECKING:
+    from divulge.results import WeightsSummary
 
 _N_SHOWN = 20  # records called members
 Model = Annotated[Path, typer.Argument(help="safetensors file: one hidden ReLU layer, no output bias.")]
@@ -29,8 +33,12 @@ def weights(
     *,
     model: Model,
     candidates: Annotated[
-        Path, typer.Option(help=".npz with x (n rows of d), and y (labels), ids and member (bool) where known.")
-    ],
+        Path | None,
+        typer.Option(
+            help=".npz with x (n rows of d), and y (labels), ids and member (bool) where known. Without it, training "
+            "points of a network of one input are read off its weights."
+        ),
+    ] = None,
     nonmembers: Annotated[
         Path | None, typer.Option(help=".npz like it, of records known not to be in the training set.")
     ] = None,
@@ -40,10 +48,19 @@ def weights(
     selection: Annotated[
         Path | None, typer.Option(help="Every candidate with its id, output, score and decisions (Parquet) to write.")
     ] = None,
+    algorithm: Annotated[str | None, typer.Option(help="Without candidates: both, 1, 2 or crossings.")] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="Without candidates: .npz with the training points x, to compare.")
+    ] = None,
     show_records: options.ShowRecords = True,
     json: options.Json = False,
 ) -> None:
-    """Which candidates was this network trained on? Read it off the weights."""
+    """Which candidates, or which points, was this network trained on? Read it off the weights."""
+    if candidates is None:
+        _refuse("it goes with --candidates", nonmembers=nonmembers, leaked=leaked, selection=selection)
+        reconstruct(model, settings.margin, algorithm or "both", truth, out, json=json)
+        return
+    _refuse("it reads points off the weights, without --candidates", algorithm=algorithm, truth=truth)
     net = modules.margin.ShallowReLU.from_safetensors(model)
     examined = weights_audit.examine_weights(
         net,
@@ -63,6 +80,13 @@ def weights(
     if json:
         printing.as_json(results.to_json_values(summary))
         return
+    _show(summary)
+    if out is not None:
+        printing.line(f"Report: {out}")
+
+
+def _show(summary: WeightsSummary) -> None:
+    """Print verdict, decisions and the records that are called members."""
     printing.verdict(summary.tone, summary.verdict)
     if rows := weights_page.decision_rows(summary):
         printing.table(f"{summary.candidates} candidates", ["rule", "called members", "claim"], rows)
@@ -73,8 +97,6 @@ def weights(
     for name, rule in summary.decisions.items():
         for warning in rule.warnings:
             printing.line(f"{name}: {warning}")
-    if out is not None:
-        printing.line(f"Report: {out}")
 
 
 def reconstruct(
@@ -104,6 +126,13 @@ def reconstruct(
     printing.table("Candidates", weights_page.CANDIDATE_COLUMNS, weights_page.candidate_rows(summary))
     if out is not None:
         printing.line(f"Report: {out}")
+
+
+def _refuse(reason: str, **values: object) -> None:
+    """Raise for the first option that was given and does not apply."""
+    for name, value in values.items():
+        if value is not None:
+            raise InputError(f"--{name}: {reason}")
 
 
 def _input_files(**named: Path | None) -> dict[str, list[Path]]:

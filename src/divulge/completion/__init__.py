@@ -13,9 +13,9 @@ from divulge.completion.imputers import (
     Imputer,
     Mean,
     imputer,
+    mask,
     overlap,
 )
-from divulge.completion.masks import mask
 
 __all__ = [
     "KNN",

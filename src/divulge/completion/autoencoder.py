@@ -138,5 +138,5 @@ class _AutoencoderFiller:
 
 
 def _encode_classes(labels: Ints | None, classes: Ints, n: int) -> Floats:
-    """``[n, K]``; zeros for records without a label or of a class the auxiliary records lack."""
+    """Encode labels as indicators ``[n, K]``; zeros without a label, or for a class that the auxiliary records lack."""
     return np.zeros((n, len(classes))) if labels is None else (labels[:, None] == classes).astype(np.float64)

@@ -1,12 +1,12 @@
 """Completing records of which only some values are known, from auxiliary records of the same kind.
 
 An imputer is a frozen dataclass with ``fit(auxiliary) -> FittedImputer``. All draw on `FittedImputer`: the imputer
-fills in raw values, `divulge.completion.imputers` makes them values that such columns hold, and what is known
-is put back unchanged.
+fills in raw values, `RecordColumns` makes them values that such columns hold, and what is known is put back unchanged.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
@@ -18,13 +18,17 @@ from divulge import errors, lazy, seeds
 from divulge.errors import InputError
 from divulge.types import PartialRecords
 from divulge.validation import (
+    as_list,
     check_array,
     check_bool,
     check_choice,
     check_instance,
     check_integer,
+    check_memory,
     check_nonempty,
     check_number,
+    check_string,
+    check_strings,
     format_value,
 )
 
@@ -42,12 +46,14 @@ ImputerFunction: TypeAlias = Callable[..., object]
 Generators: TypeAlias = Sequence[np.random.Generator] | None
 """One for each draw, so that a draw is the same however many others there are; None for the best guess."""
 
+CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right", "centre")
+
 
 class Filler(Protocol):
-    """The part of an imputer that knows how."""
+    """The fitted part of an imputer that fills in values."""
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
-        """Raw completions ``[draws, n, d]`` of ``x[n, d]`` (zeros where unknown); the best guess without generators."""
+        """Complete ``x[n, d]`` (0 where unknown) to ``[draws, n, d]``; the best guess without generators."""
         ...
 
 
@@ -79,7 +85,7 @@ class FittedImputer:
     warnings: tuple[str, ...] = ()
 
     def complete(self, partial: PartialRecords, draws: int = 1, seed: int = 0) -> Floats:
-        """Completed records ``[draws, n, ...]``, of the auxiliary records' type; known values as they came.
+        """Return completed records ``[draws, n, ...]``, of the auxiliary records' type; known values as they came.
 
         Args:
             partial: ``n`` records of which some values are known.
@@ -96,7 +102,7 @@ class FittedImputer:
         return self._completed(partial, None)
 
     def sample(self, partial: PartialRecords, draws: int, seed: int) -> Floats:
-        """Random completions ``[draws, n, ...]``, also when one is wanted; the fewer are the first of the more."""
+        """Draw random completions ``[draws, n, ...]``; fewer draws are the first of more."""
         count = check_integer(draws, "draws", least=1)
         return self._completed(partial, [seeds.generator(seed, "completion", draw) for draw in range(count)])
 
@@ -227,7 +233,7 @@ class RecordColumns:
 
     @classmethod
     def from_array(cls, x: Array) -> RecordColumns:
-        """The columns of ``x[n, d]``.
+        """Describe the columns of ``x[n, d]``.
 
         Examples:
             >>> found = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
@@ -321,7 +327,7 @@ class Mean:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         by_class = self.per_class and auxiliary.y is not None
-        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, together=False)
+        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, same_donor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +352,7 @@ class KNN:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"{self.neighbours} nearest neighbours"
-        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, together=False)
+        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, same_donor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,12 +379,14 @@ class HotDeck:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"hot deck ({self.donors} donors)"
-        return _fit_donors(name, auxiliary, self.per_class, self.donors, together=True)
+        return _fit_donors(name, auxiliary, self.per_class, self.donors, same_donor=True)
 
 
-def _fit_donors(name: str, auxiliary: Records, per_class: bool, count: int | None, *, together: bool) -> FittedImputer:
+def _fit_donors(
+    name: str, auxiliary: Records, per_class: bool, count: int | None, *, same_donor: bool
+) -> FittedImputer:
     x, columns = flatten_records(auxiliary)
-    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, together)
+    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, same_donor)
     return FittedImputer(name, columns, auxiliary.x, donors)
 
 
@@ -390,7 +398,7 @@ class _DonorFiller:
     labels: Ints | None
     scale: Floats
     count: int | None
-    together: bool
+    same_donor: bool
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         filled = np.empty((len(rngs or [None]), *x.shape))
@@ -402,7 +410,7 @@ class _DonorFiller:
         return np.where(known, x, filled)
 
     def _donors(self, x: Floats, known: Bools, pool: Ints) -> Ints:
-        """Rows of the donors, ``[n, k]``, nearest first: by Σ m (x - z)² as three matrix products."""
+        """Return the rows of the donors, ``[n, k]``, nearest first: by Σ m (x - z)² as three matrix products."""
         if self.count is None:
             return np.broadcast_to(pool, (len(x), len(pool)))
         m = known.astype(np.float64)
@@ -411,19 +419,19 @@ class _DonorFiller:
         return pool[np.argsort(distance, axis=1, kind="stable")[:, : self.count]]
 
     def _complete_best(self, donors: Ints) -> Floats:
-        if self.together:
+        if self.same_donor:
             return self.x[donors[:, 0]]
         # All records of a class are everyone's donors: one mean does.
         return self.x[donors[0]].mean(axis=0) if self.count is None else self.x[donors].mean(axis=1)
 
     def _sample(self, donors: Ints, rngs: Sequence[np.random.Generator]) -> Floats:
         n, d = len(donors), self.x.shape[1]
-        choices = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.together else d)) for rng in rngs])
+        choices = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.same_donor else d)) for rng in rngs])
         return self.x[donors[np.arange(n)[:, None], choices], np.arange(d)]
 
 
 def group_by_class(auxiliary_labels: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[Ints, Ints]]:
-    """Rows to complete beside the auxiliary rows to complete them from: the class's, or all for an unseen class.
+    """Pair rows to complete with auxiliary rows: those of their class, or all if it is unseen.
 
     Args:
         auxiliary_labels: labels of the auxiliary records ``[z]``, or None.
@@ -487,7 +495,7 @@ class ConditionalGaussian:
             raise InputError("shrinkage: must lie in (0, 1], got 0")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
-        """Means and covariance of the auxiliary records.
+        """Estimate means and covariance of the auxiliary records.
 
         Raises:
             divulge.InputError: fewer than 2 records, records that are not numbers.
@@ -530,7 +538,7 @@ class _Gaussian:
         return rng.normal(size=(rows, len(self.covariance))) @ self._root.T
 
     def regression(self, known: Bools) -> Floats:
-        """``Σ_kk⁻¹ Σ_ku`` ``[k, u]``, from the smaller of two systems."""
+        """Solve for ``Σ_kk⁻¹ Σ_ku`` ``[k, u]``, from the smaller of two systems."""
         k, u = np.flatnonzero(known), np.flatnonzero(~known)
         if len(k) <= len(u):
             return linalg.cho_solve(linalg.cho_factor(self.covariance[np.ix_(k, k)]), self.covariance[np.ix_(k, u)])
@@ -550,7 +558,7 @@ class _Filler:
     overall: _Gaussian
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
-        """Completions ``[draws, n, d]``; the conditional mean without generators."""
+        """Return completions ``[draws, n, d]``; the conditional mean without generators."""
         mean_rows = self._rows(labels, len(x))
         is_known_class = mean_rows < len(self.classes)
         standard = np.where(known, (x - self.centre) / np.where(self.scale > 0, self.scale, 1.0), 0.0)
@@ -571,7 +579,7 @@ class _Filler:
 
 
 def _conditional(gaussian: _Gaussian, x: Floats, means: Floats, known: Bools, rngs: Generators) -> Floats:
-    """Standardised completions ``[draws, n, d]``, mask by mask."""
+    """Return standardised completions ``[draws, n, d]``, mask by mask."""
     filled = np.stack([gaussian.sample(rng, len(x)) for rng in rngs]) if rngs else np.zeros((1, *x.shape))
     deviations = x - means - filled
     masks, mask_ids = np.unique(known, axis=0, return_inverse=True)
@@ -607,14 +615,14 @@ class Perceptron:
 
     @classmethod
     def from_linear(cls, centre: Floats, scale: Floats, linear: Sequence[nn.Linear]) -> Perceptron:
-        """From torch's linear layers."""
+        """Convert torch's linear layers."""
         layers = tuple(
             (each.weight.detach().double().numpy().T, each.bias.detach().double().numpy()) for each in linear
         )
         return cls(centre, scale, layers)
 
     def outputs(self, x: Floats) -> Floats:
-        """Outputs of the last layer, ``[n, q]``, of records ``[n, ...]``."""
+        """Return the outputs of the last layer, ``[n, q]``, of records ``[n, ...]``."""
         hidden = (x.reshape(len(x), -1) - self.centre) / self.scale
         for layer, (weight, bias) in enumerate(self.layers):
             hidden = (np.maximum(hidden, 0.0) if layer else hidden) @ weight + bias
@@ -622,7 +630,7 @@ class Perceptron:
 
 
 def mean_and_scale(x: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column of ``x[n, d]``; 1 for the deviation of a constant.
+    """Return mean and standard deviation of each column of ``x[n, d]``; 1 for the deviation of a constant.
 
     Examples:
         >>> mean_and_scale(np.array([[1.0, 5.0], [3.0, 5.0]]))
@@ -630,3 +638,136 @@ def mean_and_scale(x: Floats) -> tuple[Floats, Floats]:
     """
     deviation = x.std(axis=0)
     return x.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
+
+
+def mask(
+    words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), seed: int = 0, records: int | None = None
+) -> Bools:
+    """Make one mask for all records, of their ``shape``, or one for each; True where a value is known.
+
+    - ``"columns:age,income"``: columns by name, or by position from 0. A name also covers the columns
+      that extend it as ``name=value`` or ``name_value`` (a one-hot group).
+    - ``"share:0.4"``: that share, drawn at random once. Of an image whole pixels are drawn, all channels
+      of one together.
+    - ``"values:0.4"``: the same, but of an image every value is drawn by itself, also the channels of one pixel.
+    - ``"share:0.4:each"``, ``"values:0.4:each"``: drawn anew for every record.
+    - ``"block:top-left:0.5"``: a rectangle of an image that covers that share of it, with the image's
+      proportions; also top-right, bottom-left, bottom-right and centre.
+
+    Args:
+        words: one of these.
+        shape: of one record: ``(d,)``, ``(h, w)``, ``(h, w, c)`` or ``(c, h, w)`` with c of 1, 3 or 4.
+        columns: names, where records are rows of a table.
+        seed: of the share drawn.
+        records: number of records, for masks that are drawn for each.
+
+    Returns:
+        bool, ``shape``; ``[records, *shape]`` where each record has a mask of its own.
+
+    Raises:
+        divulge.InputError: words that cannot be read, an unknown column, a share outside (0, 1], a block
+            of records that are not images, a mask for each of an unknown number of records.
+
+    Examples:
+        >>> mask("columns:age", (3,), columns=["age", "sex", "hours"])
+        array([ True, False, False])
+        >>> mask("block:top-left:0.25", (2, 2))
+        array([[ True, False],
+               [False, False]])
+        >>> mask("values:0.5:each", (4,), records=3).sum(axis=1)
+        array([2, 2, 2])
+    """
+    mask_type, _, specification = check_string(words, "known").partition(":")
+    shape = tuple(check_integer(side, "shape", least=1, most=2**31) for side in as_list(shape, "shape"))
+    names = check_strings(columns, "columns")
+    check_integer(seed, "seed", least=0)
+    n_records = 1 if records is None else check_integer(records, "records", least=1, most=2**31)
+    check_memory(math.prod(shape) * n_records, "shape", "smaller records need less")
+    check_choice(mask_type, "known", ("columns", "share", "values", "block"))
+    if mask_type == "columns":
+        return _mask_columns(specification, shape, names)
+    if mask_type == "block":
+        return _mask_block(specification, shape)
+    share, separator, extent = specification.partition(":")
+    if separator:
+        check_choice(extent, f"known: after {mask_type}:{share}", ("each",))
+        if records is None:
+            raise InputError(f"known: {words!r} draws a mask for each record; say how many there are (records=n)")
+    return _mask_share(share, shape, seed, by_value=mask_type == "values", records=n_records if separator else None)
+
+
+def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
+    if len(shape) != 1:
+        raise InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
+    known = np.zeros(shape, dtype=bool)
+    for name in (part.strip() for part in names.split(",")):
+        matching = [
+            position
+            for position, column in enumerate(columns)
+            if column == name or column.startswith((f"{name}=", f"{name}_"))
+        ]
+        if not matching and name.isdecimal() and int(name) < shape[0]:
+            matching = [int(name)]
+        if not matching:
+            check_choice(name, "known: column", columns or [f"0 to {shape[0] - 1}"])
+        known[matching] = True
+    return known
+
+
+def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, by_value: bool, records: int | None) -> Bools:
+    share, cells = _parse_share(text), None if by_value else _image_size(shape)
+    spatial = shape if cells is None else cells
+    count = int(np.prod(spatial))
+    n_known, rng = max(1, round(share * count)), seeds.generator(seed, "known")
+    is_known = np.zeros((1 if records is None else records, count), dtype=bool)
+    for row in is_known:
+        row[rng.permutation(count)[:n_known]] = True
+    masks = is_known.reshape(-1, *spatial)
+    if cells is not None:
+        masks = np.stack([_over_channels(row, shape) for row in masks])
+    return masks[0] if records is None else masks
+
+
+def _mask_block(text: str, shape: tuple[int, ...]) -> Bools:
+    corner, _, size = text.partition(":")
+    check_choice(corner, "known: block", CORNERS)
+    share, cells = _parse_share(size), _image_size(shape)
+    if cells is None:
+        raise InputError(f"known: 'block' is for images, the records have the shape {shape}")
+    sides = [max(1, round(length * np.sqrt(share))) for length in cells]
+    starts = [
+        (length - side) // 2 if corner == "centre" else (length - side) * (far_side in corner)
+        for length, side, far_side in zip(cells, sides, ("bottom", "right"), strict=True)
+    ]
+    block = np.zeros(cells, dtype=bool)
+    block[starts[0] : starts[0] + sides[0], starts[1] : starts[1] + sides[1]] = True
+    return _over_channels(block, shape)
+
+
+def _image_size(shape: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return height and width if records of this shape are images."""
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    if len(shape) == 3:
+        return (shape[1], shape[2]) if _channels_first(shape) else (shape[0], shape[1])
+    return None
+
+
+def _channels_first(shape: tuple[int, ...]) -> bool:
+    return shape[-1] not in (1, 3, 4) and shape[0] in (1, 3, 4)
+
+
+def _over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
+    if len(shape) == 3 and not _channels_first(shape):
+        cells = cells[..., None]
+    return np.broadcast_to(cells, shape).copy()
+
+
+def _parse_share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        raise InputError(f"known: a share in (0, 1] is needed, got {text!r}") from None
+    if not 0 < share <= 1:
+        raise InputError(f"known: a share in (0, 1] is needed, got {share:g}")
+    return share

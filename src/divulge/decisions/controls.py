@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from scipy import sparse, stats
 
-from divulge import lazy, seeds
+from divulge import lazy, seeds, statistics
 from divulge.decisions import counts as counting
 from divulge.decisions.counts import Counts
 from divulge.errors import InputError
-from divulge.statistics import ranking, two_samples
 from divulge.types import Estimate
 from divulge.validation import (
     as_list,
@@ -109,9 +108,8 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
     """Test whether scores of documents declared unseen look like the calibration scores.
 
     Null hypothesis: both come from one distribution. Kolmogorov and Smirnov's test finds any difference, Mann and
-        Whitney's a
-    shift; each has half the level. Several signals share the level (Bonferroni). The holdout must not overlap the
-    calibration and must be unseen beyond doubt: newer than the model, or written for the purpose.
+    Whitney's a shift; each has half the level. Several signals share the level (Bonferroni). The holdout must not
+    overlap the calibration and must be unseen beyond doubt: newer than the model, or written for the purpose.
 
     Args:
         calibration: scores ``[n]``, or several signals ``[n, d]``.
@@ -298,7 +296,7 @@ def blind_score(calibration_baseline: object, baseline: object, *, level: float 
     check_integer(seed, "seed", least=0)
     calibration_scores = check_vector(calibration_baseline, "calibration_baseline")
     candidate_scores = check_vector(baseline, "baseline")
-    p = two_samples.two_sample_p_value(calibration_scores, candidate_scores, seed=seed)
+    p = statistics.two_sample_p_value(calibration_scores, candidate_scores, seed=seed)
     area = _auc_against_calibration(calibration_scores, candidate_scores)
     description = f"the blind score alone tells candidates from calibration with AUC {area} (1/2 expected)"
     return Control(BLIND_SCORE, p, check_number(level, "level", above=0, below=1), description, area)
@@ -318,7 +316,7 @@ def _compare_samples(
     check_integer(seed, "seed", least=0)
     area = _auc_against_calibration(calibration, sample)
     says = f"{description} against calibration: AUC {area} (1/2 expected)"
-    return Control(name, two_samples.two_sample_p_value(calibration, sample, seed=seed), level, says, area, conclusive)
+    return Control(name, statistics.two_sample_p_value(calibration, sample, seed=seed), level, says, area, conclusive)
 
 
 def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0) -> Control:
@@ -363,7 +361,7 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     control = _blind_text_control(score_pairs, len(calibration_texts), len(candidate_texts), level, seed)
     if control.passed or control.auc is None or control.auc.low <= 0.5:
         return control
-    signs = two_samples.text_differences(
+    signs = statistics.text_differences(
         candidate_texts, calibration_texts, names=("candidates", "calibration texts"), most=_MAX_SIGNS, seed=seed
     )
     return replace(control, says="; ".join([control.says, *map(str, signs)]))
@@ -373,7 +371,7 @@ def _blind_text_control(score_pairs: list[tuple[Floats, Floats]], n: int, m: int
     if not score_pairs:
         return Control("blind text", 1.0, level, f"{n} and {m} distinct texts are too few to be told apart")
     p = min(
-        two_samples.rank_sum_p_value(calibration, candidates, alternative="greater", seed=seed)
+        statistics.rank_sum_p_value(calibration, candidates, alternative="greater", seed=seed)
         for candidates, calibration in score_pairs
     )
     aucs = [_auc_against_calibration(calibration, candidates) for candidates, calibration in score_pairs]
@@ -386,7 +384,7 @@ def _blind_text_control(score_pairs: list[tuple[Floats, Floats]], n: int, m: int
 
 def _auc_against_calibration(calibration: Floats, sample: Floats) -> Estimate:
     """Return the probability that one of ``sample`` exceeds one of ``calibration``, with a 95 % interval."""
-    return ranking.auc(
+    return statistics.auc(
         np.concatenate([calibration, sample]), np.arange(len(calibration) + len(sample)) >= len(calibration)
     )
 

@@ -134,7 +134,21 @@ class Counts:
         arrays = store.read_arrays(path, inside=path.parent)
         if set(arrays) != {"calibration", "above", "tied", "total"}:
             raise InputError(f"{path}: is no file of counts; it holds the arrays {sorted(arrays)}")
-        return cls(arrays["calibration"], arrays["above"], arrays["tied"], int(arrays["total"]))
+        calibration = check_vector(arrays["calibration"], f"{path}: calibration")
+        n_above, n_tied, total = (arrays[name] for name in ("above", "tied", "total"))
+        are_counts = all(values.dtype.kind in "iu" for values in (n_above, n_tied, total))
+        if not are_counts or {n_above.shape, n_tied.shape} != {calibration.shape} or total.shape:
+            raise InputError(f"{path}: damaged, three numbers are needed for each calibration score, and their total")
+        is_possible = (
+            (np.diff(calibration) >= 0).all()
+            and (n_above[1:] <= n_above[:-1]).all()
+            and (n_tied >= 0).all()
+            and int(n_above[-1]) >= 0
+            and max(int(n_above[0]) + int(n_tied[0]), int(n_tied.max())) <= int(total)
+        )
+        if not is_possible:
+            raise InputError(f"{path}: damaged, no candidates have these numbers above and at the calibration scores")
+        return cls(calibration, n_above.astype(np.int64), n_tied.astype(np.int64), int(total))
 
 
 def check_counts(counts: object) -> Counts:

@@ -28,12 +28,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from divulge import seeds
+from divulge import seeds, statistics
 from divulge.decisions import counts as counting
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts
 from divulge.errors import InputError
-from divulge.statistics import intervals
 from divulge.types import Guarantee
 from divulge.validation import check_integer, check_number, check_vector
 
@@ -286,8 +285,7 @@ def simultaneous_bands(n: int, m: int, confidence: float, seed: int) -> Bands:
     A band is the lowest curve of a family below which a path stays with probability at least ``confidence``. The curves
     are quantiles of one level at every rank, by a beta approximation. The approximation affects the choice of curves
     alone: the probability of staying below one is counted exactly. Where that takes too long, paths are drawn, and
-        Clopper
-    and Pearson's upper bound of the share of paths that cross the curve, at one in a million, must be at most
+    Clopper and Pearson's upper bound of the share of paths that cross the curve, at one in a million, must be at most
     ``1 - confidence``.
 
     A band for ``k`` non-members holds for fewer, as leaving some out only lowers the path.
@@ -343,7 +341,7 @@ def _simulated_bands(ranks: Ints, n: int, sizes: Ints, confidence: float, rng: n
     draws = math.ceil(max(_MIN_DRAWS, _DRAWS_PER_ERROR / (1 - confidence)))
     gaps = rng.standard_gamma(np.diff([0, *ranks, n + 1]), size=(draws, len(ranks) + 1))
     gaps /= gaps.sum(axis=1, keepdims=True)
-    crossing = intervals.clopper_pearson_upper(np.arange(draws + 1), draws, _SIMULATION_ERROR)
+    crossing = statistics.clopper_pearson_upper(np.arange(draws + 1), draws, _SIMULATION_ERROR)
     allowed = int(np.searchsorted(crossing, 1 - confidence, side="right")) - 1
     max_above = np.empty((len(sizes), len(ranks)), np.int64)
     for row, size in zip(max_above, sizes.tolist(), strict=True):

@@ -30,9 +30,9 @@ from divulge.decisions import counts as counting
 from divulge.decisions import fpr, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Moments, StepUp, Storey, check_fdr, resolve_method
+from divulge.duplicates import hash_tables
 from divulge.errors import InputError
 from divulge.settings import DecisionSettings
-from divulge.statistics.duplicates import hash_tables
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_integer, check_names, check_number, check_vector
 
@@ -366,12 +366,12 @@ def select_at_boundary(
     ranks per candidate, and of equal gains the smallest selection is taken. Equal scores are ordered at random.
 
     Guarantee: the probability is at most ``a · m0 / (n + 1) ≤ level · m0 / m``, with ``m0`` non-members. Proof: take
-        the
-    ``n + 1`` scores of one non-member and the calibration, and all other candidates as they are. Each of the ``n + 1``
-    is the non-member's with equal probability. Let ``K`` of them make it the last one selected. Between it and the next
-    of the ``n + 1`` there is then no other candidate, so from each of the ``K`` places to the next the line's best gain
-    decreases by at least 1, as gains are whole. A place that is ``a + 1`` or more below the best gain is not chosen, as
-    the candidate adds ``a`` and leaves one calibration score fewer above those before it. So ``K ≤ a``.
+    the ``n + 1`` scores of one non-member and the calibration, and all other candidates as they are. Each of the
+    ``n + 1`` is the non-member's with equal probability. Let ``K`` of them make it the last one selected. Between it
+    and the next of the ``n + 1`` there is then no other candidate, so from each of the ``K`` places to the next the
+    line's best gain decreases by at least 1, as gains are whole. A place that is ``a + 1`` or more below the best gain
+    is not chosen, as the candidate adds ``a`` and leaves one calibration score fewer above those before it. So
+    ``K ≤ a``.
 
     Args:
         candidates: scores ``[m]``, larger = more member-like.

@@ -189,8 +189,7 @@ def p_values(calibration: object, scores: object) -> Floats:
     """Return the conformal p-value of each score, ``(1 + #{calibration ≥ s}) / (n + 1)``.
 
     Null hypothesis: the candidate is a non-member, exchangeable with the ``n`` calibration records. Then P(p ≤ a) ≤ a
-        for
-    every a, in finite samples and for any distribution. Ties count against the candidate, so they only increase p.
+    for every a, in finite samples and for any distribution. Ties count against the candidate, so they only increase p.
 
     Args:
         calibration: scores of known non-members, ``[n]``; larger means more like a member.

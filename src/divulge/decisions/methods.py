@@ -83,7 +83,7 @@ class Storey:
         DecisionSettings.check_attributes(self)
 
     def grid(self, n: int) -> int:
-        """``K`` of ``λ = K / (n + 1)``: the grid point, of ``n`` calibration scores, at or next below ``lam``."""
+        """Return ``K`` of ``λ = K / (n + 1)``: a grid point, of ``n`` calibration scores, at or next below ``lam``."""
         return min(max(math.floor(self.lam * (n + 1) + 1e-9), 1), n)
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
@@ -198,12 +198,11 @@ class Moments:
     a formula, so this estimator is ours.
 
     With ``F`` the shares of candidates, calibration and confirmed members in the region R of `PTDI`,
-    ``F_candidates = (1 - π) F_calibration + π F_members``, so ``1 - π = (F_candidates - F_members) / (F_calibration -
-    F_members)``: `PTDI` takes ``F_members`` to be 0. P-values are multiplied by ``x = max(1 - π̂,
-    s)``, s the estimate's standard error, times ``1 + s² /
-    x²``: to second order, the mean of the inverse is at most ``1 / (1 -
-    π)``. Where the confirmed members are no rarer in R than the calibration, nothing is subtracted and the p-values are
-    not made smaller.
+    ``F_candidates = (1 - π) F_calibration + π F_members``, so
+    ``1 - π = (F_candidates - F_members) / (F_calibration - F_members)``: `PTDI` takes ``F_members`` to be 0. P-values
+    are multiplied by ``x = max(1 - π̂, s)``, s the estimate's standard error, times ``1 + s² / x²``: to second order,
+    the mean of the inverse is at most ``1 / (1 - π)``. Where the confirmed members are no rarer in R than the
+    calibration, nothing is subtracted and the p-values are not made smaller.
 
     There is no proof that it bounds the false discovery rate. In simulations over many distributions of members' scores
     it did wherever the confirmed members score like those among the candidates; where the confirmed ones score lower,

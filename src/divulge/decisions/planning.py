@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from divulge import seeds
+from divulge import seeds, statistics
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import check_fdr
 from divulge.settings import DecisionSettings
-from divulge.statistics import intervals
 from divulge.types import Estimate
 from divulge.validation import check_instance, check_integer, check_number
 
@@ -172,7 +171,7 @@ def _mean_power(shares: Floats) -> Estimate:
     0.
     """
     positive_shares, error = shares[shares > 0], 0.025 / 2  # error on either side of either factor
-    probability = intervals.proportion(len(positive_shares), len(shares), 1 - 2 * error)
+    probability = statistics.proportion(len(positive_shares), len(shares), 1 - 2 * error)
     low, high = 0.0, 1.0
     if len(positive_shares) >= 2:
         reach = (

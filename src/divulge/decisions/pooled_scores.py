@@ -14,8 +14,8 @@ import numpy as np
 from scipy import special, stats
 
 from divulge import lazy, seeds
+from divulge.duplicates import hash_tables, sort_rows
 from divulge.errors import InputError
-from divulge.statistics.duplicates import hash_tables, sort_rows
 from divulge.validation import check_matrix, check_vector
 
 if TYPE_CHECKING:
@@ -175,8 +175,7 @@ def adjust_for_blind_score(
     Guarantee: adjusted scores of non-members are as exchangeable as the pairs (score, blind score) are, so every method
     keeps its bound in finite samples. Where non-members among the candidates have other blind scores than the
     calibration and score alike at equal ones, the adjustment removes the shift as far as the usual score is estimated
-        correctly: that
-    is simulated, not proven, and such a selection is doubtful.
+    correctly: that is simulated, not proven, and such a selection is doubtful.
 
     Args:
         scores: of the candidates ``[m]``.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from divulge.statistics import intervals
+from divulge import statistics
 from divulge.types import Estimate
 from divulge.validation import check_number, check_vector
 
@@ -48,9 +48,8 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     The lower end is a proven bound for any distribution of members' scores: Clopper-Pearson for the candidates and the
     Beta distribution of an order statistic for the calibration, with the error divided over the whole grid. The upper
     end is computed alike but rests on an assumption that no data can check: members do not score among the lowest tenth
-        of
-    non-members. It is 1 where ties make that tenth more than a fifth, or where more candidates score that low than any
-    share of such members allows.
+    of non-members. It is 1 where ties make that tenth more than a fifth, or where more candidates score that low than
+    any share of such members allows.
 
     Args:
         counts: candidates above each calibration score.
@@ -109,8 +108,8 @@ def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int,
 def _proven_lower_bound(n_low: np.ndarray, min_calibration: np.ndarray, m: int, n: int, error: float) -> float:
     """Return a lower bound of the share; each region has at least ``min_calibration`` scores, with or without ties."""
     candidate_rate, calibration_rate = (
-        intervals.clopper_pearson_upper(n_low, m, error),
-        intervals.clopper_pearson_lower(min_calibration, n, error),
+        statistics.clopper_pearson_upper(n_low, m, error),
+        statistics.clopper_pearson_lower(min_calibration, n, error),
     )
     return float(np.max(1 - candidate_rate / calibration_rate, initial=0.0))
 
@@ -121,8 +120,8 @@ def _upper_bound_if_pure(n_low: int, region_size: int, m: int, n: int, error: fl
     It is below 0 if more candidates score low than any share allows.
     """
     candidate_rate, calibration_rate = (
-        intervals.clopper_pearson_lower(n_low, m, error),
-        intervals.clopper_pearson_upper(region_size, n, error),
+        statistics.clopper_pearson_lower(n_low, m, error),
+        statistics.clopper_pearson_upper(region_size, n, error),
     )
     return 1 - float(candidate_rate / calibration_rate)
 

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy, seeds
+from divulge import lazy, seeds, statistics
 from divulge.decisions import fpr as fpr_decisions
 from divulge.decisions.fdr import benjamini_hochberg
 from divulge.decisions.methods import check_fdr
+from divulge.duplicates import hash_tables, keep_together
 from divulge.errors import InputError
 from divulge.settings import DecisionSettings
-from divulge.statistics import ranking
-from divulge.statistics.duplicates import hash_tables, keep_together
 from divulge.types import Guarantee, Selection
 from divulge.validation import check_instance, check_integer, check_matrix, check_names, check_number, check_vector
 
@@ -75,8 +74,7 @@ class Weights:
         """Return the share of candidates whose p-value can be ``fpr`` or less; the others weigh too much themselves.
 
         It reveals missing overlap where the effective sample size does not: a smooth classifier gives similar weights
-            to
-        all calibration records that are far from the candidates.
+        to all calibration records that are far from the candidates.
         """
         total = math.fsum(self.calibration)
         return float((self.candidates * (1 - fpr) <= fpr * total).mean())
@@ -243,7 +241,7 @@ def _check_weights(value: object, name: str, length: int | None = None) -> Float
 
 def _auc(above: Floats, below: Floats) -> float:
     is_above = np.arange(len(above) + len(below)) < len(above)
-    return float(ranking.placements_from_scores(np.concatenate([above, below]), is_above)[0].value)
+    return float(statistics.placements_from_scores(np.concatenate([above, below]), is_above)[0].value)
 
 
 ASSUMES_TRUE_WEIGHTS = (

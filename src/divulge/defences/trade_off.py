@@ -14,26 +14,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import errors, lazy, store
+from divulge import errors, lazy, statistics, store
 from divulge.auditing.inputs import align_data
 from divulge.auditing.modality import Classifier
 from divulge.auditing.pipeline import audit, find_modality
 from divulge.auditing.regression import resolve_task
 from divulge.errors import InputError
 from divulge.evidence import query_target
+from divulge.provenance import collect_environment
 from divulge.references import Train, clones
 from divulge.report import charts, formatting
 from divulge.report.families import model_family
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, SummaryRun, build_page, write_report, write_run
-from divulge.results import SettingResult, TradeOffSummary, collect_environment
+from divulge.results import SettingResult, TradeOffSummary
 from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
-from divulge.statistics import intervals
 from divulge.targets import adapt
 from divulge.targets.arrays import as_predictions
-from divulge.targets.estimators import SklearnTarget
-from divulge.targets.regression import SklearnRegressor
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
@@ -360,8 +359,8 @@ def _measure(
     is_share = bool(np.isin(losses, (0.0, 1.0)).all() and np.isin(baseline, (0.0, 1.0)).all())
     stored = audited.about.stored
     if is_share:
-        right = intervals.proportion(int((losses == 0).sum()), len(losses), confidence)
-        loss = intervals.paired_rate_difference(losses > 0, baseline > 0, confidence)
+        right = statistics.proportion(int((losses == 0).sum()), len(losses), confidence)
+        loss = statistics.paired_rate_difference(losses > 0, baseline > 0, confidence)
     else:
         right, loss = _mean(losses, confidence), _mean(losses - baseline, confidence)
     return SettingResult(

@@ -5,13 +5,12 @@ depends on the order of rows, except bounds on ε that break ties or draw pairs 
 
 | question | module |
 |---|---|
-| How well do scores separate members from non-members? | `curve` |
+| How well do scores separate members from non-members? Which groups and records are exposed? | `metrics` |
 | Do they differ from another run's, or from a blind score? | `comparison` |
 | What ε of differential privacy do they refute? | `epsilon`, under mechanisms of `families` |
 | What could so many records or canaries have shown? | `power` |
-| Do members and non-members differ without the model? | `blind`, `record_features`, `near_duplicates` |
+| Do members and non-members differ without the model? | `blind`, `near_duplicates` |
 | What remains after adjusting for covariates? | `covariates` |
-| Which groups and records are exposed? | `groups` |
 | Do forgotten records differ from what models show that never saw them? | `erasure` |
 | Does a rate learned on seen classes hold on another? | `transfer` |
 """
@@ -20,7 +19,9 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
+from divulge import statistics
 from divulge.evaluation import blind, families, transfer
+from divulge.evaluation.blind import differences
 from divulge.evaluation.comparison import (
     AttackDifference,
     BaselineComparison,
@@ -28,7 +29,6 @@ from divulge.evaluation.comparison import (
     measure,
     paired_difference,
 )
-from divulge.evaluation.curve import ROC, advantage, roc, tnr_at_fnr, tpr_at_fpr
 from divulge.evaluation.epsilon import (
     SurestRecords,
     epsilon_fixed_count,
@@ -39,7 +39,19 @@ from divulge.evaluation.epsilon import (
 )
 from divulge.evaluation.erasure import ErasureTest, erasure_test
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
-from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
+from divulge.evaluation.metrics import (
+    ROC,
+    Exposure,
+    Rates,
+    Subgroup,
+    advantage,
+    most_exposed,
+    rates,
+    roc,
+    subgroups,
+    tnr_at_fnr,
+    tpr_at_fpr,
+)
 from divulge.evaluation.near_duplicates import NearDuplicates, near_duplicates
 from divulge.evaluation.power import (
     CanaryPower,
@@ -50,11 +62,7 @@ from divulge.evaluation.power import (
     smallest_detectable,
     smallest_violation,
 )
-from divulge.evaluation.record_features import differences
-from divulge.statistics import intervals
-from divulge.statistics.intervals import proportion, rate_difference
-from divulge.statistics.ranking import auc, min_nonmembers
-from divulge.statistics.two_samples import text_differences
+from divulge.statistics import auc, min_nonmembers, proportion, rate_difference, text_differences
 
 __all__ = [
     "ROC",
@@ -80,7 +88,6 @@ __all__ = [
     "epsilon_one_run",
     "erasure_test",
     "families",
-    "intervals",
     "measure",
     "min_nonmembers",
     "most_exposed",
@@ -106,11 +113,20 @@ __all__ = [
 
 
 _FORMER_NAMES = {
+    "intervals": SimpleNamespace(
+        clopper_pearson_lower=statistics.clopper_pearson_lower,
+        clopper_pearson_upper=statistics.clopper_pearson_upper,
+        lower_bound_rank=statistics.lower_bound_rank,
+        upper_bound_rank=statistics.upper_bound_rank,
+        proportion=proportion,
+        rate_difference=rate_difference,
+    ),
     "least_nonmembers": min_nonmembers,
     "telling": text_differences,
     "linearity": SimpleNamespace(measure=transfer.measure_linearity, multiaccuracy=transfer.multiaccuracy),
 }
 _SUCCESSORS = {
+    "intervals": "proportion and divulge.evaluation.rate_difference",
     "least_nonmembers": "min_nonmembers",
     "telling": "text_differences",
     "linearity": "transfer.measure_linearity and transfer.multiaccuracy",

@@ -8,36 +8,50 @@ score what the records alone explain.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg, special, stats
 
-from divulge import seeds
+from divulge import lazy, seeds
+from divulge.duplicates import canonical_order, digest_records, first_of_each_group, fold_groups, groups_are_split_whole
 from divulge.errors import InputError
-from divulge.evaluation.record_features import RecordFeatures, extract_features, similarity_kernel
-from divulge.statistics.duplicates import (
-    canonical_order,
-    digest_records,
-    first_of_each_group,
-    fold_groups,
-    groups_are_split_whole,
-)
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc
 from divulge.types import Estimate
 from divulge.validation import check_integer, check_labels, check_number, check_records, check_vector, to_numpy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
+
 
 FOLDS = 5
 # Shifts tried for `Blind.detectable`, in standard errors of the difference of means, and the repetitions of each.
 _SHIFTS = (2.5, 3.5, 4.5, 6.0, 8.0, 11.0, 15.0)
 _SHIFT_REPEATS = 10
 _POWER = 0.8
+_BLIND_LEVEL = 0.01
+
+# Features of records.
+MAX_CHARACTERS = 20_000  # of a text
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_MAX_COLUMNS = 4096
+_MAX_LINEAR = 256
+_LANDMARKS = 200
+_MAX_CLASSES = 64
+_MAX_CLASS_FEATURES = 512
+_HASHED_WORDS = 2**16
+_CHUNK_VALUES = 2**23  # values read at a time
+_SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
+
+_FALSE_ALARM = 0.01  # of `differences`
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +90,22 @@ def baseline(
     *,
     y_members: object = None,
     y_nonmembers: object = None,
-    false_alarm: float = 0.01,
+    false_alarm: float = _BLIND_LEVEL,
     permutations: int = 199,
     confidence: float = 0.95,
     most: int = 2000,
 ) -> Blind:
     """Test whether members can be told from non-members by their records alone.
 
-    The classifier is kernel ridge regression (a Gaussian process' mean at unit noise) on a sum of
-    kernels: linear and radial on standardised columns, with summaries for images; for texts, words and
-    pairs of words by tf-idf, and length, digits, capitals and years; and equality of labels where given. Real values
-    are two more columns, as they are and as normal scores of their ranks.
+    The classifier is kernel ridge regression (a Gaussian process' mean at unit noise) on a sum of kernels: linear and
+    radial on standardised columns, with summaries for images; for texts, words and pairs of words by tf-idf, and
+    length, digits, capitals and years; and equality of labels where given. Real values are two more columns, as they
+    are and as normal scores of their ranks.
+
     The statistic is its AUC on five held-out folds. Kernel ridge is linear in the membership vector, so all permuted
     vectors are fitted at once: the whole procedure, cross-validation included, is repeated on ``permutations`` random
-        memberships,
-    and the p-value is exact. (The usual interval of a cross-validated AUC is too short, as folds share training data.)
+    memberships, and the p-value is exact. (The usual interval of a cross-validated AUC is too short, as folds share
+    training data.)
 
     The kernel is that of ``most`` records; four ridge regressions on all records join it: linear and radial features
     (landmarks) at several strengths. The largest of the five standardised statistics is compared with the largest of
@@ -100,9 +115,8 @@ def baseline(
     division of records, whole groups were divided: then one record of each group and side is used.
 
     Random draws depend on the seed and on the records, not on their order or the units of columns: the same records
-        give
-    the same answer, also after ``x → a·x + b`` in any column, to within
-    rounding (for images: in all pixels alike, with ``a > 0``).
+    give the same answer, also after ``x → a·x + b`` in any column, to within rounding (for images: in all pixels
+    alike, with ``a > 0``).
 
     Args:
         x_members: numbers ``[m, ...]`` or texts ``[m]``.
@@ -148,12 +162,12 @@ def baseline(
     if not 0 < truth.sum() < len(truth):
         raise InputError("x_members, x_nonmembers: records of both kinds are needed")
     ordered_labels = None if labels is None else labels[order]
-    features = extract_features(records[order], ordered_labels, kernel_rows)
+    features = _extract_features(records[order], ordered_labels, kernel_rows)
     memberships = _permuted_memberships(truth, copies, n_permutations, rng)
     shifted_memberships = _shifted_memberships(features.linear[:, : features.plain], int(truth.sum()), copies, rng)
     membership_columns = np.hstack([memberships, shifted_memberships])
     folds = fold_groups(copies, FOLDS, rng)
-    similarity = similarity_kernel(
+    similarity = _similarity_kernel(
         records[order[kernel_rows]], None if ordered_labels is None else ordered_labels[kernel_rows]
     )
     guesses = _kernel_ridge_guesses(
@@ -179,6 +193,45 @@ def baseline(
             f"{n_permutations} permutations"
         ),
         detectable=_detectable(p_values[1 + n_permutations :] <= level, truth),
+    )
+
+
+def baseline_with_features(
+    x: Array, y: Array | None, features: Floats | None, is_member: Bools, seed: int = 0
+) -> Blind:
+    """Test whether members can be told from non-members by their records, or by what else is known of each.
+
+    Each of the two is tested at half the level, and the p-value is Bonferroni's: features that differ between the sets
+    (extracted in other runs, say) move the scores of attacks that learn from them as a difference of records would.
+
+    Args:
+        x: records ``[n, ...]``, numbers or texts.
+        y: their classes or real values ``[n]``, or None.
+        features: numbers ``[n, d]``, or None: then this is `baseline`.
+        is_member: bool ``[n]``.
+        seed: as for `baseline`.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> x, member = rng.normal(size=(200, 2)), np.arange(200) < 100
+        >>> baseline_with_features(x, None, x + member[:, None], member).confounded
+        True
+    """
+    y_members, y_nonmembers = (None, None) if y is None else (y[is_member], y[~is_member])
+    level = _BLIND_LEVEL if features is None else _BLIND_LEVEL / 2
+    tested = baseline(
+        x[is_member], x[~is_member], seed, y_members=y_members, y_nonmembers=y_nonmembers, false_alarm=level
+    )
+    if features is None:
+        return tested
+    by_features = baseline(features[is_member], features[~is_member], seed, false_alarm=level)
+    worse = by_features if by_features.p_value < tested.p_value else tested
+    source = "the given features" if worse is by_features else "records"
+    return replace(
+        worse,
+        p_value=min(1.0, 2 * worse.p_value),
+        false_alarm=_BLIND_LEVEL,
+        method=f"{worse.method}; of {source}, the more telling of records and the given features",
     )
 
 
@@ -211,7 +264,7 @@ def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Array | None, 
     order, copies = canonical_order(x, labels, np.zeros(n, dtype=bool))
     rng = seeds.generator(seed, "blind", "adjust")
     sample = np.sort(rng.permutation(n)[:2000])
-    features = extract_features(x[order], None if labels is None else labels[order], sample)
+    features = _extract_features(x[order], None if labels is None else labels[order], sample)
     folds, targets = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
     best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
     for guesses in _ridge_predictions(features, targets, folds, _adjustment_penalties(features, n)):
@@ -266,6 +319,51 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
     return Duplicates(member_places, nonmember_places)
 
 
+def differences(x: Array, inside: Bools, labels: Array | None = None, *, most: int = 3) -> tuple[str, ...]:
+    """Name the columns, image summaries and classes in which members and non-members differ, most significant first.
+
+    Each is compared by rank sums (classes by their shares), with Bonferroni's correction at 1 %. Use it to describe a
+    difference that a test has found; columns that differ only jointly are not named.
+
+    Args:
+        x: numbers ``[n, ...]``, or texts, of which only the labels are compared.
+        inside: bool ``[n]``, True for members.
+        labels: classes ``[n]``, int; real values ``[n]``, float, which are compared as a column; or None.
+        most: maximum number of differences.
+
+    Examples:
+        >>> x = np.random.default_rng(0).normal(size=(400, 3))
+        >>> x[:200, 1] += 1
+        >>> differences(x, np.arange(400) < 200)[0]
+        'column 1 (from 0) is larger among the members (AUC 0.78)'
+    """
+    columns, names = _compared_columns(x)
+    if labels is not None and labels.dtype.kind == "f":
+        columns, names, labels = np.column_stack([columns, labels]), [*names, "y"], None
+    descriptions: list[tuple[float, str]] = []
+    m, n = int(inside.sum()), int((~inside).sum())
+    class_labels = np.zeros(len(inside), dtype=np.int64) if labels is None else labels
+    classes = np.unique(class_labels)
+    tests = max(1, columns.shape[1] + len(classes))
+    for name, column in zip(names, columns.T, strict=True):
+        ranks = stats.rankdata(column)
+        auc = float((ranks[inside].sum() - m * (m + 1) / 2) / (m * n))
+        deviation = float(ranks.std()) / ((m + n - 1) * m * n) ** 0.5
+        distance = abs(auc - 0.5) / deviation if deviation else 0.0
+        direction = "larger" if auc > 0.5 else "smaller"
+        descriptions.append((distance, f"{name} is {direction} among the members (AUC {max(auc, 1 - auc):.2f})"))
+    for class_label in classes:
+        member_share, nonmember_share = ((class_labels[rows] == class_label).mean() for rows in (inside, ~inside))
+        pooled = (m * member_share + n * nonmember_share) / (m + n)
+        deviation = (pooled * (1 - pooled) * (1 / m + 1 / n)) ** 0.5
+        distance = abs(member_share - nonmember_share) / deviation if deviation else 0.0
+        shares = f"{member_share:.1%} of the members and {nonmember_share:.1%} of the non-members"
+        descriptions.append((distance, f"class {class_label} is {shares}"))
+    limit = float(stats.norm.isf(_FALSE_ALARM / 2 / tests))
+    significant = sorted((pair for pair in descriptions if pair[0] > limit), key=lambda pair: -pair[0])
+    return tuple(text.replace("%", " %") for _, text in significant[:most])
+
+
 def _check_pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
     """Return both sides as arrays of one dtype and one shape per record."""
     inside, outside = check_records(x_members, "x_members"), check_records(x_nonmembers, "x_nonmembers")
@@ -298,12 +396,18 @@ def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random
     of copies.
     """
     n, inside = len(truth), truth.sum()
-    columns = np.column_stack([truth, *(rng.permutation(n) < inside for _ in range(draws))])
-    return np.sort(2 * copies[:, None] + ~columns, axis=0) % 2 == 0
+    return _members_first(np.column_stack([truth, *(rng.permutation(n) < inside for _ in range(draws))]), copies)
+
+
+def _members_first(memberships: Bools, copies: Ints) -> Bools:
+    """Put members before non-members among equal records in every column of memberships, ``[n, columns]``."""
+    if np.array_equal(copies, np.arange(len(copies))):  # no two records are equal
+        return memberships
+    return np.sort(2 * copies[:, None] + ~memberships, axis=0) % 2 == 0
 
 
 def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
-    """Held-out guesses for every column of memberships, as ranks within each fold, ``[n, columns]``."""
+    """Guess held-out memberships, every column, as ranks within each fold, ``[n, columns]``."""
     n = len(kernel)
     targets = memberships.astype(np.float64)
     guesses = np.empty_like(targets)
@@ -333,16 +437,16 @@ def _shifted_memberships(columns: Floats, members: int, copies: Ints, rng: np.ra
     """Draw memberships shifted along one of the ``columns`` each, by `_SHIFTS` standard errors, ``[n, t]``."""
     n = len(copies)
     unit = (n / (members * (n - members))) ** 0.5
-    uniforms = []
+    shifted = []
     for distance in _SHIFTS:
         for _ in range(_SHIFT_REPEATS):
             along = np.zeros(n) if not columns.shape[1] else columns[:, rng.integers(columns.shape[1])]
             deviation = float(along.std())
             keys = rng.logistic(size=n) + distance * unit * (along - along.mean()) / max(deviation, 1e-12)
-            lean = np.zeros(n, dtype=bool)
-            lean[np.argsort(-keys, kind="stable")[:members]] = True
-            uniforms.append(lean)
-    return np.sort(2 * copies[:, None] + ~np.column_stack(uniforms), axis=0) % 2 == 0
+            membership = np.zeros(n, dtype=bool)
+            membership[np.argsort(-keys, kind="stable")[:members]] = True
+            shifted.append(membership)
+    return _members_first(np.column_stack(shifted), copies)
 
 
 def _detectable(detected: Bools, truth: Bools) -> float | None:
@@ -362,13 +466,13 @@ def _standard(statistics: Floats, draws: int) -> Floats:
     return (statistics - null.mean()) / (deviation if deviation > 1e-12 else 1.0)
 
 
-def _ridge_statistics(features: RecordFeatures, columns: Bools, fold: Ints) -> Iterator[tuple[Floats, Floats]]:
+def _ridge_statistics(features: _RecordFeatures, columns: Bools, fold: Ints) -> Iterator[tuple[Floats, Floats]]:
     """Yield, for each strength of the regression, a statistic of every membership, and the true one's ranks."""
     n = len(fold)
     targets = columns.astype(np.float32) - columns.mean(0, dtype=np.float64).astype(np.float32)
     never = np.inf
     penalties = ((1.0, never), (1.0, n / 1000), (1.0, 1.0), (n / 30, n / 30))
-    for guesses in _ridge_predictions(features, targets, fold, [(*total_i, never) for total_i in penalties]):
+    for guesses in _ridge_predictions(features, targets, fold, [(*pair, never) for pair in penalties]):
         total, guesses_by_fold = np.zeros(columns.shape[1]), np.empty(n)
         for k in range(FOLDS):
             rows = np.flatnonzero(fold == k)
@@ -383,8 +487,8 @@ def _ridge_statistics(features: RecordFeatures, columns: Bools, fold: Ints) -> I
         yield np.round(total, 6), guesses_by_fold
 
 
-def _adjustment_penalties(features: RecordFeatures, n: int) -> list[tuple[float, float, float]]:
-    """Penalties of linear, radial and class features from which the regression of a score is chosen."""
+def _adjustment_penalties(features: _RecordFeatures, n: int) -> list[tuple[float, float, float]]:
+    """List penalties of linear, radial and class features from which the regression of a score is chosen."""
     unused = np.inf
     record_penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
     class_penalties = [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
@@ -392,9 +496,9 @@ def _adjustment_penalties(features: RecordFeatures, n: int) -> list[tuple[float,
 
 
 def _ridge_predictions(
-    features: RecordFeatures, targets: Floats, folds: Ints, penalties: Sequence[tuple[float, float, float]]
+    features: _RecordFeatures, targets: Floats, folds: Ints, penalties: Sequence[tuple[float, float, float]]
 ) -> Iterator[Floats]:
-    """Held-out predictions of the columns of ``targets`` by ridge regression, ``[n, columns]`` for each penalty.
+    """Yield held-out predictions of the columns of ``targets`` by ridge regression, ``[n, columns]`` for each penalty.
 
     Args:
         features: of the records, ``[n, ...]``.
@@ -414,11 +518,262 @@ def _ridge_predictions(
         for k, test_rows in enumerate(rows):
             if not len(test_rows) or not len(used_columns):
                 continue
-            gram = np.sum([block_i for i, block_i in enumerate(grams) if i != k], axis=0)[
-                np.ix_(used_columns, used_columns)
-            ]
-            target = np.sum([block_i for i, block_i in enumerate(sums) if i != k], axis=0)[used_columns]
+            gram = np.sum(grams[:k] + grams[k + 1 :], axis=0)[np.ix_(used_columns, used_columns)]
+            target = np.sum(sums[:k] + sums[k + 1 :], axis=0)[used_columns]
             gram[np.diag_indices(len(used_columns))] += np.maximum(column_penalties[used_columns], 1e-3)
             weights = linalg.cho_solve(linalg.cho_factor(gram, lower=True), target)
             guesses[test_rows] = table[np.ix_(test_rows, used_columns)] @ weights.astype(np.float32)
         yield guesses
+
+
+def _similarity_kernel(x: Array, labels: Array | None) -> Floats:
+    """Return the similarity of records, ``[n, n]``; membership is not used."""
+    x, labels, values = _split_real_values(x, labels)
+    parts = _text_kernels(x) if x.dtype == object else _number_kernels(x)
+    if labels is not None:
+        parts = [*parts, (labels[:, None] == labels).astype(np.float64)]
+    if values is not None:
+        parts = [*parts, *_linear_and_radial_kernels(values)]
+    total = np.zeros((len(x), len(x)))
+    for part in parts:
+        total += part / max(float(np.diag(part).mean()), 1e-12)
+    return total
+
+
+def _split_real_values(x: Array, labels: Array | None) -> tuple[Array, Array | None, Floats | None]:
+    """Return records, classes and columns of real values, where ``labels`` may be classes or such values.
+
+    The values are two columns: as they are, and as normal scores of their ranks, in which large ones hide no others.
+    They join the columns of a table, as what tells members from others may lie in both; beside texts and images they
+    are a table of their own.
+
+    Examples:
+        >>> x, labels, values = _split_real_values(np.zeros((3, 2)), np.array([0.5, 2.0, 9.0]))
+        >>> x.shape, labels, values
+        ((3, 4), None, None)
+    """
+    if labels is None or labels.dtype.kind != "f":
+        return x, labels, None
+    columns = np.column_stack([labels, special.ndtri((stats.rankdata(labels) - 0.5) / len(labels))])
+    if x.dtype == object or x.ndim > 2:
+        return x, None, columns
+    return np.hstack([x.reshape(len(x), -1).astype(np.float64), columns]), None, None
+
+
+def _number_kernels(x: Array) -> list[Floats]:
+    rows = x.reshape(len(x), -1)
+    parts = _linear_and_radial_kernels(rows[:, :: -(-rows.shape[1] // _MAX_COLUMNS)].astype(np.float64))
+    return (
+        parts if x.ndim < 3 else [*parts, *_linear_and_radial_kernels(_image_summaries(rows.astype(np.float64), rows))]
+    )
+
+
+def _image_summaries(rows: Floats, everything: Array) -> Floats:
+    """Return brightness, contrast, range and roughness of images, ``[n, 6]``; pixels are scaled by ``everything``."""
+    low, high = float(everything.min()) / 2, float(everything.max()) / 2
+    rows = (rows / 2 - low) / (high - low if high > low else 1.0)
+    steps = np.abs(np.diff(rows, axis=1))
+    return np.column_stack(
+        [rows.mean(1), rows.std(1), rows.min(1), rows.max(1), steps.mean(1), (rows == rows.min(1)[:, None]).mean(1)]
+    )
+
+
+def _text_kernels(texts: Array) -> list[Floats]:
+    short = [text[:MAX_CHARACTERS] for text in texts]
+    words = sklearn_text.TfidfVectorizer(analyzer="word", ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+    parts = _linear_and_radial_kernels(np.array([_style_features(text) for text in short]))
+    try:
+        tfidf = words.fit_transform(short)
+    except ValueError:  # No word occurs in two texts, so only the style is compared.
+        return parts
+    return [np.asarray((tfidf @ tfidf.T).todense(), np.float64), *parts]
+
+
+def _style_features(text: str) -> list[float]:
+    """Return length, shares of kinds of characters, and years of a text."""
+    size = max(len(text), 1)
+    words = text.split()
+    years = [int(year) for year in YEAR.findall(text)]
+    return [
+        math.log1p(len(text)),
+        math.log1p(len(words)),
+        len(text) / (len(words) + 1),
+        sum(c.isdigit() for c in text) / size,
+        sum(c.isupper() for c in text) / size,
+        sum(not c.isalnum() for c in text) / size,
+        sum(ord(c) > 127 for c in text) / size,
+        float(len(years)),
+        float(max(years, default=0)),
+        sum(years) / len(years) if years else 0.0,
+    ]
+
+
+def _linear_and_radial_kernels(columns: Floats) -> list[Floats]:
+    """Return the linear and the radial kernel of standardised columns, clipped at five standard deviations."""
+    varied_columns = _scale_to_unit_interval(columns[:, columns.min(0) < columns.max(0)])
+    if varied_columns.shape[1] == 0:
+        return [np.zeros((len(columns), len(columns)))]
+    scaled = np.clip((varied_columns - varied_columns.mean(0)) / varied_columns.std(0), -5, 5)
+    linear = scaled @ scaled.T
+    square = np.diag(linear)
+    distances = np.maximum(square[:, None] + square - 2 * linear, 0)
+    return [linear, np.exp(-distances / max(float(np.median(distances)), 1e-12))]
+
+
+def _scale_to_unit_interval(columns: Floats) -> Floats:
+    """Scale columns to [0, 1]; they are halved first, so that the largest numbers do not overflow."""
+    low, high = columns.min(0) / 2, columns.max(0) / 2
+    return (columns / 2 - low) / np.where(high > low, high - low, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RecordFeatures:
+    """Features of records, float32, each block with a mean squared length of one.
+
+    Attributes:
+        linear: standardised columns or their leading components, tf-idf components of texts, and labels, ``[n, p]``.
+        radial: a Gaussian kernel through landmarks (Nyström's approximation), ``[n, q]``.
+        class_features: the linear features of each class separately, ``[n, r]``; no columns if there would be too many.
+        plain: the first ``plain`` columns of ``linear`` are those of the records themselves.
+    """
+
+    linear: Floats
+    radial: Floats
+    class_features: Floats
+    plain: int
+
+    @property
+    def all(self) -> Floats:
+        """All blocks side by side, centred."""
+        joined = np.hstack([self.linear, self.radial, self.class_features])
+        joined -= joined.mean(0)
+        return joined
+
+
+def _extract_features(x: Array, labels: Array | None, sample: Ints) -> _RecordFeatures:
+    """Compute features of all records without using membership; time and memory are linear in their number.
+
+    Args:
+        x: numbers ``[n, ...]`` or texts ``[n]``.
+        labels: classes ``[n]``, int; real values ``[n]``, float; or None.
+        sample: rows from which components, landmarks and distances are taken.
+    """
+    x, labels, values = _split_real_values(x, labels)
+    blocks = _text_blocks(x, sample) if x.dtype == object else _number_blocks(x, sample)
+    if values is not None:
+        blocks.append(_linear_and_radial_block(values, sample))
+    linear, radial = [block[0] for block in blocks], [block[1] for block in blocks if block[1] is not None]
+    records = np.hstack(linear)
+    plain = records.shape[1]
+    class_blocks = np.zeros((len(x), 0), dtype=np.float32)
+    if labels is not None:
+        classes, counts = np.unique(labels, return_counts=True)
+        frequent = classes[np.sort(np.argsort(-counts, kind="stable")[:_MAX_CLASSES])]
+        class_indicators = (labels[:, None] == frequent).astype(np.float32)
+        if len(frequent) > 1 and plain * len(frequent) <= _MAX_CLASS_FEATURES:
+            class_blocks = (class_indicators[:, :, None] * records[:, None, :]).reshape(len(x), -1)
+        records = np.hstack([records, class_indicators])
+    empty = np.zeros((len(x), 0), dtype=np.float32)
+    return _RecordFeatures(records, np.hstack([empty, *radial]), class_blocks, plain)
+
+
+def _number_blocks(x: Array, sample: Ints) -> list[tuple[Floats, Floats | None]]:
+    rows = x.reshape(len(x), -1)
+    sampled_columns = rows[:, :: -(-rows.shape[1] // _MAX_COLUMNS)]
+    blocks = [_linear_and_radial_block(sampled_columns, sample)]
+    if x.ndim > 2:
+        step = max(1, _CHUNK_VALUES // rows.shape[1])
+        summaries = [_image_summaries(rows[i : i + step].astype(np.float64), rows) for i in range(0, len(rows), step)]
+        blocks.append(_linear_and_radial_block(np.concatenate(summaries), sample))
+    return blocks
+
+
+def _text_blocks(texts: Array, sample: Ints) -> list[tuple[Floats, Floats | None]]:
+    shortened = [text[:MAX_CHARACTERS] for text in texts]
+    style = np.array([_style_features(text) for text in shortened])
+    words = sklearn_text.HashingVectorizer(n_features=_HASHED_WORDS, ngram_range=(1, 2), alternate_sign=False)
+    word_counts = words.transform(shortened)
+    sample_counts = word_counts[sample]
+    directions = _components((sample_counts @ sample_counts.T).toarray())
+    projected = word_counts @ (sample_counts.T @ directions)
+    return [(_scale_to_unit_norm(np.asarray(projected)), None), _linear_and_radial_block(style, sample)]
+
+
+def _linear_and_radial_block(columns: Array, sample: Ints) -> tuple[Floats, Floats]:
+    """Compute linear and radial features of columns that are standardised chunk by chunk."""
+    standardise = _standardiser(columns)
+    sample_columns = standardise(columns[sample])
+    directions = (
+        None
+        if sample_columns.shape[1] <= _MAX_LINEAR
+        else sample_columns.T @ _components(sample_columns @ sample_columns.T)
+    )
+    step = max(1, _CHUNK_VALUES // max(columns.shape[1], 1))
+
+    def project(rows: Array) -> Floats:
+        standard = standardise(rows)
+        return (standard if directions is None else standard @ directions).astype(np.float32)
+
+    linear = np.concatenate([project(columns[i : i + step]) for i in range(0, len(columns), step)])
+    if not linear.shape[1]:
+        return linear, linear
+    sample_linear = linear[sample].astype(np.float64)
+    landmarks = sample_linear[:_LANDMARKS]
+    spread = max(float(np.median(_distances(sample_linear, landmarks))), 1e-12)
+    values, vectors = linalg.eigh(np.exp(-_distances(landmarks, landmarks) / spread))
+    used_components = values > 1e-6 * values[-1]
+    root = vectors[:, used_components] / np.sqrt(values[used_components])
+    radial = [
+        (np.exp(-_distances(linear[i : i + 8192].astype(np.float64), landmarks) / spread) @ root).astype(np.float32)
+        for i in range(0, len(linear), 8192)
+    ]
+    return _scale_to_unit_norm(linear), np.concatenate(radial)
+
+
+def _standardiser(columns: Array) -> Callable[[Array], Floats]:
+    """Return a function that moves, scales and clips rows as `_similarity_kernel` does, by means over all rows."""
+    low, high = columns.min(0).astype(np.float64) / 2, columns.max(0).astype(np.float64) / 2
+    varied = low < high
+    low, width = low[varied], (high - low)[varied]
+    step = max(1, _CHUNK_VALUES // max(columns.shape[1], 1))
+    total, squares = np.zeros(len(low)), np.zeros(len(low))
+    for i in range(0, len(columns), step):
+        unit = (columns[i : i + step][:, varied].astype(np.float64) / 2 - low) / width
+        total += unit.sum(0)
+        squares += (unit**2).sum(0)
+    mean = total / len(columns)
+    deviation = np.sqrt(np.maximum(squares / len(columns) - mean**2, 1e-24))
+
+    def standardise(rows: Array) -> Floats:
+        return np.clip(((rows[:, varied].astype(np.float64) / 2 - low) / width - mean) / deviation, -5, 5)
+
+    return standardise
+
+
+def _components(gram: Floats) -> Floats:
+    """Return the weights of a sample's rows that give its leading components, ``[sample, at most 256]``."""
+    values, vectors = linalg.eigh(gram)
+    used_components = np.flatnonzero(values > 1e-9 * max(values[-1], 1e-12))[-_MAX_LINEAR:]
+    return vectors[:, used_components] / np.sqrt(values[used_components])
+
+
+def _distances(rows: Floats, marks: Floats) -> Floats:
+    square = (rows**2).sum(1)[:, None] + (marks**2).sum(1) - 2 * rows @ marks.T
+    return np.maximum(square, 0)
+
+
+def _scale_to_unit_norm(linear: Floats) -> Floats:
+    """Scale the features to a mean squared length of one."""
+    size = float(np.sqrt((linear.astype(np.float64) ** 2).sum(1).mean()))
+    return (linear / max(size, 1e-12)).astype(np.float32)
+
+
+def _compared_columns(x: Array) -> tuple[Floats, list[str]]:
+    """Return the columns to compare and their names; images have columns of summaries."""
+    if x.dtype == object:
+        return np.zeros((len(x), 0)), []
+    rows = x.reshape(len(x), -1)
+    if x.ndim > 2:
+        return _image_summaries(rows.astype(np.float64), rows), list(_SUMMARIES)
+    compared = rows[:, :_MAX_COLUMNS]
+    return compared.astype(np.float64), [f"column {i} (from 0)" for i in range(compared.shape[1])]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from scipy import stats
 
+from divulge import statistics
 from divulge.errors import InputError
-from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
-from divulge.statistics import intervals, ranking, two_samples
-from divulge.statistics.ranking import auc, check_fpr, check_scores, min_nonmembers
+from divulge.evaluation.metrics import advantage, tpr_at_fpr
+from divulge.statistics import auc, check_fpr, check_scores, min_nonmembers
 from divulge.types import Estimate
 from divulge.validation import (
     as_list,
@@ -28,8 +28,8 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.statistics.ranking import Placements
-    from divulge.types import Bools, Floats
+    from divulge.statistics import Placements
+    from divulge.types import Array, Bools, Floats, Ints
 
 STATISTICS = ("auc", "advantage", "epsilon", "tpr@fpr=…")
 PAIRED = "two AUC intervals and their correlation; Gaffke's bound as far as differences repeat"
@@ -158,8 +158,8 @@ def _auc_difference(values_a: Floats, values_b: Floats, truth: Bools, error: flo
 
 
 def _area(values: Floats, truth: Bools, error: float) -> Area:
-    placed, level = ranking.placements_from_scores(values, truth)
-    return Area(ranking.placements_per_record(placed, level, truth), *ranking.auc_bounds(placed, error))
+    placed, level = statistics.placements_from_scores(values, truth)
+    return Area(statistics.placements_per_record(placed, level, truth), *statistics.auc_bounds(placed, error))
 
 
 def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
@@ -170,14 +170,14 @@ def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
 
 def _lower_difference(a: Area, b: Area, repeated: Floats, error: float) -> Floats:
     shared, v, w = (
-        sum(ranking.placement_covariance(x.placed, y.placed, null=0.5)) for x, y in ((a, b), (a, a), (b, b))
+        sum(statistics.placement_covariance(x.placed, y.placed, null=0.5)) for x, y in ((a, b), (a, a), (b, b))
     )
     varies = (v > 0) & (w > 0) & np.isfinite(v + w)
     correlation = np.where(varies, np.where(varies, shared, 0.0) / np.sqrt(np.where(varies, v * w, 1.0)), 0.0)
     down, up = a.placed.value - a.low, b.high - b.placed.value
     reach = np.sqrt(np.maximum(down**2 + up**2 - 2 * correlation * down * up, 0.0))
     gap = b.placed - a.placed
-    return -np.minimum(ranking.widen_for_ties(gap.value + reach, gap, repeated, 1.0, error / 2), 1.0)
+    return -np.minimum(statistics.widen_for_ties(gap.value + reach, gap, repeated, 1.0, error / 2), 1.0)
 
 
 def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: float, error: float) -> Estimate:
@@ -194,8 +194,8 @@ def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: flo
 
 def _net_gain_lower_bound(winner: np.ndarray, loser: np.ndarray, m: int, step: float) -> float:
     """Return a lower bound of P(winner finds it, loser does not) - P(loser finds it, winner does not)."""
-    gain = intervals.clopper_pearson_lower((winner & ~loser).sum(), m, step)
-    return float(gain - intervals.clopper_pearson_upper((loser & ~winner).sum(), m, step))
+    gain = statistics.clopper_pearson_lower((winner & ~loser).sum(), m, step)
+    return float(gain - statistics.clopper_pearson_upper((loser & ~winner).sum(), m, step))
 
 
 def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tuple[np.ndarray, ...]:
@@ -203,9 +203,9 @@ def _selections(inside: Floats, outside: Floats, fpr: float, step: float) -> tup
     n = len(outside)
     padded = np.r_[-np.inf, np.sort(outside), np.inf]
     ranks = (
-        intervals.upper_bound_rank(n, fpr, step),
+        statistics.upper_bound_rank(n, fpr, step),
         np.floor(fpr * n + 1e-9) + 1,
-        intervals.lower_bound_rank(n, fpr, step),
+        statistics.lower_bound_rank(n, fpr, step),
     )
     return tuple(inside > padded[n + 1 - int(rank)] for rank in ranks)
 
@@ -227,7 +227,8 @@ class AttackDifference:
         difference: statistic → attack minus blind score. ε has none: scores bound it from below only, and two lower
             bounds give no difference.
         reversed_difference: difference of the AUC with the attack's score reversed.
-        p_values: statistic → p-value of the attack's score among records of similar blind score.
+        p_values: statistic → p-value of the attack's score among records of similar blind score, the larger of two
+            tests.
         leak: whether the attack shows more than the blind score, both by the difference and among records of similar
             blind score, with the error divided among all attacks and statistics.
     """
@@ -326,7 +327,9 @@ def against_baseline(
       Pearson). That is the blind score itself if larger values are more member-like throughout.
     - Records of similar blind score. A blind score that orders records badly (reversed, or member-like at both ends) is
       exceeded by an attack that merely uses it better. Among records of similar blind score such an attack shows
-      nothing (van Elteren's test; for the best few, the exact distribution of members among them).
+      nothing (van Elteren's test; for the best few, the exact distribution of members among them), also once the rest
+      of the dependence on the blind score among them is taken out (`adjusted_rank_test`), as where members are of a
+      range of dates.
 
     Args:
         scores: of one attack ``[n]``, or name → scores ``[n]`` of several; larger means more like a member.
@@ -364,7 +367,7 @@ def against_baseline(
     rates = [f"tpr@fpr={level:g}" for level in dict.fromkeys(levels)]
     each = 1 - error / (len(attacks) * (1 + len(rates)))
 
-    blind_p_value = two_samples.two_sample_p_value(
+    blind_p_value = statistics.two_sample_p_value(
         blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0)
     )
     blind_estimates = {
@@ -403,9 +406,14 @@ def _compare_attack(
         for statistic in ("auc", "advantage", *rates)
     }
     reversed_difference = paired_difference(-values, blind, truth, "auc", confidence)
-    p_values = {"auc": stratified_rank_test(values, truth, groups)}
+    p_values = {
+        "auc": max(stratified_rank_test(values, truth, groups), adjusted_rank_test(values, truth, groups, blind))
+    }
     for rate in rates:
-        p_values[rate] = stratified_top_test(values, truth, groups, float(rate.partition("=")[2]))
+        share = float(rate.partition("=")[2])
+        p_values[rate] = max(
+            stratified_top_test(values, truth, groups, share), adjusted_top_test(values, truth, groups, blind, share)
+        )
     error = 1 - confidence
     is_leak = p_values["auc"] <= error and max(difference["auc"].low, reversed_difference.low) > 0
     is_leak |= any(p_values[rate] <= error and difference[rate].low > 0 for rate in rates)
@@ -427,19 +435,11 @@ def stratified_rank_test(scores: Floats, truth: Bools, groups: Floats) -> float:
         truth: bool ``[n]``.
         groups: of similar records ``[n]``.
     """
-    order = np.lexsort((scores, groups))
-    _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
-    group_index = np.repeat(np.arange(len(size)), size)
-    # Mid-ranks within groups are mid-ranks in the table of (group, score) minus the number of records of earlier
-    # groups.
-    starts_run = np.r_[True, (np.diff(group_index) > 0) | (np.diff(scores[order]) > 0)]
-    run_index = np.cumsum(starts_run) - 1
-    run_starts, run_lengths = np.flatnonzero(starts_run), np.bincount(run_index)
-    rank = (run_starts + (run_lengths + 1) / 2)[run_index] - start[group_index] - (size[group_index] + 1) / 2
-    is_member = truth[order]
-    m = np.bincount(group_index, weights=is_member)
+    group_index, size, rank = _ranks_within_groups(scores, groups)
+    rank -= (size[group_index] + 1) / 2
+    m = np.bincount(group_index, weights=truth)
     usable = (m > 0) & (m < size)
-    rank_sums = np.bincount(group_index, weights=rank * is_member)
+    rank_sums = np.bincount(group_index, weights=rank * truth)
     squared_ranks = np.bincount(group_index, weights=rank**2)
     n = size.astype(np.float64)
     total = float((rank_sums / (n + 1))[usable].sum())
@@ -448,14 +448,75 @@ def stratified_rank_test(scores: Floats, truth: Bools, groups: Floats) -> float:
     return 2 * float(stats.norm.sf(abs(total) / variance**0.5)) if variance > 0 else 1.0
 
 
+def _ranks_within_groups(values: Floats, groups: Array) -> tuple[Ints, Ints, Floats]:
+    """Return the group of each record by number, the size of each group, and mid-ranks within groups, from 1."""
+    _, group_index, size = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.lexsort((values, group_index))
+    # Mid-ranks within groups are mid-ranks in the table of (group, value) minus the number of records of earlier
+    # groups.
+    starts_run = np.r_[True, (np.diff(group_index[order]) > 0) | (np.diff(values[order]) > 0)]
+    run_starts, run_lengths = np.flatnonzero(starts_run), np.bincount(np.cumsum(starts_run) - 1)
+    rank = np.empty(len(values))
+    rank[order] = (run_starts + (run_lengths + 1) / 2)[np.cumsum(starts_run) - 1]
+    return group_index, size, rank - (np.cumsum(size) - size)[group_index]
+
+
+def adjusted_rank_test(scores: Floats, truth: Bools, groups: Floats, blind: Floats) -> float:
+    """Return the two-sided p-value of the rank test within groups, adjusted for the blind score within each group.
+
+    Ten records of similar blind score need not be alike where membership changes fast with it, as at the end of a range
+    of dates. A score that merely uses the blind score better then finds members within the group. So ranks of scores
+    and membership are both made relative to a parabola in the rank of the blind score, group by group, and their
+    products are summed. Null hypothesis: within each group, scores depend on the blind score by such a parabola alone.
+
+    Args:
+        scores: ``[n]``.
+        truth: bool ``[n]``.
+        groups: of similar records ``[n]``.
+        blind: the blind score ``[n]``.
+    """
+    group_index, size, rank = _ranks_within_groups(scores, groups)
+    residuals, left = _relative_to_parabolas(
+        np.column_stack([rank, truth.astype(np.float64)]), group_index, size, blind
+    )
+    m = np.bincount(group_index, weights=truth)
+    usable = (m > 0) & (m < size) & (left > 0)
+    products, ranks, members = (
+        np.bincount(group_index, weights=residuals[:, i] * residuals[:, j]) for i, j in ((0, 1), (0, 0), (1, 1))
+    )
+    weight = 1 / (size + 1.0)
+    total = float((weight * products)[usable].sum())
+    variance = float((weight**2 * ranks * members / np.maximum(left, 1))[usable].sum())
+    return 2 * float(stats.t.sf(abs(total) / variance**0.5, left[usable].sum())) if variance > 0 else 1.0
+
+
+def _relative_to_parabolas(columns: Floats, group_index: Ints, size: Ints, blind: Floats) -> tuple[Floats, Ints]:
+    """Return columns ``[n, k]`` less their fit, and the degrees of freedom left ``[groups]``.
+
+    In each group, every column is fitted by a parabola in the rank of the blind score.
+    """
+    rank = _ranks_within_groups(blind, group_index)[2]
+    place = (2 * rank - size[group_index] - 1) / np.maximum(size[group_index] - 1, 1)  # from -1 to 1
+    powers = place[:, None] ** np.arange(3)
+
+    def sums(values: Floats) -> Floats:
+        return np.stack([np.bincount(group_index, column).astype(np.float64) for column in values.T], axis=1)
+
+    gram = np.stack([sums(powers * powers[:, [i]]) for i in range(3)], axis=1)
+    inverse = np.linalg.pinv(gram, rcond=1e-9, hermitian=True)
+    moments = np.stack([sums(columns * powers[:, [i]]) for i in range(3)], axis=1)
+    fit = np.einsum("ni,nik->nk", powers, (inverse @ moments)[group_index])
+    # Rounded, so that what a parabola explains leaves nothing.
+    return np.round(columns - fit, 9), size - np.linalg.matrix_rank(gram, rtol=1e-9, hermitian=True)
+
+
 def stratified_top_test(scores: Floats, truth: Bools, groups: Floats, share: float) -> float:
     """Return the p-value of the number of members among the best ``share`` of all records, given their groups.
 
     Null hypothesis: within each group every record is a member with equal probability. The number of members among the
-        best is
-    then a sum of hypergeometric counts; its distribution is exact for up to 1,000 groups and normal otherwise.
+    best is then a sum of hypergeometric counts; its distribution is exact for up to 1,000 groups and normal otherwise.
     """
-    best = scores > np.sort(scores)[::-1][min(int(share * len(scores)), len(scores) - 1)]
+    best = _select_best(scores, share)
     if not best.any():
         return 1.0
     _, group_index = np.unique(groups, return_inverse=True)
@@ -480,6 +541,39 @@ def stratified_top_test(scores: Floats, truth: Bools, groups: Floats, share: flo
             distribution, stats.hypergeom.pmf(np.arange(n_best + 1), group_size, n_members, n_best)
         )
     return min(1.0, float(distribution[n_hits:].sum()))
+
+
+def adjusted_top_test(scores: Floats, truth: Bools, groups: Floats, blind: Floats, share: float) -> float:
+    """Return the p-value of the number of members among the best ``share``, given the blind score within each group.
+
+    As in `adjusted_rank_test`, a parabola in the rank of the blind score says how likely each record of a group is to
+    be a member. Null hypothesis: the best records are members with these probabilities, independently. Each
+    probability was fitted to the record itself among others, so the p-value is too large rather than too small.
+
+    Args:
+        scores: ``[n]``.
+        truth: bool ``[n]``.
+        groups: of similar records ``[n]``.
+        blind: the blind score ``[n]``.
+        share: of the records.
+    """
+    best = _select_best(scores, share)
+    _, group_index, size = np.unique(groups, return_inverse=True, return_counts=True)
+    residuals, _ = _relative_to_parabolas(truth[:, None] * 1.0, group_index, size, blind)
+    chances = np.clip(truth - residuals[:, 0], 0.0, 1.0)[best]
+    n_hits = int((best & truth).sum())
+    if len(chances) > _MAX_EXACT_GROUPS:
+        mean, variance = float(chances.sum()), float((chances * (1 - chances)).sum())
+        return float(stats.norm.sf((n_hits - 0.5 - mean) / variance**0.5)) if variance > 0 else 1.0
+    distribution = np.ones(1)
+    for chance in chances:
+        distribution = np.convolve(distribution, [1 - chance, chance])
+    return min(1.0, float(distribution[n_hits:].sum()))
+
+
+def _select_best(scores: Floats, share: float) -> Bools:
+    """Return the mask of the best ``share`` of all records."""
+    return scores > np.sort(scores)[::-1][min(int(share * len(scores)), len(scores) - 1)]
 
 
 def _conclude(

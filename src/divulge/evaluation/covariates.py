@@ -29,8 +29,8 @@ import numpy as np
 from scipy import stats
 
 from divulge import lazy, seeds
-from divulge.evaluation.record_features import MAX_CHARACTERS, YEAR
-from divulge.statistics.duplicates import first_of_each_group
+from divulge.duplicates import first_of_each_group
+from divulge.evaluation.blind import MAX_CHARACTERS, YEAR
 from divulge.validation import check_vector
 
 if TYPE_CHECKING:

@@ -29,12 +29,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 import numpy as np
 from scipy import special
 
-from divulge import seeds
+from divulge import seeds, statistics
 from divulge.errors import InputError
 from divulge.evaluation import families
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian, largest
-from divulge.statistics import intervals
-from divulge.statistics.ranking import check_scores, count_above
+from divulge.statistics import check_scores, count_above
 from divulge.types import Estimate
 from divulge.validation import check_choice, check_integer, check_number, format_value
 
@@ -189,7 +188,9 @@ class _Rates:
     @classmethod
     def from_counts(cls, fn: Floats, m: int, fp: Floats, n: int, error: float) -> _Rates:
         """Bound the rates from ``fn`` of ``m`` members missed and ``fp`` of ``n`` non-members selected."""
-        return cls(intervals.clopper_pearson_upper(fn, m, error / 2), intervals.clopper_pearson_upper(fp, n, error / 2))
+        return cls(
+            statistics.clopper_pearson_upper(fn, m, error / 2), statistics.clopper_pearson_upper(fp, n, error / 2)
+        )
 
     def ratios(self, delta: float) -> tuple[Floats, Floats]:
         """Return two bounds on ε at each threshold, from TPR / FPR and from TNR / FNR."""

@@ -14,7 +14,7 @@ from scipy import stats
 
 from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc
 from divulge.types import Estimate
 from divulge.validation import check_bool, check_mask, check_matrix, check_number, check_vector
 
@@ -28,8 +28,9 @@ ErasureAnswer: TypeAlias = Literal[
     "too little data to say",
 ]
 MARGIN = 0.05
-# Shares of the permitted error that go to the AUC, and to either list of single records.
-_AUC_SHARE, _LIST_SHARE = 0.8, 0.1
+# Shares of the permitted error that go to the AUC, to the spread, and to either list of single records.
+_AUC_SHARE, _SPREAD_SHARE, _LIST_SHARE = 0.6, 0.2, 0.1
+_TAIL = 0.9  # quantile of never-used records beyond which a record counts as standing out
 _POWER = 0.8
 _ROUNDING = 1e-12
 WITH_TRAINING_NOISE = "t over control models, at least DeLong"
@@ -46,6 +47,8 @@ class ErasureTest:
         reason: why, in a sentence; the first thing to read.
         difference: AUC of forgotten against never-used records under the model after the erasure, less the mean of
             that under the controls; 0 for a model that never saw them.
+        spread: the same of their distances from the median of never-used records: above 0 where some score higher and
+            others lower than under models that never saw them, which an AUC does not see.
         after: that AUC; scores are relative to the mean of the controls where there are two or more.
         before: the same under the model before the erasure; None where it was not given.
         controls: the same under each control, relative to the other controls ``[k]``.
@@ -61,6 +64,7 @@ class ErasureTest:
     answer: ErasureAnswer
     reason: str
     difference: Estimate
+    spread: Estimate
     after: Estimate
     before: Estimate | None
     controls: Floats
@@ -96,7 +100,11 @@ def erasure_test(
     the spread between trainings is in DeLong's interval already, which is much shorter than Student's for few
     controls. The controls can contradict that: where their mean score tells the kinds apart, Student's is taken.
 
-    An AUC does not see few records among many. Each forgotten record also has two p-values, against the never-used
+    An AUC does not see records of which half score higher and half lower, as they do where a model was trained on them
+    with random labels. So the distances from the median of the never-used records are compared in the same way; scores
+    that vary more than under the controls, or less, are a difference.
+
+    Nor does an AUC see few records among many. Each forgotten record also has two p-values, against the never-used
     records and against the forgotten ones under the controls, the larger of the two (``at_random``: the first); the
     answer turns on them (Benjamini-Hochberg) where the AUC does not.
 
@@ -160,27 +168,33 @@ def erasure_test(
         before_shows = (
             before_auc is None or _difference_from_controls(before_auc, control_aucs, exchangeable)[0].low > 0
         )
+    # Of two controls either is the mirror image of the other, relative to it, so that no spread would be left.
+    rows = relative if len(control_scores) > 2 else np.concatenate([scores[None], control_scores])
+    spread = compare_spread(rows, is_forgotten, 1 - _SPREAD_SHARE * error, exchangeable)
     p_high = _p_values(relative, is_forgotten, exchangeable)
     p_low = _p_values(-relative, is_forgotten, exchangeable)
     answer, reason = _answer(
-        difference, p_high, p_low, error=error, before_shows=before_shows, says_nothing=bool(np.ptp(scores) == 0),
-        margin=margin, smallest=smallest,
+        difference, spread, p_high, p_low, error=error, before_shows=before_shows,
+        says_nothing=bool(np.ptp(scores) == 0), margin=margin, smallest=smallest,
+        # All comparisons must find nothing before "no difference" is said, so that each may use the whole error.
+        likely_spread=compare_spread(rows, is_forgotten, 1 - 2 * error, exchangeable) if error < 0.5 else spread,
+        mostly_lower=_stand_out_below(rows, is_forgotten),
     )  # fmt: skip
     if len(control_scores) == 1:
         reason += "; a single control was given, so the spread between trainings is not included"
     return ErasureTest(
-        answer, reason, difference, after_auc, before_auc, control_aucs, noise, float(min(smallest, 1.0)), margin,
-        p_high, p_low, confidence,
+        answer, reason, difference, spread, after_auc, before_auc, control_aucs, noise, float(min(smallest, 1.0)),
+        margin, p_high, p_low, confidence,
     )  # fmt: skip
 
 
 def _relative_scores(scores: Floats, controls: Floats) -> Floats:
-    """Scores less the mean of the controls, and each control less the mean of the others ``[1 + k, n]``."""
+    """Subtract the mean of the controls, and from each control the mean of the others, ``[1 + k, n]``."""
     k = len(controls)
     if k == 1:
         return np.stack([scores - controls[0], np.zeros_like(scores)])
-    others = (controls.sum(axis=0) - controls) / (k - 1)
-    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - others])
+    mean_of_others = (controls.sum(axis=0) - controls) / (k - 1)
+    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - mean_of_others])
     # Models that answer alike differ by rounding alone, which would rank the records at random.
     rounding = _ROUNDING * np.maximum(np.abs(controls).max(axis=0), np.abs(scores))
     return np.where(np.abs(relative) <= rounding, 0.0, relative)
@@ -193,7 +207,7 @@ def _excludes_half(estimate: Estimate) -> bool:
 def _difference_from_controls(
     model: Estimate, control_aucs: Floats, exchangeable: bool
 ) -> tuple[Estimate, float, float]:
-    """Difference of an AUC from that of models that never saw the records, its noise, and the smallest seen."""
+    """Compare an AUC with that of models that never saw the records: difference, its noise, and the smallest seen."""
     k = len(control_aucs)
     error = 1 - model.confidence
     noise = (k - 1) / k * float(np.std(control_aucs, ddof=1))
@@ -209,8 +223,52 @@ def _difference_from_controls(
     return Estimate(value, low, high, model.confidence, method), noise, float(smallest)
 
 
+def compare_spread(rows: Floats, forgotten: Bools, confidence: float, exchangeable: bool = False) -> Estimate:
+    """Compare how far forgotten records score from the median of never-used ones, with how far under controls.
+
+    Args:
+        rows: scores ``[1 + k, n]``: of the model, then of each control, each relative to the (other) controls; with
+            fewer than three controls as they are.
+        forgotten: bool ``[n]``.
+        confidence: of the interval.
+        exchangeable: whether forgotten and never-used records were drawn at random from one pool.
+
+    Returns:
+        AUC of the distances under the model, less its mean under the controls; 0 for a model that never saw them.
+    """
+    distances = np.abs(rows - np.median(rows[:, ~forgotten], axis=1, keepdims=True))
+    if len(rows) == 2:
+        found = paired_difference(distances[0], distances[1], forgotten, "auc", confidence)
+        return Estimate(found.value, found.low, found.high, confidence, WITHOUT_TRAINING_NOISE)
+    own = auc(distances[0], forgotten, confidence)
+    if exchangeable:
+        return Estimate(own.value - 0.5, own.low - 0.5, own.high - 0.5, confidence, AT_RANDOM)
+    control_aucs = np.array([auc(row, forgotten).value for row in distances[1:]])
+    k = len(control_aucs)
+    # Leave-one-out scores are correlated by -1/(k-1), their distances by about the square of that: so much less is
+    # the spread of their AUCs.
+    dependence = 1 / (k - 1) ** 2 if k > 2 else 0.0
+    noise = float(np.std(control_aucs, ddof=1)) / np.sqrt(1 - dependence)
+    reach = stats.t.ppf((1 + confidence) / 2, k - 1) * noise * np.sqrt(1 + 1 / k)
+    value = own.value - float(control_aucs.mean())
+    low = max(value - max(reach, own.value - own.low), -1.0)
+    high = min(value + max(reach, own.high - own.value), 1.0)
+    return Estimate(value, float(low), float(high), confidence, WITH_TRAINING_NOISE)
+
+
+def _stand_out_below(rows: Floats, forgotten: Bools) -> bool:
+    """Tell whether the forgotten records that stand out more than under the controls do so by low scores."""
+    excess = []
+    for signed in (rows, -rows):
+        edges = np.quantile(signed[:, ~forgotten], _TAIL, axis=1)
+        beyond = (signed[:, forgotten] > edges[:, None]).mean(axis=1)
+        excess.append(float(beyond[0] - beyond[1:].mean()))
+    above, below = excess
+    return 2 * above < below
+
+
 def _p_values(relative: Floats, forgotten: Bools, exchangeable: bool) -> Floats:
-    """P-value of each forgotten record: against never-used ones, and against forgotten ones under the controls."""
+    """Return p-values of forgotten records: against never-used ones, and against forgotten ones under the controls."""
     own = relative[0, forgotten]
     p_values = np.zeros(len(own))
     nulls = [relative[0, ~forgotten]]
@@ -225,7 +283,7 @@ def _p_values(relative: Floats, forgotten: Bools, exchangeable: bool) -> Floats:
 
 
 def _rejected(p_values: Floats, fdr: float) -> Bools:
-    """Records that Benjamini-Hochberg selects."""
+    """Return the records that Benjamini-Hochberg selects."""
     ordered = np.sort(p_values)
     reached = np.flatnonzero(ordered <= fdr * np.arange(1, len(ordered) + 1) / len(ordered))
     return p_values <= ordered[reached[-1]] if len(reached) else np.zeros(len(p_values), bool)
@@ -233,6 +291,7 @@ def _rejected(p_values: Floats, fdr: float) -> Bools:
 
 def _answer(
     difference: Estimate,
+    spread: Estimate,
     p_high: Floats,
     p_low: Floats,
     *,
@@ -241,24 +300,20 @@ def _answer(
     says_nothing: bool,
     margin: float,
     smallest: float,
+    likely_spread: Estimate,
+    mostly_lower: bool,
 ) -> tuple[ErasureAnswer, str]:
-    n_high, n_low = (int(_rejected(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
-    if difference.low > 0:
-        return "still remembered", f"the AUC is {difference.value:.3f} above that of models that never saw the records"
-    if n_high:
-        return "still remembered", f"{n_high} records score higher than chance explains, though most do not"
-    overdone: ErasureAnswer = "overdone: they stand out the other way"
-    if difference.high < 0:
-        return overdone, f"the AUC is {-difference.value:.3f} below that of models that never saw the records"
-    if n_low:
-        return overdone, f"{n_low} records score lower than chance explains, though most do not"
     unsure: ErasureAnswer = "too little data to say"
     if says_nothing:
         return unsure, "the model after the erasure scores all records alike"
+    if accused := _accuse(difference, spread, p_high, p_low, error, mostly_lower):
+        return accused
     if not before_shows:
         return unsure, "the model before the erasure does not show the records either, so nothing is learned"
     if difference.low <= -margin or difference.high >= margin:
         return unsure, f"the difference of AUC may be as large as {max(difference.high, -difference.low):.3f}"
+    if likely_spread.low <= -margin or likely_spread.high >= margin:
+        return unsure, "their scores may vary more, or less, than under models that never saw the records"
     # Few records among many hardly move an AUC: what they show is not enough to accuse, but enough not to acquit.
     if suspects := int(_rejected(p_high, error).sum() + _rejected(p_low, error).sum()):
         return unsure, f"the AUC shows no difference, but {suspects} single records may stand out"
@@ -266,3 +321,31 @@ def _answer(
         "no difference from a model that never saw them",
         f"the difference of AUC lies within ±{margin:g}; one of {smallest:.3f} would have been found in 4 of 5 checks",
     )
+
+
+def _accuse(
+    difference: Estimate, spread: Estimate, p_high: Floats, p_low: Floats, error: float, mostly_lower: bool
+) -> tuple[ErasureAnswer, str] | None:
+    """Return "still remembered" or "overdone" with its reason, where a comparison says so: the AUC is heard first."""
+    remembered: ErasureAnswer = "still remembered"
+    overdone: ErasureAnswer = "overdone: they stand out the other way"
+    n_high, n_low = (int(_rejected(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
+    varied = "their scores vary {} than under models that never saw the records{}"
+    findings: list[tuple[bool, ErasureAnswer, str]] = [
+        (
+            difference.low > 0, remembered,
+            f"the AUC is {difference.value:.3f} above that of models that never saw the records",
+        ),
+        (n_high > 0, remembered, f"{n_high} records score higher than chance explains, though most do not"),
+        (
+            difference.high < 0, overdone,
+            f"the AUC is {-difference.value:.3f} below that of models that never saw the records",
+        ),
+        (n_low > 0, overdone, f"{n_low} records score lower than chance explains, though most do not"),
+        (
+            spread.low > 0, overdone if mostly_lower else remembered,
+            varied.format("more", ": some are higher, others lower"),
+        ),
+        (spread.high < 0, overdone, varied.format("less", "")),
+    ]  # fmt: skip
+    return next(((answer, reason) for found, answer, reason in findings if found), None)

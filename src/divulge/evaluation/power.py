@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from divulge import statistics
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import GuessRule, best_errors, guess_counts
 from divulge.evaluation.families import GaussianMechanism, largest
 from divulge.settings import CanaryPlanSettings
-from divulge.statistics import intervals, ranking
 from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _auc_power(distance: float, m: int, n: int, error: float) -> float:
     shrunk = (area - 0.5) ** 2
     parts = (spread + shrunk / m) / m, (spread + shrunk / n) / n
     deviation = np.sqrt(sum(parts)) / (area * (1 - area))
-    freedom = ranking.degrees_of_freedom(*parts, m, n)
+    freedom = statistics.degrees_of_freedom(*parts, m, n)
     return float(special.ndtr(special.logit(area) / deviation - special.stdtrit(freedom, 1 - error / 2)))
 
 
@@ -185,9 +185,9 @@ def _placement_variance(distance: float) -> float:
 def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], float]:
     """Return P(lower end of the TPR's interval > fpr) as a function of the distance."""
     step = error / 4
-    rank = int(intervals.upper_bound_rank(n, fpr, step))
+    rank = int(statistics.upper_bound_rank(n, fpr, step))
     # Members that must lie above the upper bracket of the threshold for the lower end to pass fpr.
-    hits = bisect.bisect_right(range(m + 1), fpr, key=lambda k: float(intervals.clopper_pearson_lower(k, m, step)))
+    hits = bisect.bisect_right(range(m + 1), fpr, key=lambda k: float(statistics.clopper_pearson_lower(k, m, step)))
     if rank == 0 or hits > m:
         return lambda _: 0.0
     # The bracket's own FPR is Beta(rank, n + 1 - rank); its mean over that is taken on a grid of quantiles.

@@ -1,8 +1,7 @@
 """Prompts into continuations: can documents be extracted from a language model that were used to train it?"""
 
-from divulge.extraction.completions import Completions, MeasuredDocuments, draws_needed, probability_seen
+from divulge.extraction.completions import Completions, Cut, MeasuredDocuments, draws_needed, probability_seen
 from divulge.extraction.measuring import measure
-from divulge.extraction.passages import Cut
 from divulge.extraction.result import Extraction, RateComparison
 
 __all__ = [

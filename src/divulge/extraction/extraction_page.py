@@ -58,12 +58,16 @@ def sections(run: ExtractionRun) -> list[Section]:
     summary, members, nonmembers = run.summary, run.members, run.nonmembers
     return [
         *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
-        Section("How many are given back", [_rate_table(summary), Paragraph(_meaning(summary))]),
-        Section("How often a model must be asked", [_curve(summary, members, nonmembers)]),
-        Section("Members that are given back most easily", _foremost_blocks(members)),
+        Section(
+            "How many are given back",
+            [Paragraph(_describe_extent(summary, members)), _rate_table(summary), Paragraph(_meaning(summary))],
+        ),
+        Section("How often a model must be asked", [_curve(summary, members, nonmembers)], annex=True),
+        Section("Members that are given back most easily", _foremost_blocks(members), annex=True),
         Section(
             "Non-members that are given back most easily",
             [Collapsible(_NONMEMBERS_FOLD, _foremost_blocks(nonmembers))],
+            annex=True,
         ),
         regulator_section(_answers(summary)),
     ]
@@ -113,9 +117,9 @@ def _dot_pictures(summary: ExtractionSummary) -> tuple[DotGrid, ...]:
 
 
 def _answers(summary: ExtractionSummary) -> RegulatorAnswers:
-    ways = ", ".join(rate.way for rate in summary.rates)
+    methods = ", ".join(rate.way for rate in summary.rates)
     return RegulatorAnswers(
-        means=f"asking for the continuation of documents that are known already ({ways}).",
+        means=f"asking for the continuation of documents that are known already ({methods}).",
         extraction=summary.verdict,
         queries="Of documents whose beginning the asker has: the same. Of others: not evaluable from this run.",
         unit="One document.",
@@ -154,8 +158,8 @@ def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
     table = []
     for rate in summary.rates:
         cells = [rate.way, _format_share(rate.members), _format_share(rate.nonmembers), _format_share(rate.difference)]
-        by_reference = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
-        table.append([*cells, by_reference] if summary.with_reference else cells)
+        reference_cell = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
+        table.append([*cells, reference_cell] if summary.with_reference else cells)
     return columns, table
 
 
@@ -180,6 +184,25 @@ def _meaning(summary: ExtractionSummary) -> str:
     if not summary.with_reference:
         return f"{text}No single document is shown to be memorised; a reference model tells which any model completes."
     return f"{text}Documents that the reference model gives back as well are not counted."
+
+
+def _describe_extent(summary: ExtractionSummary, members: MeasuredDocuments) -> str:
+    """Say how many members were given back word for word, and how many could be where none was."""
+    count, total = int(members.target.verbatim.sum()), len(members)
+    documents = formatting.format_count(total, "member")
+    if count:
+        return (
+            f"{count:,} of {documents} came back word for word in a greedy answer; the annex shows those that came "
+            "back most easily."
+        )
+    high = max(rate.members.high for rate in summary.rates)
+    longest = formatting.format_count(int(members.target.longest.max()), "token")
+    return (
+        f"None of {documents} came back word for word in a greedy answer. The longest match was {longest} "
+        f"of {summary.suffix:,}. With other documents of the same kind, by any of the ways below, up to "
+        f"{100 * high:.1f} % may come back without having been seen here; longer prompts, other places "
+        "in the document and more draws were not tried unless they are named."
+    )
 
 
 def _curve(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> Chart:

@@ -12,8 +12,7 @@ from divulge import store
 from divulge.auditing import comparability
 from divulge.errors import InputError
 from divulge.evaluation import blind
-from divulge.extraction.completions import CACHE, Completer
-from divulge.extraction.passages import Cut, Passage, cut_passages
+from divulge.extraction.completions import CACHE, Completer, Cut, Passage, cut_passages
 from divulge.extraction.result import RUN_TYPE, Extraction
 from divulge.report import formatting
 from divulge.run_directory import RunDirectory
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from divulge.extraction.completions import MeasuredDocuments
-    from divulge.extraction.passages import Passages
+    from divulge.extraction.completions import MeasuredDocuments, Passages
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DECODING = "a divulge.targets.Decoding"

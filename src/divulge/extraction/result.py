@@ -16,8 +16,9 @@ from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.completions import MeasuredDocuments
 from divulge.extraction.extraction_page import ExtractionRun
+from divulge.provenance import collect_environment
 from divulge.report.run_kinds import RunKind, write_report, write_run
-from divulge.results import ExtractionRate, ExtractionSummary, collect_environment
+from divulge.results import ExtractionRate, ExtractionSummary
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_path, format_exception
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.evaluation.blind import Blind
-    from divulge.extraction.passages import Cut
+    from divulge.extraction.completions import Cut
     from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
     from divulge.types import Array, Bools, Estimate, Tone
@@ -186,8 +187,7 @@ class Extraction:
 
     def write_to(self, draft: RunDraft) -> None:
         """Write documents, summary and report into the draft of a run."""
-        sets = [self.members.to_table("member"), self.nonmembers.to_table("non-member")]
-        draft.write_table("documents", pl.concat(sets))
+        draft.write_table("documents", _documents_table(self.members, self.nonmembers))
         write_run(draft, EXTRACTION, self._run())
 
     def _run(self) -> ExtractionRun:
@@ -334,20 +334,26 @@ def _smallest_count(rate: RateComparison, members: int, nonmembers: int) -> int 
 
 def _read_run(directory: RunDirectory) -> ExtractionRun:
     """Read documents and summary, with everything that documents decide computed from them again."""
-    folder, table = directory.path, directory.read_table("documents")
+    stored, path = results.read_summary(directory.path, ExtractionSummary), directory.path / "documents.parquet"
+    table = directory.read_table("documents")
     try:
         members, nonmembers = (
             MeasuredDocuments.from_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
         )
-        summary = recompute_summary(results.read_summary(folder, ExtractionSummary), members, nonmembers)
-    except (KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{folder / 'documents.parquet'}: damaged ({format_exception(error)})") from None
+        summary = recompute_summary(stored, members, nonmembers)
+    except (InputError, KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
+        raise InputError(
+            f"{path}: damaged ({error if isinstance(error, InputError) else format_exception(error)})"
+        ) from None
     return ExtractionRun(summary, members, nonmembers)
 
 
+def _documents_table(members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> pl.DataFrame:
+    return pl.concat([members.to_table("member"), nonmembers.to_table("non-member")])
+
+
 def _load_documents(folder: Path) -> pl.DataFrame:
-    directory = RunDirectory(folder)
-    return directory.read(RUN_TYPE, lambda: directory.read_table("documents"))
+    return EXTRACTION.open(folder, lambda run: _documents_table(run.members, run.nonmembers))
 
 
 EXTRACTION = RunKind(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import statistics
 from divulge.decisions import fdr as step_up
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
 from divulge.settings import DecisionSettings
-from divulge.statistics import ranking
-from divulge.statistics.intervals import proportion
+from divulge.statistics import proportion
 from divulge.types import STANDINGS, Estimate, Guarantee
 from divulge.validation import check_mask
 
@@ -258,7 +258,7 @@ def orientation_warning(scores: Floats, truth: object) -> str:
     member = check_mask(truth, "truth", (len(scores),))
     if member.all() or not member.any():
         return ""
-    area = ranking.auc(scores, member)
+    area = statistics.auc(scores, member)
     if area.high >= 0.5:
         return ""
     return (

@@ -26,6 +26,7 @@ from divulge.identification.decision import (
     METHODS,
     RESOLVED_METHODS,
     Choice,
+    Decision,
     Policy,
     decide,
     n_selected,
@@ -34,6 +35,7 @@ from divulge.identification.decision import (
 )
 from divulge.results import HeatStrip, IdentificationSummary, RealisedOutcome, to_json_values
 from divulge.run_directory import RunDirectory
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from divulge.identification.score_tables import Columns
     from divulge.run_directory import RunDraft
     from divulge.tables import Table
+    from divulge.types import Bools, Floats
 
 RUN_TYPE = "identification"
 EXHIBITS = "exhibits"
@@ -81,6 +84,67 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
     Raises:
         divulge.InputError: a damaged file, or files that contradict each other.
     """
+    checked = check_selection(folder)
+    stored, counts, decision = checked.stored, checked.counts, checked.decision
+    selected = n_selected(counts, decision.rule)
+    return replace(
+        stored,
+        claim=str(decision.guarantee),
+        guarantee=decision.guarantee,
+        selected=selected,
+        candidates=counts.total,
+        calibration=len(counts.calibration),
+        threshold=float(checked.scores[checked.is_selected].min()) if selected else None,
+        null_share=decision.rule.null_share if np.isfinite(decision.rule.null_share) else None,
+        truth=realised_in(folder / "selection.parquet"),
+        warnings=decision.warnings,
+        controls=tuple(
+            replace(before, state=control.state)
+            for before, control in zip(stored.controls, decision.controls, strict=True)
+        ),
+    )
+
+
+def load_selection(directory: str | Path) -> pl.DataFrame:
+    """Return the rows of ``selection.parquet``, checked against the decision that their scores lead to.
+
+    Raises:
+        divulge.InputError: as for `read_run`.
+    """
+    home = RunDirectory(Path(directory))
+
+    def load() -> pl.DataFrame:
+        check_selection(home.path)
+        return home.read_table("selection")
+
+    return home.read(RUN_TYPE, load)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedSelection:
+    """What a run directory holds, and the decision that its scores lead to.
+
+    Args:
+        stored: the summary as it was written.
+        counts: of the candidates.
+        decision: made again by the counts.
+        scores: of the candidates, ``[m]``.
+        is_selected: bool, ``[m]``.
+    """
+
+    stored: IdentificationSummary
+    counts: Counts
+    decision: Decision
+    scores: Floats
+    is_selected: Bools
+
+
+def check_selection(folder: Path) -> CheckedSelection:
+    """Decide again by the counts, and compare scores and marks of ``selection.parquet`` with them, row by row.
+
+    Raises:
+        divulge.InputError: a damaged file, or files that contradict each other.
+    """
     stored, counts = results.read_summary(folder, IdentificationSummary), Counts.load(folder / "counts.npz")
     path, settings = folder / "selection.parquet", stored.settings
     policy = Policy(settings.fdr, resolve_method(settings.method, METHODS, eta=settings.eta, lam=settings.lam))
@@ -93,30 +157,24 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
         orientation=labelled_orientation(rows),
         notes=settings.notes,
     )
-    selected = n_selected(counts, decision.rule)
     with tables.table_errors(str(path)):
-        in_file = rows.select(
-            pl.len(), pl.col("selected").sum().alias("selected"), pl.col("score").filter("selected").min()
-        )
-        n_rows, n_marked, lowest_score = in_file.collect().row(0)
-    if (n_rows, n_marked) != (counts.total, selected):
-        raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
-    return replace(
-        stored,
-        claim=str(decision.guarantee),
-        guarantee=decision.guarantee,
-        selected=selected,
-        candidates=counts.total,
-        calibration=len(counts.calibration),
-        threshold=float(lowest_score) if selected else None,
-        null_share=decision.rule.null_share if np.isfinite(decision.rule.null_share) else None,
-        truth=realised_in(path),
-        warnings=decision.warnings,
-        controls=tuple(
-            replace(before, state=control.state)
-            for before, control in zip(stored.controls, decision.controls, strict=True)
-        ),
+        columns = rows.select("score", "p", "q", "selected").collect()
+    scores, p_values, q_values = (  # a q-value is infinite where no share of non-members could be estimated
+        check_vector(tables.to_array(columns[name]), f"{path}: {name}", finite=name != "q")
+        for name in ("score", "p", "q")
     )
+    counted, expected_p_values = Counts.empty(counts.calibration).add_with_p_values(scores)
+    if not all(np.array_equal(getattr(counted, part), getattr(counts, part)) for part in ("above", "tied", "total")):
+        raise InputError(f"{path}: damaged, its scores are not those that counts.npz counts")
+    rank = np.rint(expected_p_values * (len(counts.calibration) + 1)).astype(np.int64) - 1
+    is_selected = rank <= decision.rule.rank
+    if not (
+        np.array_equal(is_selected, columns["selected"].to_numpy())
+        and np.allclose(p_values, expected_p_values, rtol=1e-9, atol=0)
+        and np.allclose(q_values, decision.rule.q_values[rank], rtol=1e-9, atol=0, equal_nan=True)
+    ):
+        raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
+    return CheckedSelection(stored, counts, decision, scores, is_selected)
 
 
 def resolved_method(summary: IdentificationSummary) -> AdaDetect | StepUp:
@@ -210,9 +268,14 @@ def sensitivity(directory: str | Path) -> Sensitivity:
 
 def run_sensitivity(summary: IdentificationSummary, folder: Path) -> Sensitivity:
     """Return the `sensitivity` of a run that is open."""
-    level, counts = summary.settings.fdr, Counts.load(folder / "counts.npz")
-    factors = robustness.sensitivity_by_rank(counts, fdr=level, method=resolved_method(summary))
-    return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), level)
+    counts = Counts.load(folder / "counts.npz")
+    factors = rank_shifts(summary, counts)
+    return robustness.Sensitivity(np.repeat(factors, np.diff(counts.reached, prepend=0)), summary.settings.fdr)
+
+
+def rank_shifts(summary: IdentificationSummary, counts: Counts) -> Floats:
+    """Return the shift that a document with so many calibration scores above it survives, ``[n + 1]``; 0 if none."""
+    return robustness.sensitivity_by_rank(counts, fdr=summary.settings.fdr, method=resolved_method(summary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +358,7 @@ def write_documents(draft: RunDraft, table: Table, columns: Columns, sources: Se
         draft: holds ``selection.parquet``.
         table: the candidates.
         columns: which of their columns mean what.
-        sources: where they were read; token statistics that `divulge score` wrote there mark their tokens.
+        sources: where they were read; token statistics that `divulge identify score` wrote there mark their tokens.
     """
     if columns.text is None:
         return

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
-from divulge import results, store, tables
+from divulge import provenance, store, tables
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, method_parameters, resolve_method
 from divulge.errors import InputError
-from divulge.identification import finished_run, identification_page, score_adjustment
+from divulge.identification import case_file, finished_run, identification_page, score_adjustment
 from divulge.identification.decision import (
     LEVEL,
     METHODS,
@@ -35,7 +35,7 @@ from divulge.identification.identification_page import IdentificationRun
 from divulge.identification.score_adjustment import BlindScores
 from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
 from divulge.report.run_kinds import RunKind, write_run
-from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary, provenance
+from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import IdentifySettings
 
@@ -104,7 +104,7 @@ def run(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> IdentificationSummary:
-    """Decide on tables of scores and write ``selection.parquet``, ``summary.json`` and ``counts.npz`` to ``out``.
+    """Decide on tables of scores and write the selection, ``selected.csv``, ``summary.json`` and ``counts.npz``.
 
     Candidates are read in batches, and 8 bytes per id stay in memory to find repeats. Several score columns, from which
     one score is learned, and scores that are adjusted for a blind score are held in memory.
@@ -439,6 +439,7 @@ def _write_results(
     )
     documents = finished_run.read_documents(draft.path, draft.home)
     origin = provenance.read_provenance(draft.path, draft.home)
+    case_file.write_list(draft, summary)
     write_run(draft, IDENTIFICATION, IdentificationRun(summary, draft.path, documents), origin=origin)
     return summary
 
@@ -464,9 +465,8 @@ def redecide(
     """
     folder = Path(directory)
     with RunDirectory(folder).changing(RUN_TYPE) as draft:
-        before = results.read_summary(folder, IdentificationSummary)
-        settings = before.settings
-        counts = Counts.load(draft.home / "counts.npz")
+        checked = finished_run.check_selection(folder)
+        before, counts, settings = checked.stored, checked.counts, checked.stored.settings
         requested = resolve_method(
             settings.method if method is None else method, METHODS, eta=settings.eta, lam=settings.lam
         )
@@ -527,5 +527,5 @@ IDENTIFICATION = RunKind(
     headline=identification_page.headline,
     facts=identification_page.settings_facts,
     read=_read_run,
-    records="selection.parquet in the run directory has one row per document already",
+    records=lambda folder: case_file.list_documents(finished_run.recompute_summary(folder), folder),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import polars as pl
 
 from divulge import tables
 from divulge.decisions.counts import Counts
+from divulge.identification import case_file
+from divulge.identification.case_file import LIST_FILE, score_name
 from divulge.identification.finished_run import (
     describe_best,
     every_nth_row,
-    highest_rows,
     run_envelope,
     run_sensitivity,
 )
@@ -34,11 +35,17 @@ from divulge.report import (
     charts,
 )
 from divulge.report.charts import Curve
-from divulge.report.formatting import as_sentence, format_estimate, format_percent
+from divulge.report.formatting import as_sentence, format_count, format_estimate, format_percent
 from divulge.report.page import MAX_DOTS as MAX_DOTS
 from divulge.report.page import mark_tokens
 from divulge.report.run_kinds import Headline
-from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, membership_advice, regulator_section
+from divulge.report.sections import (
+    ADVICE_TITLE,
+    CONDITIONS_TITLE,
+    RegulatorAnswers,
+    membership_advice,
+    regulator_section,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +60,21 @@ if TYPE_CHECKING:
 _MAX_SCORES = 20_000  # of each group in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
 _CAVEATS = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}  # same assumption
-_HEADINGS = {"leak": "Training data identified", "clear": "Nothing identified"}
+_HEADINGS: Mapping[str, str] = {
+    "leak": "Training data identified",
+    "doubt": "Training data identified, in doubt",
+    "void": "Guarantee void",
+}
+_EMPTY_HEADINGS: Mapping[str, str] = {
+    "clear": "Nothing identified",
+    "doubt": "Nothing identified, in doubt",
+    "void": "Guarantee void",
+}
+_CONDITIONS_NOTE = (
+    "A tick: a test that could have refuted the condition did not. A question mark: nothing decides it. A cross: it "
+    "was refuted. Where all of them are met, a list made in this way holds on average at most the stated share of "
+    "false entries; a single list may hold more, and the annex bounds how many."
+)
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 _FALSE_SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of non-members, in the table of the best candidates
@@ -61,13 +82,13 @@ _CURVE_POINTS = 300
 _DIAL_STOPS = 24
 _MAX_OPEN_TEXTS = 6  # documents that are not folded
 _MAX_OPEN_ROWS = 12  # of a table that is not folded
-_MAX_ROWS = 50  # selected documents in the table
+_MAX_ROWS = 1_000  # selected documents in the table; the file beside it lists more
 
 
 def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     """Return the main numbers, name and value."""
     threshold = summary.threshold
-    column, sign = _orientation(summary)
+    column, sign = score_name(summary)
     end = "largest" if sign < 0 else "smallest"
     lines = [
         ("selected", f"{summary.selected:,} of {summary.candidates:,}"),
@@ -84,25 +105,7 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
 
 def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
     """Return the first lines of the report, and their tone."""
-    level, selected, standing = summary.settings.fdr, summary.selected, summary.guarantee.standing
-    documents = f"{selected:,} of {summary.candidates:,} documents"
-    if standing != "holds":
-        reason = as_sentence(next(iter(summary.warnings), summary.claim))
-        if standing == "void":
-            return f"{reason} {documents} were selected, and nothing is claimed about them.", "void"
-        share = format_percent(level)
-        claim = f"Where the bound holds, on average at most {share} of such a selection is not training data."
-        return f"{reason} {documents} were selected. {claim}", "doubt"
-    if not selected:
-        return (
-            f"No document could be shown to have been used at a false discovery rate of {format_percent(level)}.",
-            "clear",
-        )
-    return (
-        f"{documents} are identified as training data; on average at most "
-        f"{format_percent(level)} of such a selection is not, assuming {' and '.join(summary.guarantee.assumes)}.",
-        "leak",
-    )
+    return case_file.state_finding(summary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +124,13 @@ class IdentificationRun:
 
 
 def headline(run: IdentificationRun) -> Headline:
-    """Return what was selected and what is claimed of it; why that is in doubt or void stands below."""
+    """Return the finding, why it is in doubt or void, and who can show it."""
     text, tone = verdict(run.summary)
-    claim, reasons = _split_verdict(run.summary, text)
-    more = (_adversary(run.summary), *reasons)
-    return Headline(tone, claim, _HEADINGS.get(tone, ""), more, _dot_pictures(run.summary), statement=text)
+    finding = case_file.describe_selection(run.summary)
+    reason = text.removeprefix(finding).strip()
+    more = (*filter(None, [reason]), case_file.describe_adversary(run.summary))
+    heading = _HEADINGS[tone] if run.summary.selected else _EMPTY_HEADINGS[tone]
+    return Headline(tone, finding, heading, more, _dot_pictures(run.summary), statement=text)
 
 
 def settings_facts(run: IdentificationRun) -> dict[str, str]:
@@ -144,55 +149,44 @@ def sections(run: IdentificationRun) -> list[Section]:
     """Return the selection, what bounds it, how much doubt it survives, the scores and the controls."""
     summary, folder, settings = run.summary, run.folder, run.summary.settings
     text, _ = verdict(summary)
-    best_rows = highest_rows(folder / "selection.parquet", ["id", "score", "p", "q"], _MAX_ROWS, selected=True)
+    listed = case_file.selected_documents(summary, folder, most=_MAX_ROWS).to_dicts()
+    bullets = [Bullet(f"{c.title}.", c.text, mark=c.mark) for c in case_file.conditions(summary)]
     return [
+        Section(CONDITIONS_TITLE, [BulletList(bullets, note=_CONDITIONS_NOTE)]),
         Section(ADVICE_TITLE, _advice(summary)),
         Section("Selection", _selection_blocks(summary)),
-        Section("The documents", _document_blocks(summary, best_rows, run.documents)),
-        Section("How many of the best can be non-members", envelope_blocks(summary, folder)),
-        Section("What another bound would have selected", _level_blocks(summary, folder)),
-        Section("How much doubt the selection survives", sensitivity_blocks(summary, folder)),
-        Section("Scores", [_histogram(summary, folder)]),
-        Section("Controls", [_control_table(summary)]),
-        Section("Against the blind score", _blind_score_blocks(summary)),
-        Section("Highest scores among the selected", _row_blocks(summary, best_rows)),
-        regulator_section(
-            RegulatorAnswers(
-                means=f"scores of documents that are held already ({', '.join(settings.scores)}).",
-                queries=f"On use for training alone: {text}",
-                unit="One document.",
-            )
+        Section("The documents", _document_blocks(summary, listed, run.documents), annex=True),
+        Section("Every document of the selection", _row_blocks(summary, listed), annex=True),
+        Section("How many of the best can be non-members", envelope_blocks(summary, folder), annex=True),
+        Section("What another bound would have selected", _level_blocks(summary, folder), annex=True),
+        Section("How much doubt the selection survives", sensitivity_blocks(summary, folder), annex=True),
+        Section("Scores", [_histogram(summary, folder)], annex=True),
+        Section("Controls", [_control_table(summary)], annex=True),
+        Section("Against the blind score", _blind_score_blocks(summary), annex=True),
+        replace(
+            regulator_section(
+                RegulatorAnswers(
+                    means=f"scores of documents that are held already ({', '.join(settings.scores)}).",
+                    queries=f"On use for training alone: {text}",
+                    unit="One document.",
+                )
+            ),
+            annex=True,
         ),
     ]
 
 
-def _adversary(summary: IdentificationSummary) -> str:
-    names = ", ".join(score.rpartition(":")[0] or score for score in summary.settings.scores)
-    return (
-        f"The adversary needs the documents, their scores under the model ({names}), and scores of "
-        f"{summary.calibration:,} documents that are known not to have been used."
-    )
-
-
 def _advice(summary: IdentificationSummary) -> list[Block]:
     """Return advice to the owner of the documents, where some were identified and the bound holds."""
-    if verdict(summary)[1] != "leak":
+    if not summary.selected or summary.guarantee.standing != "holds":
         return []
     share = format_percent(summary.settings.fdr)
     on_lists = Bullet(
         "If the documents are yours, rely on the set and not on one document.",
-        f"All that were selected stand in selection.parquet. On average {share} of such a list may be wrong, and it "
-        "does not tell which; how many of the best can be is said below.",
+        f"All that were selected stand in {LIST_FILE} and in the annex. On average up to {share} of such a list may "
+        "be wrong, and it does not tell which; how many of the best can be is said in the annex.",
     )
     return [BulletList([on_lists]), *membership_advice(documents=True)]
-
-
-def _split_verdict(summary: IdentificationSummary, text: str) -> tuple[str, tuple[str, ...]]:
-    """Split the verdict into what was selected and is claimed, and why that is in doubt or void."""
-    reason = "" if summary.guarantee.standing == "holds" else next(iter(summary.warnings), "")
-    if reason and text.startswith(f"{as_sentence(reason)} "):
-        return text.removeprefix(f"{as_sentence(reason)} "), (as_sentence(reason),)
-    return text, ()
 
 
 def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
@@ -201,40 +195,32 @@ def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
         return ()
     n_dots, n_wrong = min(100, summary.candidates), math.ceil(100 * summary.settings.fdr - 1e-9)
     n_marked = round(n_dots * summary.selected / summary.candidates)
-    caveat = ", if the assumption holds" if summary.guarantee.standing == "doubtful" else ""
     scaled = "" if n_dots == summary.candidates else f" (drawn as {n_marked} of {n_dots})"
     return (
         DotGrid(f"{summary.selected:,} of {summary.candidates:,} candidates are selected{scaled}", n_marked, n_dots),
-        DotGrid(f"Of 100 selected, at most {n_wrong} are not training data, on average{caveat}", n_wrong, 100),
+        DotGrid(
+            f"Of 100 selected, at most {n_wrong} are not training data, on average, where the conditions are met",
+            n_wrong,
+            100,
+        ),
     )
 
 
-def _orientation(summary: IdentificationSummary) -> tuple[str, int]:
-    """Return the score as the user named it, and the sign that restores its orientation in the user's tables."""
-    if len(summary.settings.scores) != 1:
-        return "score", 1
-    column, _, end = summary.settings.scores[0].rpartition(":")
-    if summary.baseline is not None and column:
-        column = f"{column} beyond {summary.baseline.column.rpartition(':')[0]}"
-    return (column, -1 if end == "low" else 1) if column else ("score", 1)
-
-
 def _selection_blocks(summary: IdentificationSummary) -> list[Block]:
-    """Return the main numbers and the warnings, of which a void or doubtful verdict already says the first."""
-    warnings = summary.warnings if summary.guarantee.standing == "holds" else summary.warnings[1:]
+    """Return the main numbers and the warnings that the conditions do not say already."""
     table = Table(("what", "value"), facts(summary), sortable=False)
-    return [table, *(Paragraph(as_sentence(warning)) for warning in warnings)]
+    return [table, *(Paragraph(as_sentence(warning)) for warning in case_file.other_warnings(summary))]
 
 
 def _document_blocks(
     summary: IdentificationSummary, rows: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]
 ) -> list[Block]:
     """Show the texts of the best documents, as far as they were stored."""
-    column, sign = _orientation(summary)
+    column, _ = score_name(summary)
     pairs = [(row, documents[str(row["id"])]) for row in rows if str(row["id"]) in documents]
     exhibits = [
         Exhibit(
-            f"{row['id']}: {column} {sign * row['score']:.4g}, q {row['q']:.3g}",
+            f"{row['id']}: {column} {row['score']:.4g}, q {row['q']:.3g}",
             text=document.text,
             heat=mark_tokens(document.text, document.heat),
         )
@@ -344,7 +330,7 @@ def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:
     step = max(-(-summary.candidates // _MAX_SCORES), 1)
     sample = every_nth_row(folder / "selection.parquet", ["score", "selected"], step)
     calibration = Counts.load(folder / "counts.npz").calibration
-    column, sign = _orientation(summary)
+    column, sign = score_name(summary)
     groups = {
         "known non-members": calibration[:: max(-(-len(calibration) // _MAX_SCORES), 1)],
         "candidates, selected": sample.filter("selected")["score"].to_numpy(),
@@ -399,11 +385,26 @@ def _blind_score_blocks(summary: IdentificationSummary) -> list[Block]:
 
 
 def _row_blocks(summary: IdentificationSummary, rows: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Return ids, scores, p-values and q-values of the best selected documents."""
+    """List the selected documents with score, p-value and the shift that each survives, best first."""
     if not rows:
         return []
-    column, sign = _orientation(summary)
-    cells = [(str(row["id"]), f"{sign * row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in rows]
-    note = "p: p-value against known non-members. q: q-value."
-    table = Table(("id", column, "p", "q"), cells, note=note, single_records=True)
-    return [table] if len(cells) <= _MAX_OPEN_ROWS else [Collapsible(f"{len(cells)} documents", [table])]
+    column, _ = score_name(summary)
+    cells = [(str(row["id"]), f"{row['score']:.6g}", f"{row['p']:.3g}", _format_shift(row)) for row in rows]
+    note = (
+        "p: share of the known non-members that score at least as high, counted with the document itself. Survives a "
+        "shift of: any score may be so many times likelier, or less likely, among the non-members than among the known "
+        "ones, and the document still stands on a list with the same bound; fix the factor before looking."
+    )
+    table = Table(("id", column, "p", "survives a shift of"), cells, note=note, single_records=True)
+    listed_there = "them for a spreadsheet" if len(rows) == summary.selected else "more"
+    where = f"{LIST_FILE} in the run directory lists {listed_there}"
+    shown = format_count(len(cells), "document")
+    title = shown if len(rows) == summary.selected else f"The best {shown} of {summary.selected:,}"
+    listed: list[Block] = [table] if len(cells) <= _MAX_OPEN_ROWS else [Collapsible(title, [table])]
+    return [Paragraph(f"{where}."), *listed]
+
+
+def _format_shift(row: Mapping[str, Any]) -> str:
+    """Return the factor rounded down, so that no document is said to survive more than it does."""
+    shift = row["survives_shift"]
+    return "–" if shift is None else f"× {math.floor(100 * shift + 1e-9) / 100:.2f}"

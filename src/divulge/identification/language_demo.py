@@ -104,10 +104,12 @@ def run(
         target = train(texts[:half], recipe or DemoModel(), seed=seed, progress=progress)
         n_members = half - quarter // 2
         _score_documents(draft, "candidates", target, texts[:n_members] + texts[half + quarter :], n_members)
-        calibration = _score_documents(draft, "calibration", target, texts[half : half + quarter], 0)
+        third = quarter // 3  # of the unused documents, to test the others
+        calibration = _score_documents(draft, "calibration", target, texts[half : half + quarter - third], 0)
+        holdout = _score_documents(draft, "holdout", target, texts[half + quarter - third : half + quarter], 0)
         columns = Columns((Score("min_k_plus"),), id="id", text="text", truth="member")
         plan = from_tables.DecisionPlan(columns, policy, seed=seed)
-        return from_tables.run([draft.path / "candidates.parquet"], [calibration], draft, plan)
+        return from_tables.run([draft.path / "candidates.parquet"], [calibration], draft, plan, holdout=[holdout])
 
 
 def _score_documents(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats
 
 DOCUMENTS = "documents"
-"""Folder of the tables that `divulge score` writes."""
+"""Folder of the tables that `divulge identify score` writes."""
 
 _MAX_NAMES = 500  # characters of the names of columns in a message
 _MAX_ROWS = 10  # row numbers in a message
@@ -112,7 +112,7 @@ def scan_scores(paths: Sequence[Path], name: str) -> Table:
     """Scan one or more tables, one below the other; only their columns are read yet.
 
     Args:
-        paths: files or folders, as `divulge.tables.scan_table` takes them, or what `divulge score` wrote.
+        paths: files or folders, as `divulge.tables.scan_table` takes them, or what `divulge identify score` wrote.
         name: name of the argument, for errors.
 
     Raises:
@@ -122,7 +122,7 @@ def scan_scores(paths: Sequence[Path], name: str) -> Table:
 
 
 def _documents_folder(path: Path) -> Path:
-    """Return the folder of the tables: one level down in a run of `divulge score`, which must be finished."""
+    """Return the folder of the tables: one level down in a run of `divulge identify score`, which must be finished."""
     for run in (path, path.parent) if path.name == DOCUMENTS else (path,):
         if RunDirectory(run).holds("scores") or ((run / "run.json").exists() and (run / DOCUMENTS).is_dir()):
             return RunDirectory(run).open("scores", only=f"{DOCUMENTS}/").path / DOCUMENTS

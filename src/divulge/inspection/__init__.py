@@ -8,7 +8,7 @@ which settings are known to leak. `inspect_outputs` counts how many training rec
 from divulge.inspection.arrays import ModelArray, collect_arrays, read_model
 from divulge.inspection.stored_records import find_stored_records
 from divulge.inspection.structure import Hint, Inspection, inspect_file, inspect_model, inspect_outputs
-from divulge.results.stored_records import ArrayMatch, StoredRecords
+from divulge.results import ArrayMatch, StoredRecords
 
 __all__ = [
     "ArrayMatch",

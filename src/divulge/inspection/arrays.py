@@ -11,9 +11,8 @@ import numpy as np
 
 from divulge import lazy, store
 from divulge.errors import InputError
-from divulge.targets.estimators import SklearnTarget
+from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget
 from divulge.targets.onnx import OnnxTarget
-from divulge.targets.regression import Regressor, SklearnRegressor
 from divulge.targets.rights import FramedTarget, GivesWeights
 from divulge.targets.sacro_folders import is_sacro_folder, read_sacro_folder, refuse_pickle
 from divulge.targets.skops_files import read_skops

@@ -17,9 +17,8 @@ from scipy import spatial, stats
 
 from divulge import seeds
 from divulge.inspection.arrays import MAX_VALUES, ModelArray, collect_arrays
-from divulge.results.stored_records import FALSE_MATCH, SUSPICION, ArrayMatch, Form, StoredRecords
-from divulge.targets.estimators import SklearnTarget, sub_estimators
-from divulge.targets.regression import SklearnRegressor
+from divulge.results import FALSE_MATCH, SUSPICION, ArrayMatch, Form, StoredRecords
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, sub_estimators
 from divulge.targets.rights import FramedTarget
 from divulge.validation import check_mask, check_number
 

@@ -17,8 +17,7 @@ from divulge.errors import InputError
 from divulge.inspection.arrays import collect_arrays, read_model
 from divulge.report.measured_defences import MEASURED
 from divulge.settings import InspectionSettings
-from divulge.targets.estimators import SklearnTarget, describe_estimator, sub_estimators
-from divulge.targets.regression import SklearnRegressor
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator, sub_estimators
 from divulge.targets.rights import adapt
 from divulge.types import Records
 from divulge.validation import check_instance

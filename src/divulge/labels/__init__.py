@@ -3,8 +3,16 @@
 For testing endpoints you are responsible for: every attack here comes with the defence that ends it.
 """
 
-from divulge.labels.bounds import Capacity, capacity, distinct_answers, information_bound
-from divulge.labels.defences import Defence, MenuItem, defend, menu
+from divulge.labels.defences import (
+    Capacity,
+    Defence,
+    MenuItem,
+    capacity,
+    defend,
+    distinct_answers,
+    information_bound,
+    menu,
+)
 from divulge.labels.design import design
 from divulge.labels.endpoints import HttpOracle, Journal, Submission, read_scores, write_submissions
 from divulge.labels.inference import Contradiction, LabelInference, Simulation, infer, read, simulate

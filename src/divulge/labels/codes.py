@@ -20,13 +20,13 @@ from __future__ import annotations
 import bisect
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import float_errors
+from divulge.labels import metrics
 from divulge.labels.metrics import class_probabilities
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Code:
         return flat[: self.n], is_sound[: self.n]
 
     def rows_in_flagged_blocks(self, query_flags: Bools) -> Bools:
-        """Rows whose block has at least one flagged query."""
+        """Flag the rows whose block has at least one flagged query."""
         parts = []
         start = 0
         for block, repeats in zip(self.shapes, self.repeats, strict=True):
@@ -141,7 +141,7 @@ class Code:
         return np.concatenate(parts)[: self.n]
 
     def queries_in_flagged_blocks(self, row_flags: Bools) -> Bools:
-        """Queries of the blocks that hold at least one flagged row ``[count]``."""
+        """Flag the queries of the blocks that hold at least one flagged row ``[count]``."""
         parts = []
         start = 0
         for block, repeats in zip(self.shapes, self.repeats, strict=True):
@@ -151,16 +151,6 @@ class Code:
             parts.append(np.repeat(flags.reshape(repeats, -1).any(axis=1), block.count))
             start = stop
         return np.concatenate(parts)
-
-
-def block_capacity(count: int, base: int, bound: int, dense: bool) -> int:
-    """Return the number of rows that a block of ``count`` queries reads.
-
-    Examples:
-        >>> block_capacity(128, 2, 81, dense=False), block_capacity(128, 2, 81, dense=True)
-        (1344, 1471)
-    """
-    return _rows_read(count, _set_sizes(base, bound, dense, count.bit_length()))
 
 
 def _set_sizes(base: int, bound: int, dense: bool, levels: int) -> list[int]:
@@ -297,7 +287,7 @@ class Alphabet:
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     def index(self, weights: Ints) -> Ints:
-        """Positions of these weights."""
+        """Return the positions of these weights."""
         return np.searchsorted(self.weights, weights)
 
 
@@ -389,7 +379,7 @@ def _exact_deviation(spec: OracleSpec, rows: Array, losses: Floats) -> Floats:
     """Bound rigorously the distance of the true losses of the exact dyadic rows from ``losses``."""
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
     inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
-    return float_errors.log_error(inside, losses)
+    return metrics.log_error(inside, losses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -450,8 +440,33 @@ class Block:
         return digits[0] if len(digits) == 1 else np.concatenate(digits[::-1], axis=1), sound
 
 
+class MirroredBlock(Block):
+    """A block of one query whose weights are those of another block, negated."""
+
+    __slots__ = ()
+
+    def decode(self, sums: Ints) -> tuple[Ints, Bools]:
+        """Return digits and soundness as `Block.decode` does, from the negated sums."""
+        return Block.decode(self, -sums)
+
+
+def mirrored(code: Code) -> Code:
+    """Return a code of one-query blocks with every weight negated: a larger digit then costs less.
+
+    Examples:
+        >>> mirrored(build_code(3, 2, 4, dense=False, max_bits=0)).weights(0)
+        (0, array([-1, -2, -4]))
+    """
+    assert all(block.count == 1 for block in code.shapes), "blocks of several queries decode by their own weights"
+    blocks = tuple(
+        MirroredBlock(block.count, block.levels, tuple(-spread for spread in block.spread), block.subsets, block.cells)
+        for block in code.shapes
+    )
+    return replace(code, shapes=blocks)
+
+
 def subset_sums(values: Ints) -> Ints:
-    """For each number S the sum over its subsets x of ``(-1)^|x| values[x]``, along the last axis.
+    """Sum ``(-1)^|x| values[x]`` over the subsets x of each number S, along the last axis.
 
     Examples:
         >>> subset_sums(np.array([[5, 2, 1]]))

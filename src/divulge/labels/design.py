@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import codes, count_plans, linear_plans, paper_codes, ratio_plans, search, split, stochastic
+from divulge.labels import codes, count_plans, linear_plans, paper_codes, search, split, stochastic
 from divulge.labels.linear_plans import LinearPlan
 from divulge.labels.metrics import Evaluated, KnownRange
 from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, OracleSpec
@@ -102,12 +102,12 @@ def _plan_nonadditive(spec: OracleSpec, method: str, options: _Options) -> Query
     if spec.scored != "all":
         raise InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
     if spec.name == "r2":
-        return ratio_plans.plan_r_squared(spec, lambda squared: plan_linear(squared, method, options))
+        return count_plans.plan_r_squared(spec, lambda squared: plan_linear(squared, method, options))
     if spec.name == "map_at_k":
         return count_plans.plan_top_ranks(spec)
     if isinstance(spec.metric, Evaluated) and spec.metric.depends_on == "labels":
         return search.plan_search(spec)
-    return ratio_plans.plan_ratio(spec)
+    return count_plans.plan_ratio(spec)
 
 
 def _check_size(spec: OracleSpec) -> None:

@@ -159,11 +159,11 @@ class HttpOracle:
         status, problem = 0, "nothing was sent"
         # Plain http needs no certificates, and loading them takes longer than a query.
         secure = self.url.startswith("https:")
-        with web.Client(timeout=self.timeout, headers=self.headers, secure=secure) as client:
+        with web.Client(timeout=self.timeout, headers=self.headers, verify=secure) as client:
             for attempt in range(self.retries + 1):
                 wait = self.pause * 2**attempt
                 try:
-                    answer = client.post(self.url, content=body, kind="text/csv")
+                    answer = client.post(self.url, content=body, media_type="text/csv")
                     status, problem = answer.status, f"HTTP {answer.status}"
                     if status == 429:
                         wait = self._retry_delay(answer, address)
@@ -264,7 +264,7 @@ class Journal:
             raise InputError(f"{self.path}: names a query the plan does not have")
 
     def answers(self) -> Mapping[int, float]:
-        """Answers kept so far, by query number."""
+        """Return the answers kept so far, by query number."""
         return dict(self._answers)
 
     def keep(self, index: int, answer: float) -> None:

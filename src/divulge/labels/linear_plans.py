@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import codes, float_errors
-from divulge.labels import codes as alphabets
+from divulge.labels import codes, metrics
 from divulge.labels.oracles import exceeds_noise, noise_bound
 from divulge.labels.plans import Certificate, Reading
 
@@ -179,8 +178,8 @@ def _answer_error(spec: OracleSpec) -> float:
 
 def float_error_bound(spec: OracleSpec, total: float) -> float:
     """Bound the float error of a sum of losses of at most ``total``, whatever they are."""
-    summed = float(float_errors.summation_error(spec.n, total, spec.summation, spec.float_dtype))
-    return summed + 4 * total * float_errors.unit_roundoff(spec.float_dtype)
+    summed = float(metrics.summation_error(spec.n, total, spec.summation, spec.float_dtype))
+    return summed + 4 * total * metrics.unit_roundoff(spec.float_dtype)
 
 
 def certify_digit_plans(spec: OracleSpec, digit_plans: tuple[DigitPlan, ...]) -> Certificate:
@@ -321,7 +320,7 @@ def plan_digit(
     gap = loss.largest_gap(digits) if span is None else span / int(digits.max())
     base = int(digits.max()) + 1
     noise = spec.rows_per_answer * spec.tolerance if spec.name != "rmse" else 0.0
-    smallest_unit = (3 if guard else 2) * noise * (1 + 1e-9) + 4 * float_errors.unit_roundoff(spec.float_dtype) * spec.n
+    smallest_unit = (3 if guard else 2) * noise * (1 + 1e-9) + 4 * metrics.unit_roundoff(spec.float_dtype) * spec.n
     for _ in range(40):
         bound = int(min(gap / smallest_unit, 2.0**58))
         if bound < 1:
@@ -341,7 +340,7 @@ def typical_float_error(spec: OracleSpec, digit_plan: DigitPlan) -> Floats:
     """Return a typical float error of each sum: eight roundings of the total (errors average out)."""
     return (
         8
-        * float_errors.unit_roundoff(spec.float_dtype)
+        * metrics.unit_roundoff(spec.float_dtype)
         * digit_plan.code.totals(digit_plan.alphabet.weights, digit_plan.alphabet.size)
     )
 
@@ -413,7 +412,7 @@ def _plan_squares_with_unit(
         code = codes.build_code(spec.n, 2, 2**bits, dense=False, max_bits=max_bits)
         weights = code.alphabet()
         grid = _largest_spacing(code, unit)
-        alphabet = alphabets.make_alphabet(spec, loss, weights, unit, digits, grid)
+        alphabet = codes.make_alphabet(spec, loss, weights, unit, digits, grid)
         return unit > 2 * (noise + float(_grid_errors(spec, code, alphabet, grid, max_queries=1)[0]))
 
     # A square beyond 2^54 units has no place left for one unit.
@@ -466,15 +465,21 @@ def assemble_digit_plan(
     grid: float = 0.0,
     dense: bool = False,
     max_bits: int = 0,
+    mirrored: bool = False,
 ) -> DigitPlan:
-    """Assemble the digit plan for weights up to ``bound`` and this unit, and bound the error of its sums."""
+    """Assemble the digit plan for weights up to ``bound`` and this unit, and bound the error of its sums.
+
+    Weights of a code that is ``mirrored`` are negative: the class with the largest digit is the likeliest.
+    """
     code = codes.build_code(spec.n, base, bound, dense=dense, max_bits=max_bits)
-    alphabet = alphabets.make_alphabet(spec, loss, code.alphabet(), unit, digits, grid)
+    if mirrored:
+        code = codes.mirrored(code)
+    alphabet = codes.make_alphabet(spec, loss, code.alphabet(), unit, digits, grid)
     start = code.totals(alphabet.weights, alphabet.base.astype(np.longdouble))
     high = code.totals(alphabet.weights, alphabet.size)
     # The mean is rounded to a float, and again when noise is added or decimals are cut; what is far smaller than
     # the spacing of floats changes nothing.
-    half = float_errors.mean_rounding(spec.n, high + spec.rows_per_answer * spec.tolerance, spec.float_dtype)
+    half = metrics.mean_rounding(spec.n, high + spec.rows_per_answer * spec.tolerance, spec.float_dtype)
     rounding = half + sum(np.minimum(half, spec.rows_per_answer * size) for size in (spec.noise, spec.rounding))
     deviation = code.totals(alphabet.weights, alphabet.deviation)
     if grid and spec.name in LOGIT_METRICS:
@@ -502,11 +507,11 @@ def _weight_indices(spec: OracleSpec, code: Code, alphabet: Alphabet, max_querie
 
 
 def _summation_errors(spec: OracleSpec, code: Code, alphabet: Alphabet, high: Floats) -> Floats:
-    unit = float_errors.unit_roundoff(spec.float_dtype)
-    worst = float_errors.summation_error(spec.n, high, spec.summation, spec.float_dtype)
+    unit = metrics.unit_roundoff(spec.float_dtype)
+    worst = metrics.summation_error(spec.n, high, spec.summation, spec.float_dtype)
     if spec.n > _MAX_TREE_ROWS or float(worst.max()) < 1e-3 * spec.rows_per_answer * spec.tolerance:
         return worst
-    depths = float_errors.depths(spec.n, spec.summation)
+    depths = metrics.depths(spec.n, spec.summation)
     steps = float(depths.max())
     return np.concatenate([alphabet.size[i] @ depths for i in _weight_indices(spec, code, alphabet)]) * (
         unit / (1 - steps * unit)
@@ -518,7 +523,7 @@ def _grid_errors(
 ) -> Floats:
     return np.concatenate(
         [
-            float_errors.grid_error(
+            metrics.grid_error(
                 alphabet.low[i], alphabet.high[i], alphabet.deviation[i], grid, spec.summation, spec.float_dtype
             )
             for i in _weight_indices(spec, code, alphabet, max_queries)

@@ -1,9 +1,12 @@
 """The codes of Aggarwal, Kasiviswanathan, Xu, Feyisetan and Teissier (2021), as baselines.
 
-Theorem 3 is read with k = 1..K (with k from 0 its separation is τ·ln 3 < 2τ) and Theorem 14 with Nτ in the exponent (as
-a factor, N = 2 and τ = 1/18 give θ = 1/2 and no separation at all). The mean runs over all N scored rows, not over the
-M rows of a block (Figure 2 of the paper averages over M, and its "M" counts queries). Behind a softmax or a sigmoid the
-logits are the logarithms of Theorem 3's entries, so nothing is doubly exponential.
+Theorem 3 is ``θ_{n,k} ∝ 3^(2^((n-1)K+k)·Nτ)``, n counting a block's rows and k the classes from 1 to K (with k from 0
+its separation is τ·ln 3 < 2τ), and Theorem 14 is ``θ_n = 3^(2^n·Nτ)/(1 + 3^(2^n·Nτ))``, with Nτ in the exponent (as a
+factor, N = 2 and τ = 1/18 give θ = 1/2 and no separation at all). N is the number of rows in the oracle's mean: all
+scored rows, not the M rows of a block (Figure 2 of the paper averages over M, and its "M" counts queries). τ is what an
+answer may be off by. Where that is so small that the oracle's own float error matters, it is added to τ, and without
+noise it is all of τ (Remark 1). Behind a softmax or a sigmoid the logits are the logarithms of these entries, less
+those of the first class, so nothing is doubly exponential.
 
 The other codes are decoded by enumeration. Appendix B ("primes"): rows proportional to distinct primes, two classes or
 more, for the cross-entropies. Corollary 3: losses ln(p_i)/N apart, for squared Euclidean and norm-like losses (and, by
@@ -56,8 +59,11 @@ def plan_paper_code(spec: OracleSpec, method: str) -> QueryPlan:
 def _plan_theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
     if method == "theorem14" and spec.classes != 2:
         raise InputError(f"method: theorem14 is stated for 2 classes, got {spec.classes}")
-    if not math.isfinite(loss.span) and spec.name not in linear_plans.LOGIT_METRICS:
-        raise InputError(f"method: {method} is for cross-entropies and bounded losses; {spec.name} has no bound")
+    if spec.name not in _CROSS_ENTROPIES:
+        raise InputError(
+            f"method: {method} is stated for cross-entropies ({', '.join(_CROSS_ENTROPIES)}), got {spec.name}; "
+            "'positional' is the like of it for other losses"
+        )
     digits = np.arange(2) if method == "theorem14" else 2 ** np.arange(spec.classes) - 1
     base = 2 if method == "theorem14" else 2**spec.classes
     digit_plan: DigitPlan | None = None
@@ -78,20 +84,24 @@ def _theorem_code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: i
     noise = spec.rows_per_answer * spec.tolerance
     gap = loss.largest_gap(digits)
     if math.isfinite(gap):
-        unit = gap / bound
+        largest_unit = gap / bound
     else:
         # Logits have no range to fill: any unit well above the noise shows what the float error is.
-        unit = 4 * math.log(3) * max(noise, 1.0)
-        if unit * bound * int(digits.max()) > float(np.finfo(spec.float_dtype).max) / (4 * spec.n):
+        largest_unit = 4 * math.log(3) * max(noise, 1.0)
+        if largest_unit * bound * int(digits.max()) > float(np.finfo(spec.float_dtype).max) / (4 * spec.n):
             return None
-    error = float(linear_plans.assemble_digit_plan(spec, loss, digits, base, bound, unit).error.max())
+
+    def assemble(unit: float) -> DigitPlan:
+        return linear_plans.assemble_digit_plan(spec, loss, digits, base, bound, unit, mirrored=True)
+
     # 3 to the power of the noise, and k (or n) counted from 1: one step is 2·ln 3 times the noise.
-    smallest_unit = 2 * math.log(3) * (noise + error)
-    return (
-        linear_plans.assemble_digit_plan(spec, loss, digits, base, bound, smallest_unit)
-        if unit >= smallest_unit
-        else None
-    )
+    unit = 2 * math.log(3) * noise
+    if 0 < unit <= largest_unit:
+        literal_plan = assemble(unit)
+        if unit >= 2 * (noise + float(literal_plan.error.max())) * (1 + 1e-9):
+            return literal_plan
+    unit = 2 * math.log(3) * (noise + float(assemble(largest_unit).error.max()))
+    return assemble(unit) if unit <= largest_unit else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,7 +253,7 @@ def _block_rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
 
 
 def _first_odds(spec: OracleSpec) -> float:
-    """Half the log-odds of Corollary 2's first row: ln 3·Nτ; without noise any positive τ will do (Remark 1)."""
+    """Return half the log-odds of Corollary 2's first row: ln 3·Nτ; without noise any positive τ will do (Remark 1)."""
     return math.log(3) * spec.rows_per_answer * (spec.tolerance or 1e-3)
 
 

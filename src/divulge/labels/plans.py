@@ -16,7 +16,7 @@ import numpy as np
 
 from divulge import seeds, store
 from divulge.errors import InputError
-from divulge.labels import float_errors
+from divulge.labels import metrics
 from divulge.labels.metrics import Evaluated
 from divulge.labels.oracles import (
     COUNT_METRICS,
@@ -57,7 +57,7 @@ class AdaptivePlan(Protocol):
     """A plan whose queries depend on the answers before them."""
 
     def query_after(self, index: int, answers: Floats) -> Array | None:
-        """Question ``index``, given the answers before it; None when nothing is left to ask."""
+        """Return query ``index``, given the answers before it; None when nothing is left to ask."""
         ...
 
 
@@ -240,8 +240,8 @@ def _control_float_error(spec: OracleSpec, y: Ints, rows: Array, answer: float) 
     """Bound what float arithmetic may add, whatever the order of the sum."""
     table = np.abs(spec.loss().table(rows)).max(axis=1)
     total = float(table.sum()) + abs(answer)
-    error = float(float_errors.summation_error(len(y), total, "sequential", spec.float_dtype))
-    error = 2 * (error + 8 * total * float_errors.unit_roundoff(spec.float_dtype))
+    error = float(metrics.summation_error(len(y), total, "sequential", spec.float_dtype))
+    error = 2 * (error + 8 * total * metrics.unit_roundoff(spec.float_dtype))
     weights = 1.0 if spec.class_weight is None else min(spec.class_weight)
     mean = error / (len(y) * weights if spec.reduction == "mean" else 1.0)
     # A root moves by at most the error of its square over the root.
@@ -291,7 +291,7 @@ def _certify_query(spec: OracleSpec, predictions: Any) -> Certificate:
     table, error = _loss_table(spec, predictions)
     scale = spec.rows_per_answer
     total = float(table.max(axis=1).sum())
-    drift = float(float_errors.summation_error(spec.n, total, spec.summation, spec.float_dtype)) + error
+    drift = float(metrics.summation_error(spec.n, total, spec.summation, spec.float_dtype)) + error
     separation, method = _separation(table)
     proven = (separation * (1 - 1e-12) - 2 * drift) / scale
     if not method:
@@ -321,7 +321,7 @@ def _loss_table(spec: OracleSpec, predictions: Any) -> tuple[Floats, float]:
         if spec.epsilon
         else clipped
     )
-    error = float_errors.log_error(clipped, table) + np.spacing(table)
+    error = metrics.log_error(clipped, table) + np.spacing(table)
     return table, float(error.max(axis=1).sum()) * (1 + 1e-12)
 
 

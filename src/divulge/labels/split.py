@@ -20,7 +20,7 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import codes, float_errors, metrics
+from divulge.labels import codes, metrics
 from divulge.labels.plans import Certificate, QueryPlan, Reading
 from divulge.validation import check_choice
 
@@ -218,7 +218,7 @@ def _shortest_pairs(spec: OracleSpec, loss: Loss, span: float, max_bits: int, gu
     """Return the shortest code whose steps outweigh the noise of a difference and eight times the float error."""
     scale = spec.rows_per_answer
     noise = scale * (4 * spec.rounding + (6 if guard else 4) * spec.noise)
-    smallest_unit = noise * (1 + 1e-9) + 8 * float_errors.unit_roundoff(spec.float_dtype) * spec.n
+    smallest_unit = noise * (1 + 1e-9) + 8 * metrics.unit_roundoff(spec.float_dtype) * spec.n
     for _ in range(40):
         bound = int(min(span / smallest_unit, 2.0**50))
         if bound < 1:
@@ -249,7 +249,7 @@ def _assemble_pairs(spec: OracleSpec, loss: Loss, bound: int, unit: float, max_b
     n_checks = 0 if not isinstance(spec.scored, str) or spec.reduction == "sum" else _N_RANDOM_CHECKS
     high = np.append(high, np.full(n_checks, spec.n * size[-1]))
     drift = np.append(drift, np.full(n_checks, spec.n * deviation[-1]))
-    error = 2 * float_errors.summation_error(spec.n, high, spec.summation, spec.float_dtype) + drift
+    error = 2 * metrics.summation_error(spec.n, high, spec.summation, spec.float_dtype) + drift
     return SplitPlan(spec, code, weights, rows, unit, error)
 
 

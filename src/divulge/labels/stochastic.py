@@ -19,7 +19,7 @@ from scipy import stats
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import float_errors
+from divulge.labels import metrics
 from divulge.labels.oracles import FALSE_ALARM_RATE
 from divulge.labels.plans import Certificate, QueryPlan, Reading
 from divulge.validation import check_integer
@@ -60,7 +60,7 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
     span = spec.loss().two_sided
     if not math.isfinite(span):
         raise InputError(f"queries: {spec.name} has no bound and needs no extra queries under noise; leave it out")
-    float_error = float_errors.summation_error(
+    float_error = metrics.summation_error(
         1, spec.loss().table(confident_predictions(spec)).max(), "sequential", spec.float_dtype
     )
     if spec.reduction == "sum":

@@ -19,10 +19,8 @@ from divulge.margin.membership import (
     least_margin,
     orthogonality,
 )
-from divulge.margin.optimum import Optimum, solve
-from divulge.margin.shallow_relu import ShallowReLU
-from divulge.margin.stationarity import Fit, Stationarity, explain, kkt, multipliers
-from divulge.margin.training import Training, descend, train
+from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain, kkt, multipliers
+from divulge.margin.training import Optimum, Training, descend, solve, train
 
 __all__ = [
     "Assumption",

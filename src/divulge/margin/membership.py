@@ -304,11 +304,11 @@ class Source(Protocol):
         ...
 
     def sample(self, n: int, seed: int) -> Floats:
-        """``n`` independent records ``[n, d]``."""
+        """Draw ``n`` independent records ``[n, d]``."""
         ...
 
     def extremes(self, n: int, tau: float) -> tuple[float, float]:
-        """(δ, Δ) with |x_i·x_j| ≤ δ for all pairs and ‖x_i‖² ≥ Δ for all i, with chance at least 1 - tau."""
+        """Return (δ, Δ) with |x_i·x_j| ≤ δ for all pairs and ‖x_i‖² ≥ Δ for all i, with chance at least 1 - tau."""
         ...
 
 

@@ -36,6 +36,7 @@ from divulge.recipes.recipe import (
 from divulge.recipes.settings import (
     ATTACKS,
     BASE,
+    EZ,
     MRAD,
     RMIA,
     WBC,
@@ -58,6 +59,7 @@ from divulge.recipes.settings import (
 __all__ = [
     "ATTACKS",
     "BASE",
+    "EZ",
     "MRAD",
     "RESERVED",
     "RMIA",

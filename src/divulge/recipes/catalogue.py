@@ -13,6 +13,7 @@ from divulge.recipes.recipe import Recipe
 from divulge.recipes.settings import (
     ATTACKS,
     BASE,
+    EZ,
     MRAD,
     RMIA,
     WBC,
@@ -35,6 +36,7 @@ from divulge.validation import check_choice, check_instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from divulge.attacks.auto import Unit
 
@@ -56,6 +58,8 @@ _WHOLE_RECORDS: dict[str, AttackSettings] = {
     "learned-online": Learned(mode="online"),
     "quantile": Quantile(),
     "quantile-gap": Quantile(signal="gap"),
+    "quantile-trees": Quantile(regressor="trees"),
+    "quantile-gap-trees": Quantile(signal="gap", regressor="trees"),
     "transductive": Transductive(),
     "combined": Transductive(quantile=True),
     "lira-residual": LiRA(residual=True),
@@ -112,6 +116,10 @@ _DOCUMENTS: dict[str, AttackSettings] = {
     "reference-ratio": Calibrated(),
     "wbc": WBC(),
     "windows": WBC(reference="out"),
+    "ez": EZ(),
+    "ez-smoothed": EZ(smoothed=True),
+    "ez-out": EZ(reference="out"),
+    "ez-out-smoothed": EZ(reference="out", smoothed=True),
     "lira": LiRA(),
     "lira-sequence": LiRA(tokens="correlated"),
     "lira-online": LiRA(mode="online"),
@@ -120,6 +128,7 @@ _DOCUMENTS: dict[str, AttackSettings] = {
     "learned": Learned(),
     "learned-online": Learned(mode="online"),
     "quantile": Quantile(),
+    "quantile-trees": Quantile(regressor="trees"),
     "auto": Auto(),
 }
 
@@ -339,12 +348,15 @@ def resolve_for(target: Any, requested: object) -> Recipe:
     return resolve(requested, documents=is_language_model(target))
 
 
-def configure(names: Sequence[str], tables: Mapping[str, Mapping[str, Any]]) -> tuple[str | AttackSettings, ...]:
+def configure(
+    names: Sequence[str], tables: Mapping[str, Mapping[str, Any]], folder: Path | None = None
+) -> tuple[str | AttackSettings, ...]:
     """Return what a plan requests: names, and settings in the place of names that have a table.
 
     Args:
         names: the plan's ``recipes``.
         tables: the plan's ``[recipe.NAME]`` tables.
+        folder: where relative names of folders in them start; None for the current one.
 
     Raises:
         divulge.InputError: a table for an attack that is not among the names, or that there is not; an unknown setting
@@ -366,7 +378,7 @@ def configure(names: Sequence[str], tables: Mapping[str, Mapping[str, Any]]) -> 
             raise InputError(
                 f"recipe.{name}: these are settings of {name!r}, which recipes ({', '.join(names)}) does not name"
             )
-        configured[name] = attack.from_table(table, f"recipe.{name}")
+        configured[name] = attack.from_table(table, f"recipe.{name}", folder)
     return tuple(configured.get(name, name) for name in names)
 
 

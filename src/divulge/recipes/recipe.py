@@ -122,7 +122,8 @@ class Recipe:
             was fine-tuned from; "substitutes": models trained on the population with the target's answers for labels.
         summary: one line for `divulge list`.
         imputed: how completions of partly known records become one score.
-        features: whether the attack is given ``evidence.features`` (they cost a reduction of all records).
+        features: whether the attack is given ``evidence.features``, features of all records or the records themselves,
+            as its needs say.
         partial: whether whole records are refused; always so where there are random completions, or where the signal
             itself deals with unknown values.
         versions: further versions of every record that all models are asked about (`divulge.signals.versions`).
@@ -236,12 +237,18 @@ class Recipe:
         attack_needs = adapt(self.attack).needs
         needs = {Need(part) for part in attack_needs - REFERENCES}
         if not self.features:
-            needs.discard(Need.FEATURES)
+            needs -= {Need.FEATURES, Need.RECORDS}
         if self.versions is None and not self.beside:
             needs.discard(Need.QUERIES)
         if self.references != "none" and attack_needs & REFERENCES:
             needs.add(Need(f"references {self.references}"))
         return frozenset(needs)
+
+    @property
+    def reads_vocabulary(self) -> bool:
+        """Whether the attack says that it must know where a language model's likeliest token is another one."""
+        attack_needs = adapt(self.attack).needs
+        return Need.VOCABULARY in attack_needs and attack_needs != set(Need)
 
     @property
     def signal_name(self) -> str:

@@ -19,7 +19,7 @@ from typing import (
     get_type_hints,
 )
 
-from divulge import attacks, signals
+from divulge import attacks, regressors, signals
 from divulge.completion import Mean
 from divulge.errors import InputError
 from divulge.recipes.recipe import Imputed, Recipe
@@ -27,9 +27,11 @@ from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.homogeneous import DeepMultipliers
 from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
 from divulge.signals.versions import ImageVersions
-from divulge.validation import check_bool, check_choice
+from divulge.validation import check_bool, check_choice, format_value
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from divulge.attacks import Scores
     from divulge.recipes.recipe import References
 
@@ -44,6 +46,8 @@ _NO_REFERENCES = "as there are no reference models, with which attacks see more"
 _BASE_ALONE = "as there are no fine-tunes on other documents, with which attacks see more"
 _LABELS_ONLY = "as the target gives labels alone"
 
+_TREES = attacks.QuantileRegression(conformal=False)
+
 # Recipes that share the object share its queries.
 _BOUNDARY, _NOISE, _RECALL = BoundaryDistance(), NoiseRobustness(), signals.ReCaLL()
 
@@ -55,7 +59,7 @@ class Setting:
     Args:
         name: its name in Python and in a plan.
         default: the value without it.
-        choices: every value that it may have.
+        choices: every value that it may have; none for the name of a file or folder.
         meaning: what it does, in one line.
     """
 
@@ -65,6 +69,8 @@ class Setting:
     meaning: str
 
     def __str__(self) -> str:
+        if not self.choices:
+            return f'{self.name} = "FOLDER"'
         choices = " | ".join(_in_toml(choice) for choice in (self.default, *self._others))
         return f"{self.name} = {choices}"
 
@@ -84,8 +90,8 @@ class _Only:
 class AttackSettings:
     """Base of the settings of an attack: frozen, checked when they are made, and turned into a recipe by `recipe`.
 
-    A sub-class is a frozen dataclass whose fields are strings (`Literal`) or booleans. Its docstring says what the
-    attack is in the first line, and what each field does under ``Args``.
+    A sub-class is a frozen dataclass whose fields are strings (`Literal`, or ``str`` for a folder) or booleans. Its
+    docstring says what the attack is in the first line, and what each field does under ``Args``.
     """
 
     __slots__ = ()
@@ -112,7 +118,7 @@ class AttackSettings:
         settings = []
         for field in fields(cast("Any", cls)):
             choices = _choices(annotations[field.name], record_type)
-            if len(choices) > 1:
+            if len(choices) != 1:
                 meaning = re.sub(r"\s+", " ", meanings.get(field.name, "")).rstrip(".")
                 settings.append(Setting(field.name, cast("str | bool", field.default), choices, meaning))
         return tuple(settings)
@@ -128,12 +134,13 @@ class AttackSettings:
         return tuple(types)
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], key: str) -> AttackSettings:
+    def from_table(cls, table: Mapping[str, Any], key: str, folder: Path | None = None) -> AttackSettings:
         """Return the settings in a plan's table.
 
         Args:
             table: setting → value.
             key: where the table stands, as errors name it.
+            folder: where relative names of folders start; None for the current one.
 
         Raises:
             divulge.InputError: an unknown setting or value; the message names the key, the choices and the value, and
@@ -145,7 +152,8 @@ class AttackSettings:
         for name, value in table.items():
             check_choice(name, f"{key}: setting", settings)
             _check_setting(value, settings[name], f"{key}.{name}")
-        return cls(**table)
+        named_folders = {name: str(folder / table[name]) for name in table if folder and not settings[name].choices}
+        return cls(**{**table, **named_folders})
 
     def changes(self) -> dict[str, str | bool]:
         """Return the settings that differ from the defaults."""
@@ -169,6 +177,8 @@ class AttackSettings:
         choices = {setting.name: setting.choices for setting in self.settings(record_type)}
         for setting in self.settings():
             value = getattr(self, setting.name)
+            if setting.name in choices and not choices[setting.name]:
+                continue
             if value not in choices.get(setting.name, (setting.default,)):
                 allowed = " or ".join(_in_toml(choice) for choice in choices.get(setting.name, (setting.default,)))
                 raise InputError(
@@ -590,28 +600,38 @@ class Quantile(AttackSettings):
     Args:
         signal: the true class's logit above the largest other one, or the gap between the two largest logits, which
             needs no label (Thaker et al. 2025).
+        regressor: what predicts mean and spread of a non-member's signal. "network" is the published one: a network
+            with a Gaussian head that reads the record itself and needs torch. "trees" are boosted trees, ours, on
+            features and class.
+        weights: folder of a pretrained image network to fine-tune (the paper's: ConvNeXt-Tiny), in the format of the
+            transformers library; without it, and beside features of your own, the network reads images as rows of
+            pixels.
     """
 
     name: ClassVar[str] = "quantile"
 
     signal: Annotated[Literal["hinge", "gap"], _Only(documents=("hinge",))] = "hinge"
+    regressor: Literal["network", "trees"] = "network"
+    weights: Annotated[str, _Only(documents=("",))] = ""
+
+    def _check_combination(self) -> None:
+        if self.weights and self.regressor == "trees":
+            self.refuse("regressor", "weights", "trees have no pretrained weights")
 
     def _classifier_recipe(self) -> Recipe:
-        signal, summary = {
-            "hinge": ("hinge", "quantile regression on the true-class hinge (Bertran et al. 2023)"),
-            "gap": ("top-two-gap", "quantile regression on the top-two gap, for unseen classes (Thaker et al. 2025)"),
-        }[self.signal]
-        name = "quantile-gap" if self.signal == "gap" else "quantile"
-        return Recipe(name, signal, attacks.QuantileRegression(conformal=False), features=True, summary=summary)
+        if self.signal == "gap":
+            return self._recipe("quantile-gap", "top-two-gap", "top-two gap, for unseen classes (Thaker et al. 2025)")
+        return self._recipe("quantile", "hinge", "true-class hinge (Bertran et al. 2023)")
 
     def _document_recipe(self) -> Recipe:
-        return Recipe(
-            "quantile",
-            "log_likelihood",
-            attacks.QuantileRegression(conformal=False),
-            features=True,
-            summary="quantile regression on the likelihood (Bertran et al. 2023)",
-        )
+        return self._recipe("quantile", "log_likelihood", "likelihood (Bertran et al. 2023)")
+
+    def _recipe(self, name: str, signal: str, signal_text: str) -> Recipe:
+        if self.regressor == "trees":
+            summary = f"the same with boosted trees on features and class: {signal_text}"
+            return Recipe(f"{name}-trees", signal, _TREES, features=True, summary=summary)
+        attack = attacks.QuantileRegression(regressors.Network.published(self.weights or None), conformal=False)
+        return Recipe(name, signal, attack, features=True, summary=f"quantile regression on the {signal_text}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -619,7 +639,7 @@ class Transductive(AttackSettings):
     """Signal beyond what the candidates' own features explain, without reference models; for unseen classes.
 
     Args:
-        quantile: averages ranks with quantile regression.
+        quantile: averages ranks with quantile regression by boosted trees.
     """
 
     name: ClassVar[str] = "transductive"
@@ -631,9 +651,9 @@ class Transductive(AttackSettings):
             return Recipe(
                 "combined",
                 "hinge",
-                attacks.Combined((attacks.QuantileRegression(conformal=False), attacks.Transductive())),
+                attacks.Combined((_TREES, attacks.Transductive())),
                 features=True,
-                summary="mean rank under quantile regression and the transductive attack, for unseen classes",
+                summary="mean rank under quantile-trees and the transductive attack, for unseen classes",
             )
         summary = "hinge beyond what the candidates' own features explain, for unseen classes"
         return Recipe("transductive", "hinge", attacks.Transductive(), features=True, summary=summary)
@@ -657,6 +677,30 @@ class WBC(AttackSettings):
             return Recipe("windows", "log_likelihood", attacks.WBC(), "out", summary)
         summary = "share of windows likelier than under the model that was fine-tuned (Chen et al. 2026)"
         return Recipe("wbc", "log_likelihood", attacks.WBC(), "base", summary)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EZ(AttackSettings):
+    """Gains over losses in likelihood, at tokens that the target itself would not have put there (Ilić et al. 2026).
+
+    Args:
+        reference: the other model: the one that was fine-tuned (the paper's first choice), or fine-tunes on other
+            documents.
+        smoothed: the logarithm of the ratio with 1 added to both sides, which is ours. As published, a document that
+            gains wherever the target is wrong has the lowest score.
+    """
+
+    name: ClassVar[str] = "ez"
+
+    reference: Literal["base", "out"] = "base"
+    smoothed: bool = False
+
+    def _document_recipe(self) -> Recipe:
+        others = "fine-tunes on other documents" if self.reference == "out" else "the model that was fine-tuned"
+        summary = f"gains over losses relative to {others}, where the target is wrong"
+        name = f"ez{'-out' * (self.reference == 'out')}{'-smoothed' * self.smoothed}"
+        source = "smoothed; ours, after Ilić et al. 2026" if self.smoothed else "Ilić et al. 2026"
+        return Recipe(name, "log_likelihood", attacks.EZ(self.smoothed), self.reference, f"{summary} ({source})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -742,7 +786,7 @@ class Auto(AttackSettings):
         """
         if documents:
             if has_references or has_base:
-                return self._document_ratio("out" if has_references else "base")
+                return self._document_ratio("out" if has_references else "base", has_vocabulary=has_vocabulary)
             return self._document_threshold(has_vocabulary=has_vocabulary)
         if labels_only:
             return self._label_only_recipe(has_references=has_references)
@@ -759,16 +803,16 @@ class Auto(AttackSettings):
         )
 
     def _document_recipe(self) -> Recipe:
-        return self._document_ratio("out")
+        return self._document_ratio("out", has_vocabulary=True)
 
     def _recipe_without_references(self) -> Recipe:
-        regression = attacks.QuantileRegression(conformal=False)
+        names = ("quantile-trees", "transductive")
         return Recipe(
             "auto",
             "hinge",
-            attacks.Consensus((regression, attacks.Transductive()), ("quantile", "transductive"), _NO_REFERENCES),
+            attacks.Consensus((_TREES, attacks.Transductive()), names, _NO_REFERENCES),
             features=True,
-            summary="mean of quantile regression and the transductive attack, as there are no reference models",
+            summary="mean of quantile-trees and the transductive attack, as there are no reference models",
         )
 
     def _label_only_recipe(self, *, has_references: bool) -> Recipe:
@@ -784,11 +828,14 @@ class Auto(AttackSettings):
             summary="labels only: whether the record is told right, beyond what features explain",
         )
 
-    def _document_ratio(self, reference: Literal["out", "base"]) -> Recipe:
-        names = ("windows", "reference-ratio") if reference == "out" else ("wbc", "base-ratio")
-        attack = attacks.Consensus(
-            (attacks.WBC(), attacks.Calibrated()), names, "" if reference == "out" else _BASE_ALONE
-        )
+    def _document_ratio(self, reference: Literal["out", "base"], *, has_vocabulary: bool) -> Recipe:
+        if reference == "base":
+            names, other_attack = ("wbc", "base-ratio"), attacks.Calibrated()
+        elif has_vocabulary:
+            names, other_attack = ("windows", "ez-out-smoothed"), attacks.EZ(smoothed=True)
+        else:  # a server does not say where the target is wrong
+            names, other_attack = ("windows", "reference-ratio"), attacks.Calibrated()
+        attack = attacks.Consensus((attacks.WBC(), other_attack), names, "" if reference == "out" else _BASE_ALONE)
         return Recipe("auto", "log_likelihood", attack, reference, f"mean of {names[0]} and {names[1]}")
 
     def _document_threshold(self, *, has_vocabulary: bool) -> Recipe:
@@ -807,6 +854,7 @@ ATTACKS: tuple[type[AttackSettings], ...] = (
     BASE,
     Learned,
     WBC,
+    EZ,
     Quantile,
     Transductive,
     Labels,
@@ -818,7 +866,10 @@ ATTACKS: tuple[type[AttackSettings], ...] = (
 
 
 def _check_setting(value: Any, setting: Setting, key: str) -> None:
-    if all(isinstance(choice, bool) for choice in setting.choices):
+    if not setting.choices:
+        if not isinstance(value, str):
+            raise InputError(f"{key}: the name of a folder is needed, got {format_value(value)}")
+    elif all(isinstance(choice, bool) for choice in setting.choices):
         check_bool(value, key)
     else:
         check_choice(value, key, [str(choice) for choice in setting.choices])

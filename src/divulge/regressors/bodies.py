@@ -6,9 +6,11 @@ output ``[n, h]`` is the embedding a head stands on. Nothing here imports torch 
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -166,6 +168,83 @@ class Backbone:
     def classifier(self, channels: int, classes: int) -> nn.Module:
         """The same architecture as a classifier: a target, or a reference model, of images ``[n, channels, h, w]``."""
         return networks.classifier(networks.backbone(self.name, self.size, channels, self.weights), classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The bodies of Thaker et al. 2025 (arXiv:2506.06488): one for each kind of record.
+
+    Rows of a table go through `MLP` and texts through `TextBag`. Images go through a pretrained `Backbone` that is
+    fine-tuned, if its weights are there (ConvNeXt-Tiny at 224 pixels in the paper); without weights, which Divulge
+    neither ships nor loads from anywhere, through `MLP` as rows of pixels.
+
+    Args:
+        weights: folder of a ConvNeXt, ResNet or ViT in the format of the transformers library (``config.json``,
+            ``model.safetensors``).
+
+    Raises:
+        divulge.InputError: an empty name.
+
+    Examples:
+        >>> Published().prepare(np.zeros((5, 8, 8))).shape
+        (5, 64)
+    """
+
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            check_string(self.weights, "Published.weights")
+
+    def prepare(self, features: Array) -> Array:
+        """Return what the body for this kind of record makes of them."""
+        return self._body(np.asarray(features)).prepare(features)
+
+    def build(self, prepared: Array) -> nn.Module:
+        """Build that body: texts are whole numbers, images have four axes, rows two."""
+        if prepared.dtype == np.int64:
+            return TextBag().build(prepared)
+        if prepared.ndim == 2:
+            return MLP().build(prepared)
+        backbone = self._backbone()
+        return networks.standardised(networks.backbone(backbone.name, backbone.size, 3, self.weights), prepared)
+
+    def notes(self, features: Array) -> tuple[str, ...]:
+        """Return what sets the body apart from the published one."""
+        if features.ndim < 3 or self.weights is not None:
+            return ()
+        return (
+            "images were read as rows of pixels by the network for tables: the published regressor of images is a "
+            "pretrained ConvNeXt-Tiny, whose weights were not given",
+        )
+
+    def check_installed(self) -> None:
+        """Check that the weights, if any, are there.
+
+        Raises:
+            divulge.InputError: the folder holds no weights of an architecture that is known.
+        """
+        if self.weights is not None:
+            self._backbone()
+
+    def _body(self, features: Array) -> Body:
+        if features.dtype == object:
+            return TextBag()
+        return MLP() if self.weights is None or features.ndim < 3 else self._backbone()
+
+    def _backbone(self) -> Backbone:
+        assert self.weights is not None
+        folder = Path(self.weights)
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            family = config["model_type"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"weights: {folder} holds no config.json of a pretrained network ({error})") from None
+        if not (folder / "model.safetensors").is_file():
+            raise InputError(f"weights: {folder} holds no model.safetensors")
+        names: dict[str, Architecture] = {"convnext": "convnext-tiny", "resnet": "resnet-50", "vit": "vit-base"}
+        name = names[check_choice(family, f"weights: {folder}: model_type", names)]
+        return Backbone(name, config.get("image_size") or 224, self.weights)
 
 
 def _widths(hidden: tuple[int, ...], name: str) -> None:

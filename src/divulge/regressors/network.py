@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from divulge import lazy
-from divulge.errors import InputError
+from divulge.errors import InputError, MissingExtraError
+from divulge.regressors import bodies
 from divulge.regressors.bodies import MLP, Body
 from divulge.validation import check_choice, check_integer, check_number, check_rates, check_vector, require_callable
 
@@ -54,6 +55,9 @@ class Network:
         'gaussian'
     """
 
+    reads_records: ClassVar[bool] = True
+    """In an audit it is given the records themselves."""
+
     body: Body = field(default_factory=MLP)
     head: Literal["gaussian", "pinball"] = "gaussian"
     levels: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -74,6 +78,42 @@ class Network:
         check_number(self.lr, "Network.lr", above=0, below=3e38)  # what a float32 holds
         check_number(self.weight_decay, "Network.weight_decay", above=0, below=1e30, closed=True)
         check_number(self.held, "Network.held", above=0, below=1, closed=True)
+
+    @classmethod
+    def published(cls, weights: str | None = None) -> Network:
+        """Return the regressor of Thaker et al. 2025: Gaussian head, 30 passes of Adam at 1e-4, batches of 16.
+
+        It learns from all records and keeps the last pass; its bodies are `divulge.regressors.bodies.Published`.
+
+        Args:
+            weights: folder of a pretrained network for images, see there.
+
+        Examples:
+            >>> Network.published().lr
+            0.0001
+        """
+        return cls(bodies.Published(weights), epochs=30, lr=1e-4, batch_size=16, held=0.0)
+
+    def check_installed(self) -> None:
+        """Check that torch is installed, and that the body has what it starts from.
+
+        Raises:
+            divulge.MissingExtraError: torch is not installed.
+            divulge.InputError: the body's files are not there.
+        """
+        try:
+            _ = torch_network.FittedNetwork
+        except MissingExtraError as error:
+            raise MissingExtraError(
+                f"{error} (the recipes quantile-trees and quantile-gap-trees, boosted trees, need no torch)"
+            ) from None
+        if callable(check := getattr(self.body, "check_installed", None)):
+            check()
+
+    def notes(self, features: Array) -> tuple[str, ...]:
+        """Return what the body has to say of records such as these."""
+        describe = getattr(self.body, "notes", None)
+        return tuple(describe(features)) if callable(describe) else ()
 
     def fit(self, features: Array, signal: Floats, seed: int = 0) -> FittedNetwork:
         """The fitted network.

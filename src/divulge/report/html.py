@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -25,6 +26,7 @@ from divulge.report import formatting
 from divulge.report.glossary import Glossary
 from divulge.report.page import (
     HEADINGS,
+    MARKS,
     MAX_DOTS,
     BulletList,
     Chart,
@@ -95,13 +97,26 @@ def render(page: Page) -> str:
     )
     mark = markupsafe.escape if page.compact else glossary.marked
     environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
+    seen: Counter[str] = Counter()
+
+    def label(title: str) -> str:
+        """A name that no other table of the page has, as those who listen to it tell them apart by names alone."""
+        name = title or "table"
+        seen[name] += 1
+        return name if title and seen[name] == 1 else f"{name} {seen[name]}"
+
+    environment.filters["label"] = label
     document = environment.from_string(_asset("page.html.j2")).render(
         page=page,
         tone=heading,
         statement=formatting.capitalize(page.verdict.removeprefix(f"{heading}: ")),
         icon=icon,
         pictures=_dot_grids(page.pictures),
-        sections=[{"title": section.title, "blocks": list(_block_views(section.blocks))} for section in page.sections],
+        sections=[
+            {"title": section.title, "blocks": list(_block_views(section.blocks)), "annex": section.annex}
+            for section in page.ordered_sections
+        ],
+        marks=MARKS,
         glossary=glossary,
         style=_trusted(style),
         scripts=[_trusted(script) for script in scripts],

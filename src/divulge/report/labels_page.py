@@ -10,8 +10,7 @@ from divulge.report.charts import Curve
 from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
-from divulge.results import LabelsSummary
-from divulge.results.summaries import MEANING
+from divulge.results import MEANING, LabelsSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

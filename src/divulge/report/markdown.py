@@ -6,19 +6,26 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from divulge.report.page import BulletList, Collapsible, DotGrids, Gallery, Link, Paragraph, Slider, Table
-from divulge.report.sections import ADVICE_TITLE, PROVENANCE_TITLE
+from divulge.report.page import MARKS, BulletList, Collapsible, DotGrids, Gallery, Link, Paragraph, Slider, Table
+from divulge.report.sections import ADVICE_TITLE, CONDITIONS_TITLE, PROVENANCE_TITLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from divulge.report.page import Block, Page
+    from divulge.report.page import Block, Bullet, Page
 
 
 _CARD = (
-    ADVICE_TITLE, "Evidence", "Selection", "What is proven", "How many are given back", "Answers",
-    "What it shows of an attribute", PROVENANCE_TITLE,
-)  # fmt: skip
+    CONDITIONS_TITLE,
+    ADVICE_TITLE,
+    "Evidence",
+    "Selection",
+    "What is proven",
+    "How many are given back",
+    "Answers",
+    "What it shows of an attribute",
+    PROVENANCE_TITLE,
+)
 
 
 def render(page: Page) -> str:
@@ -41,7 +48,7 @@ def render(page: Page) -> str:
     parts = [f"# {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.more)]
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
-    for section in page.sections:
+    for section in page.ordered_sections:
         parts.append(f"## {_line(section.title)}")
         parts += [text for block in section.blocks for text in _block(block)]
     return "\n\n".join(parts) + "\n"
@@ -65,7 +72,7 @@ def card(page: Page) -> str:
     parts = [f"## Privacy: {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.more)]
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
-    for section in page.sections:
+    for section in page.ordered_sections:
         if section.title in _CARD:
             told = [text for block in section.blocks if not isinstance(block, Collapsible) for text in _block(block)]
             parts += [f"### {_line(section.title)}", *(text.replace("### ", "#### ") for text in told)]
@@ -99,11 +106,16 @@ def _body(block: Block) -> str:
         case DotGrids():
             return _listed(one.caption for one in block.dots)
         case BulletList():
-            return _listed(f"{p.title} {p.text}{f' ({p.source})' if p.source else ''}" for p in block.points)
+            return _listed(map(_bullet, block.points))
         case Slider():
             return _listed(f"{block.label} {stop.label}: {stop.words}" for stop in block.stops)
         case _:
             return "(chart: see the HTML report)"
+
+
+def _bullet(point: Bullet) -> str:
+    mark = f"{MARKS[point.mark]} {point.mark}: " if point.mark else ""
+    return f"{mark}{point.title} {point.text}{f' ({point.source})' if point.source else ''}"
 
 
 def _listed(entries: Iterable[str]) -> str:

@@ -12,8 +12,8 @@ from divulge.report.page import Bullet, BulletList, Collapsible, Paragraph, Sect
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from divulge.provenance import Provenance
     from divulge.report.page import Block, Page
-    from divulge.results.provenance import Provenance
 
 # Of each kind of report: the sections that stand on the sheet, and how many of their blocks do.
 _SECTIONS = {

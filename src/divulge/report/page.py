@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,11 +156,22 @@ class DotGrids:
 
 @dataclass(frozen=True, slots=True)
 class Bullet:
-    """One entry of a list: what it is called, what is said of it, and where that was read or measured."""
+    """One entry of a list.
+
+    Args:
+        title: what it is called.
+        text: what is said of it.
+        source: where that was read or measured.
+        mark: whether a condition is met, with a tick, a question mark or a cross; none where empty.
+    """
 
     title: str
     text: str
     source: str = ""
+    mark: Literal["", "met", "open", "not met"] = ""
+
+
+MARKS: Mapping[str, str] = {"met": "✓", "open": "?", "not met": "✗"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +239,11 @@ Block: TypeAlias = "Paragraph | Table | Chart | Gallery | DotGrids | BulletList 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and what stands under it; sections of the annex come after all others, on paper on their own pages."""
 
     title: str
     blocks: Sequence[Block]
+    annex: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +256,7 @@ class Page:
         tone: "leak" (something leaks), "clear" (nothing found, and a leak would have been), "undecided" (too little
             data to say), "unproven" (nothing can be claimed), "void" (a guarantee has failed), "doubt" (a guarantee
             may fail), "plain".
-        sections: the rest, in reading order.
+        sections: the rest, in reading order but for the annex.
         facts: name → value pairs for the head (date, version, seed, …).
         heading: the words over the verdict; those of its tone where empty.
         pictures: the verdict as grids of dots.
@@ -261,6 +273,11 @@ class Page:
     pictures: Sequence[DotGrid] = ()
     more: Sequence[str] = ()
     compact: bool = False
+
+    @property
+    def ordered_sections(self) -> list[Section]:
+        """The sections in reading order, those of the annex last."""
+        return sorted(self.sections, key=lambda section: section.annex)
 
 
 _HIDDEN = "Single records are left out here; the HTML report in the run directory shows them where it may."

@@ -1,7 +1,7 @@
 """Kinds of run: what each of them says at the top of its report, what stands below, and how its directory is read.
 
-A kind of run is a frozen dataclass (its `Summary`), a function that returns the sections of its page, and one
-`RunKind` that names both. Everything else is shared: `build_page`, the files that `write_report_files` writes, and
+A kind of run is a `divulge.results.Summary`, a function that returns the sections of its page, and one `RunKind` that
+names both. Everything else is shared: `build_page`, the files that `write_report_files` writes, and
 reading a finished run back, with its verdict recomputed from its scores.
 """
 
@@ -12,20 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from divulge import results
+from divulge import provenance, results
 from divulge.errors import InputError
 from divulge.report import formatting, html
 from divulge.report.page import Page, Paragraph, Section, hide_records
 from divulge.report.sections import date_fact, provenance_section
-from divulge.results import provenance
 from divulge.run_directory import RunDirectory
 from divulge.types import Tone
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from divulge.provenance import Provenance
     from divulge.report.page import Block, DotGrid
-    from divulge.results.provenance import Provenance
     from divulge.run_directory import RunDraft
 
     Result = TypeVar("Result")
@@ -33,31 +32,12 @@ if TYPE_CHECKING:
 REPORT_FILE = "report.html"
 
 
-class Summary(Protocol):
-    """The content of ``summary.json``: a frozen dataclass whose further fields differ from kind to kind."""
-
-    @property
-    def kind(self) -> str:
-        """The name of the kind of run."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """The version of the schema."""
-        ...
-
-    @property
-    def divulge(self) -> str:
-        """The version of Divulge that wrote it."""
-        ...
-
-
 class Run(Protocol):
     """A run as its page needs it: the summary, and whatever else the sections show (scores, texts, a folder)."""
 
     @property
     def summary(self) -> Any:
-        """The `Summary`, with everything that scores decide computed from them."""
+        """The `divulge.results.Summary`, with everything that scores decide computed from them."""
         ...
 
 

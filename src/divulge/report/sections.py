@@ -11,13 +11,14 @@ from divulge.report.page import Bullet, BulletList, Collapsible, Paragraph, Sect
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from divulge.provenance import Provenance
     from divulge.report.page import Block, Page
-    from divulge.results.provenance import Provenance
 
 # Files of this repository that hold the measurements.
 _DEFENCES = "papers/results/unseen_defences.md"
 _LANGUAGE_MODELS = "papers/results/language.md"
 ADVICE_TITLE = "What to do about it"
+CONDITIONS_TITLE = "What this rests on"
 _MEASURED_ELSEWHERE = (
     "Measured on other models than this one, so these figures say what can be gained and not what will be: "
     "measure again after the change (divulge compare sets two audits side by side). Nothing else is advised here, "
@@ -87,8 +88,9 @@ def extraction_advice() -> list[BulletList]:
 
 NOT_EVALUABLE = "Not evaluable from this run."
 _REGULATORS_NOTE = (
-    "The questions are put in our words; the documents' own decide. An answer says what was measured, never whether a "
-    "model is lawful or anonymous: that is a judgement, made case by case, on more than measurements."
+    "The questions are put in our words, but for the one in quotation marks; the documents' own decide. An answer says "
+    "what was measured, never whether a model is lawful or anonymous: that is a judgement, made case by case, on more "
+    "than measurements."
 )
 
 
@@ -102,6 +104,7 @@ class RegulatorAnswers:
         queries: whether asking the model tells who or what it was trained on.
         epsilon: what is known of ε.
         unit: what one record is.
+        guessing: whether a membership attack does better than guessing.
     """
 
     means: str
@@ -109,10 +112,14 @@ class RegulatorAnswers:
     queries: str | None = None
     epsilon: str | None = None
     unit: str | None = None
+    guessing: str | None = None
 
 
 def regulator_section(answers: RegulatorAnswers) -> Section:
-    """Return the questions of EDPB Opinion 28/2024, the NIST AI RMF 1.0 and NIST SP 800-226, each with its answer."""
+    """Return the questions of EDPB Opinion 28/2024, NIST AI RMF 1.0, NIST SP 800-226 and OWASP AISVS 1.0, answered.
+
+    The section is part of the annex.
+    """
     european = [
         (
             "Is it unlikely, to the point of insignificance, that personal data of the people whose data trained the "
@@ -144,14 +151,24 @@ def regulator_section(answers: RegulatorAnswers) -> Section:
         ("Whose privacy is the unit?", answers.unit or NOT_EVALUABLE),
         ("Are data collection, security and access control sound?", NOT_EVALUABLE),
     ]
-    about_dp = [_question_table(private), Paragraph(_REGULATORS_NOTE)]
+    # The requirement's own words (OWASP AISVS 1.0, C11.2, level 3); its other requirements are about operation.
+    owasp = [
+        (
+            "11.2.5: “Verify that membership-inference attack simulations demonstrate that attack accuracy does not "
+            "exceed random guessing on evaluated data.”",
+            answers.guessing or NOT_EVALUABLE,
+        )
+    ]
     return Section(
         "Questions that regulators ask",
         [
             Collapsible("EDPB Opinion 28/2024, on whether a model is anonymous", [_question_table(european)]),
             Collapsible("NIST AI Risk Management Framework 1.0", [_question_table(american)]),
-            Collapsible("NIST SP 800-226, on guarantees of differential privacy", about_dp),
+            Collapsible("NIST SP 800-226, on guarantees of differential privacy", [_question_table(private)]),
+            Collapsible("OWASP AISVS 1.0, requirement 11.2.5", [_question_table(owasp)]),
+            Paragraph(_REGULATORS_NOTE),
         ],
+        annex=True,
     )
 
 
@@ -182,7 +199,7 @@ def provenance_section(
     if provenance is None:
         missing = Paragraph("Neither date, command nor files were noted when this run was written.")
         fact_table = [Table(("what", "value"), rows, sortable=False)] if rows else []
-        return Section(PROVENANCE_TITLE, [missing, *fact_table, *details])
+        return Section(PROVENANCE_TITLE, [missing, *fact_table, *details], annex=True)
     date = provenance.date.replace("T", " ").replace("+00:00", " UTC")
     head = [("date", date), ("command", provenance.command or "used from Python")]
     blocks: list[Block] = [Table(("what", "value"), [*head, *rows], sortable=False)]
@@ -202,7 +219,7 @@ def provenance_section(
         *environment.packages.items(),
     ]
     blocks.append(Collapsible("Software", [Table(("what", "version"), software)]))
-    return Section(PROVENANCE_TITLE, [*blocks, *details])
+    return Section(PROVENANCE_TITLE, [*blocks, *details], annex=True)
 
 
 def add_provenance(page: Page, provenance: Provenance | None, facts: Mapping[str, str] | None = None) -> Page:

@@ -103,7 +103,7 @@ def weights_sections(run: WeightsRun) -> list[Section]:
         *_advice(summary.tone),
         Section("Decisions", _decisions(summary, truth)),
         Section("Called members", _called(summary)),
-        Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")]),
+        Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")], annex=True),
         sections.regulator_section(
             RegulatorAnswers(
                 means="the weights of the network alone.",

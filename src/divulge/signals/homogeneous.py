@@ -15,7 +15,7 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError
-from divulge.margin.stationarity import solve_multipliers
+from divulge.margin.shallow_relu import solve_multipliers
 from divulge.types import Guarantee
 from divulge.validation import check_array, check_nonempty
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -643,6 +644,33 @@ def write_parquet(frame: pl.DataFrame | pl.LazyFrame, to: str | Path | IO[bytes]
         frame.write_parquet(to, compression="zstd")
 
 
-def write_csv(frame: pl.DataFrame, to: str | Path | IO[bytes]) -> None:
-    """Write a table as CSV, with a header."""
-    frame.write_csv(to)
+def write_csv(frame: pl.DataFrame, to: str | Path | IO[bytes], *, spreadsheet: bool = False) -> None:
+    """Write a table as CSV, with a header; for a ``spreadsheet`` with the mark by which it knows UTF-8."""
+    frame.write_csv(to, include_bom=spreadsheet)
+
+
+# What a spreadsheet would take for the beginning of a formula, and what is a number nonetheless.
+_FORMULA = re.compile(r"[=+\-@＝＋－＠\t\r\n]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """Prefix text that a spreadsheet would run as a formula with an apostrophe, for a CSV.
+
+    Numbers stay what they are, also where a text is nothing but a number.
+
+    Examples:
+        >>> escape_formulas(pl.DataFrame({"id": ["=1+1", "-3.5", "a=b"]}))["id"].to_list()
+        ["'=1+1", '-3.5', 'a=b']
+    """
+    names = {name: f"'{name}" for name in frame.columns if _FORMULA.match(name)}
+    return frame.with_columns(
+        [_escape_column(frame[name]) for name in frame.columns if frame[name].dtype == pl.String]
+    ).rename(names)
+
+
+def _escape_column(values: pl.Series) -> pl.Series:
+    is_formula = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values)
+    return pl.Series(
+        values.name, [f"'{value}" if escape else value for value, escape in zip(values, is_formula, strict=True)]
+    )

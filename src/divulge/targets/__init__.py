@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from divulge.targets.arrays import CallableTarget, TableTarget
-from divulge.targets.regression import Regressor, SklearnRegressor, as_regressor
+from divulge.targets.estimators import Regressor, SklearnRegressor, as_regressor
 from divulge.targets.rights import (
     FramedTarget,
     GivesGradientNorms,
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from divulge.targets.endpoint import Endpoint
     from divulge.targets.estimators import SklearnTarget
     from divulge.targets.files import load
-    from divulge.targets.language_models import CausalLM
+    from divulge.targets.language_models import CausalLM, VisionLanguage
     from divulge.targets.onnx import OnnxTarget
     from divulge.targets.text_classifiers import TextClassifier
     from divulge.targets.torch_modules import TorchTarget
-    from divulge.targets.vision_language import VisionLanguage
 
 _HOMES = {
     "CausalLM": "divulge.targets.language_models",
@@ -51,7 +50,7 @@ _HOMES = {
     "SklearnTarget": "divulge.targets.estimators",
     "TextClassifier": "divulge.targets.text_classifiers",
     "TorchTarget": "divulge.targets.torch_modules",
-    "VisionLanguage": "divulge.targets.vision_language",
+    "VisionLanguage": "divulge.targets.language_models",
     "load": "divulge.targets.files",
 }
 

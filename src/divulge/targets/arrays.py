@@ -49,7 +49,7 @@ class CallableTarget:
         return as_logits(self.raw_outputs(records), self.outputs, len(records))
 
     def raw_outputs(self, records: Records) -> Any:
-        """What the function returns for the records, as it is."""
+        """Return what the function returns for the records, as it is."""
         with errors.user_code_errors("target"):
             return self.function(self._input(records.copy()))
 

@@ -107,11 +107,11 @@ class Endpoint:
             object.__setattr__(self, "journal", check_path(self.journal, "journal"))
 
     def key(self) -> Mapping[str, Any]:
-        """What decides the numbers, as far as a client can know."""
+        """Return what decides the numbers, as far as a client can know."""
         return {"endpoint": web.redact_url(self.url), "model": self.model, "length": self.length}
 
     def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
-        """Log-probabilities of each text's tokens; an empty text keeps its row without asking.
+        """Ask for log-probabilities of each text's tokens; an empty text keeps its row without a request.
 
         Args:
             texts: the documents.
@@ -169,7 +169,7 @@ class Endpoint:
     def _once(self, client: web.Client, text: str) -> Floats:
         body = {"model": self.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 0, "temperature": 0}
         try:
-            answer = client.post(f"{self.url}/completions", content=json.dumps(body), kind="application/json")
+            answer = client.post(f"{self.url}/completions", content=json.dumps(body), media_type="application/json")
             if answer.status == 429 or answer.status >= 500:
                 raise _TransientError(f"status {answer.status}", answer.wait())
             if answer.status == 413 or (answer.status in (400, 422) and _TOO_LONG.search(answer.excerpt())):
@@ -196,10 +196,10 @@ class _ClientPool:
         self._free = list(self._all)
 
     def _client(self) -> web.Client:
-        return web.Client(timeout=self._timeout, headers=self._headers, secure=self._secure)
+        return web.Client(timeout=self._timeout, headers=self._headers, verify=self._secure)
 
     def mine(self) -> web.Client:
-        """This thread's client."""
+        """Return this thread's client."""
         if not hasattr(self._own, "client"):
             with self._lock:
                 if not self._free:
@@ -217,7 +217,7 @@ class _ClientPool:
 
 
 def _parse_log_probabilities(answer: Any, text: str) -> Floats:
-    """The log-probabilities of the prompt's tokens, checked against the server's own count, or the tokens themselves.
+    """Parse the log-probabilities of the prompt's tokens, checked against the server's count, or the tokens themselves.
 
     Raises:
         _PassingError: none, or another number than the prompt has tokens, or values that are none.
@@ -261,12 +261,12 @@ def _check_echo(echo: Any, text: str) -> None:
 
 
 def _normalise_text(text: str) -> str:
-    """What tokenizers leave of a text: without spaces, and one form of each character."""
+    """Reduce a text to what tokenizers keep of it: without spaces, and one form of each character."""
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _count_prompt_tokens(answer: Any, logprobs_field: Any, text: str, count: int) -> int:
-    """How many of the log-probabilities are the prompt's."""
+    """Count the log-probabilities that are the prompt's."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     if usage is None:
         tokens = logprobs_field.get("tokens") if isinstance(logprobs_field, dict) else None
@@ -368,12 +368,12 @@ class EndpointJournal:
 
 
 def text_digest(text: str) -> str:
-    """What stands for a document."""
+    """Return a digest that stands for a document."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_log_probability(value: object) -> bool:
-    """Whether a value is a log-probability: a finite number of at most 0, rounding apart.
+    """Check that a value is a log-probability: a finite number of at most 0, rounding apart.
 
     Examples:
         >>> is_log_probability(-1.5), is_log_probability(True), is_log_probability(float("-inf"))
@@ -383,7 +383,7 @@ def is_log_probability(value: object) -> bool:
 
 
 def abbreviate(value: object, text: str = "") -> str:
-    """A value a server sent, short enough for a message, and without what it repeats of a document."""
+    """Shorten a value that a server sent for a message, without what it repeats of a document."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**18:
         return f"an integer of {value.bit_length()} bits"
     shown_value = repr(value)
@@ -391,7 +391,7 @@ def abbreviate(value: object, text: str = "") -> str:
 
 
 def redact(message: str, text: str) -> str:
-    r"""What a server says, without what it repeats of a document: messages and journals hold no text.
+    r"""Remove from a server's message what it repeats of a document: messages and journals hold no text.
 
     Runs of six letters or digits that stand in the document are left out, however many marks or escapes lie between.
 

@@ -1,4 +1,4 @@
-"""scikit-learn classifiers as targets."""
+"""Estimators of scikit-learn, LightGBM, XGBoost and CatBoost as targets, and regression models of any kind."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ from divulge import columns, errors, lazy, store
 from divulge.columns import find_names, frame_of_array, has_pandas, match_columns, to_library
 from divulge.errors import InputError
 from divulge.targets import arrays as out
-from divulge.validation import check_choice, check_integer, check_labels, check_memory, check_number, format_value
+from divulge.validation import (
+    check_choice,
+    check_integer,
+    check_labels,
+    check_memory,
+    check_number,
+    format_value,
+    require_callable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import narwhals as nw
     import pandas as pd
+    from sklearn import base
 
     from divulge.types import Floats, Ints, Records
 else:
     pd = lazy.module("pandas")
+    base = lazy.module("sklearn.base")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +139,7 @@ class SklearnTarget:
         return self._own_logits(inputs)
 
     def _full(self, logits: Floats) -> Floats:
-        """Logits over the full label set; a class the estimator never saw gets the floor."""
+        """Extend logits to the full label set; a class the estimator never saw gets the floor."""
         places = self._columns()
         if np.array_equal(places, np.arange(int(self.classes or 0))):
             return logits
@@ -140,7 +150,7 @@ class SklearnTarget:
         return full
 
     def _wide(self, probabilities: Floats) -> Floats:
-        """Probabilities over the full label set."""
+        """Extend probabilities to the full label set."""
         check_memory(8.0 * len(probabilities) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         full = np.zeros((len(probabilities), int(self.classes or 0)))
         full[:, self._columns()] = probabilities
@@ -153,7 +163,7 @@ class SklearnTarget:
         return classes
 
     def _columns(self) -> Ints:
-        """Which class each of the estimator's outputs is of."""
+        """Return the class of each of the estimator's outputs."""
         classes, names = self._classes(), self.class_names
         if names is None:
             return check_labels(np.asarray(classes).astype(np.int64), "target.classes_")
@@ -188,7 +198,7 @@ class SklearnTarget:
         return self._log(x, probabilities)
 
     def _log(self, x: Any, probabilities: Floats) -> Floats:
-        """The estimator's own log-probabilities where they are finite, else the floor."""
+        """Return the estimator's own log-probabilities where they are finite, else the floor."""
         if (votes := _vote_count(self.estimator)) is not None:
             return _smooth_votes(self._wide(probabilities), votes)
         with np.errstate(divide="ignore"):
@@ -300,12 +310,12 @@ def _describe_parameter(value: Any) -> str:
 
 
 def _class_to_text(value: Any) -> str:
-    """A class as text, as `Records` spells it: -1.0 is -1."""
+    """Spell a class as `Records` does: -1.0 is -1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _column_names(estimator: Any) -> tuple[tuple[str, ...], bool]:
-    """Names of the columns that an estimator knows, and whether a frame had them for certain."""
+    """Return the names of the columns that an estimator knows, and whether a frame had them for certain."""
     for attribute in ("feature_names_in_", "feature_names_", "feature_name_"):
         attribute_value = getattr(estimator, attribute, None)
         if attribute_value is None or callable(attribute_value):
@@ -318,7 +328,7 @@ def _column_names(estimator: Any) -> tuple[tuple[str, ...], bool]:
 
 
 def _vote_count(estimator: Any) -> int | None:
-    """How many votes a probability is the share of; None where it is no count."""
+    """Return the number of votes that a probability is a share of; None where it is no count."""
     estimator = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     if getattr(estimator, "bootstrap", False) is True and hasattr(estimator, "estimators_"):
         return len(estimator.estimators_)
@@ -328,7 +338,7 @@ def _vote_count(estimator: Any) -> int | None:
 
 
 def _smooth_votes(probabilities: Floats, votes: int) -> Floats:
-    """Log-probabilities with half a vote more for each class."""
+    """Return log-probabilities with half a vote more for each class."""
     return np.log((probabilities * votes + 0.5) / (votes + 0.5 * probabilities.shape[1]))
 
 
@@ -353,7 +363,7 @@ def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
 
 
 def _pandas_categories(estimator: Any) -> list[Any] | None:
-    """Categories by column of the pandas frame that LightGBM was fitted on; None if it was fitted on something else."""
+    """Return the categories of each column of LightGBM's pandas frame; None if it was fitted on something else."""
     return getattr(getattr(estimator, "booster_", None), "pandas_categorical", None)
 
 
@@ -404,7 +414,7 @@ def restore_categories(estimator: Any, frame: Any) -> Any:
 
 
 def _cast_categories(column: Any, categories: Sequence[Any]) -> Any:
-    """A column with the categories that the model was fitted on."""
+    """Return a column with the categories that the model was fitted on."""
     fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
     if column.notna().any() and not fitted.notna().any():
         raise InputError(
@@ -412,3 +422,137 @@ def _cast_categories(column: Any, categories: Sequence[Any]) -> Any:
             f"{format_value(column.dropna().iloc[0])}; it was fitted on {format_value(list(categories))}"
         )
     return fitted
+
+
+@dataclass(frozen=True, slots=True)
+class SklearnRegressor:
+    """A fitted estimator whose ``predict`` gives a real value: of scikit-learn, LightGBM, XGBoost or CatBoost.
+
+    A model that was fitted on a data frame is given one with the same columns, as `divulge.targets.SklearnTarget` does.
+
+    Args:
+        estimator: fitted, with ``predict``; a pipeline too.
+        frames: the library of the data frames that the estimator is given, see `divulge.targets.SklearnTarget`.
+
+    Raises:
+        divulge.InputError: a classifier, or no ``predict``.
+
+    Examples:
+        >>> from sklearn.linear_model import LinearRegression
+        >>> from divulge import Records
+        >>> model = LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0])
+        >>> SklearnRegressor(model).predictions(Records([[2.0]])).round(6)
+        array([5.])
+    """
+
+    estimator: Any
+    frames: Literal["auto", "own", "pandas", "polars"] = "auto"
+    takes_frames: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_choice(self.frames, "frames", ("auto", "own", "pandas", "polars"))
+        require_callable(self.estimator, "estimator", "predict")
+        has_classes = hasattr(self.estimator, "classes_") or hasattr(self.estimator, "predict_proba")
+        if has_classes and not is_regressor(self.estimator):  # CatBoost's regressors have classes_, too
+            raise InputError(
+                f"target: {type(self.estimator).__name__} is a classifier, which predicts classes; a regression model "
+                "is needed"
+            )
+
+    def predictions(self, records: Records) -> Floats:
+        """Predicted value of each record, float64 ``[n]``.
+
+        Raises:
+            divulge.InputError: NaN or infinity, several values for a record.
+            divulge.errors.UserCodeError: the estimator raised an error.
+        """
+        name = f"target: {type(self.estimator).__name__}"
+        # An estimator of the user's own may write into what it is given.
+        inputs = self.model_inputs(records.copy())
+        with errors.user_code_errors(name, hint="" if records.table is None else describe_inputs(inputs)):
+            predicted = self.estimator.predict(inputs)
+        return out.as_predictions(predicted, len(records), f"{name}.predict")
+
+    def model_inputs(self, records: Records) -> Any:
+        """Return the records as the estimator was fitted on them: a frame with its columns, or an array."""
+        return estimator_inputs(self.estimator, records, self.frames)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns that the estimator was fitted on; empty where it was fitted on an array."""
+        return fitted_columns(self.estimator)
+
+    @property
+    def likely_names(self) -> tuple[tuple[str, ...], ...]:
+        """Names that may be those of the columns."""
+        return likely_columns(self.estimator)
+
+
+@dataclass(frozen=True)
+class Regressor:
+    """A network, ONNX file or function whose single output is the predicted value.
+
+    Args:
+        target: the adapter that runs it: `divulge.targets.TorchTarget`, `OnnxTarget` or `CallableTarget`.
+
+    Raises:
+        divulge.InputError: another object.
+
+    Examples:
+        >>> from divulge import Records
+        >>> from divulge.targets import CallableTarget
+        >>> Regressor(CallableTarget(lambda x: x.sum(axis=1))).predictions(Records([[1.0, 2.0]]))
+        array([3.])
+    """
+
+    target: Any
+
+    def __post_init__(self) -> None:
+        require_callable(self.target, "target", "raw_outputs")
+        for name in ("feature_names", "likely_names", "takes_frames", "weights"):
+            if hasattr(self.target, name):
+                object.__setattr__(self, name, getattr(self.target, name))
+
+    def predictions(self, records: Records) -> Floats:
+        """Predicted value of each record, float64 ``[n]``.
+
+        Raises:
+            divulge.InputError: NaN or infinity, several values for a record.
+            divulge.errors.UserCodeError: the function raised an error.
+        """
+        return out.as_predictions(self.target.raw_outputs(records), len(records))
+
+
+def is_regressor(model: Any) -> bool:
+    """Check whether an object is an estimator that says that it predicts real values.
+
+    Examples:
+        >>> from sklearn import linear_model
+        >>> is_regressor(linear_model.Ridge()), is_regressor(linear_model.LogisticRegression())
+        (True, False)
+    """
+    if isinstance(model, type) or not callable(getattr(model, "predict", None)):
+        return False
+    if getattr(model, "_estimator_type", None) == "regressor":
+        return True
+    try:
+        return bool(base.is_regressor(model))
+    except Exception:  # an object with predict that is no estimator of scikit-learn has no tags
+        return False
+
+
+def as_regressor(target: Any) -> Any:
+    """Return an adapter, or an object with ``predictions(records)``, as a regression model.
+
+    Raises:
+        divulge.InputError: a classifier, or a model of another kind.
+    """
+    if callable(getattr(target, "predictions", None)):
+        return target
+    if callable(getattr(target, "raw_outputs", None)):
+        return Regressor(target)
+    described = type(getattr(target, "estimator", getattr(target, "target", target))).__name__
+    raise InputError(
+        f'target: task = "regression" needs a model that predicts one real value of each record, got '
+        f"{format_value(described)}"
+    )

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from divulge import errors, lazy, user_code
 from divulge.errors import InputError
 from divulge.targets.endpoint import Endpoint
+from divulge.targets.estimators import as_regressor
 from divulge.targets.onnx import OnnxTarget
-from divulge.targets.regression import as_regressor
 from divulge.targets.rights import adapt
 from divulge.targets.sacro_folders import CONVERTER, is_sacro_folder, read_sacro_folder, refuse_pickle
-from divulge.targets.skops_files import read_skops as read_skops
+from divulge.targets.skops_files import read_skops
 from divulge.targets.torch_modules import reject_quantised_weights
 from divulge.validation import as_list, check_path, check_string, format_value
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 else:
     folders = lazy.module("divulge.targets.folders")
     tensors = lazy.module("safetensors.torch")
+
 
 SAFE = ".safetensors (with a factory), .onnx, .skops, a Hugging Face folder"
 _LOAD_YOURSELF = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
@@ -62,7 +63,7 @@ def load(
     names: Sequence[str] | None = None,
     task: Task = "auto",
 ) -> Any:
-    """The target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
+    """Load the target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
 
     Args:
         model: path of a file (`SAFE` lists the kinds); a Hugging Face folder, or ``hf:NAME`` on the hub, of a causal
@@ -131,7 +132,7 @@ def load(
 
 
 def _reject_options(reason: str, **options: Any) -> None:
-    """Pass if none of these was given."""
+    """Raise if any of these options was given."""
     for key, value in options.items():
         if value is not None:
             raise InputError(f"target.{key}: {reason}")
@@ -145,7 +146,7 @@ def _load_onnx(path: Path, outputs: str) -> GivesLogits:
 
 
 def _import_model(name: str, folder: Path | None) -> Any:
-    """The model that a name means, or that the function of this name makes."""
+    """Import the model of this name, or call the function of this name for one."""
     value = user_code.import_object(name, "target.model", folder).value
     if not (inspect.isroutine(value) or inspect.isclass(value)) or _requires_arguments(value):
         return value
@@ -154,7 +155,7 @@ def _import_model(name: str, folder: Path | None) -> Any:
 
 
 def _requires_arguments(function: Any) -> bool:
-    """Whether a function cannot be called with nothing."""
+    """Check whether a function needs arguments."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # built in
@@ -163,7 +164,7 @@ def _requires_arguments(function: Any) -> bool:
 
 
 def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
-    """The factory's module with the weights of a file."""
+    """Load the weights of a file into the factory's module."""
     if factory is None:
         raise InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
     read_weights = tensors.load_file
@@ -182,7 +183,7 @@ def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
 
 
 def _refusal_reason(path: Path) -> str:
-    """Why a file of another kind is refused, by its content, whatever it is called."""
+    """Explain, from its content, why a file of another kind is refused."""
     file_type = _detect_file_type(path)
     return (
         f"a {file_type} file {REFUSED[file_type]}"
@@ -192,7 +193,7 @@ def _refusal_reason(path: Path) -> str:
 
 
 def _detect_file_type(path: Path) -> str:
-    """Which of `REFUSED`; empty for none of them."""
+    """Return the type of a file among `REFUSED`; empty for none of them."""
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return _detect_archive_type(archive.namelist())
     with path.open("rb") as file:

@@ -69,7 +69,7 @@ def load_folder(
     folder: Path | None = None,
     **options: Any,
 ) -> CausalLM | TextClassifier:
-    """The target in a folder of Hugging Face's layout, or in a repository on the hub.
+    """Load the target in a folder of Hugging Face's layout, or in a repository on the hub.
 
     Args:
         model: the folder, or ``hf:NAME`` or ``hf:NAME@REVISION``.
@@ -109,7 +109,7 @@ def _build_target(
 def _load_adapted(
     path: Path, name: str, base: str | None, dtype: str, device: str, folder: Path | None, options: dict[str, Any]
 ) -> CausalLM | TextClassifier:
-    """The base with the adapter put on."""
+    """Load the base and put the adapter on it."""
     adapter = read_adapter(path)
     base_path = _find_base(path, adapter.base, folder) if base is None else base
     if not base_path.startswith(HUB):
@@ -135,7 +135,7 @@ def _load_adapted(
 
 
 def _find_base(path: Path, base_name: str, folder: Path | None) -> str:
-    """Where the base lies that a configuration names."""
+    """Find the base that a configuration names."""
     if not base_name:
         raise InputError(f"target.base: {path} holds an adapter without its base; name the base's folder")
     candidates = (check_path(path / base_name, "target.base"), _resolve_path(folder, base_name))
@@ -150,7 +150,7 @@ def _find_base(path: Path, base_name: str, folder: Path | None) -> str:
 
 
 def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
-    """Which target a folder makes, from the class that its configuration names."""
+    """Choose the target of a folder from the class that its configuration names."""
     if not (path / _CONFIG).is_file():
         raise InputError(
             f"target.model: {path} is no Hugging Face model: it has neither {_CONFIG} nor {ADAPTER_CONFIG}"
@@ -175,7 +175,7 @@ def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
 
 
 def _suggest_subfolders(path: Path) -> str:
-    """Folders of models in a folder, as `transformers.Trainer` writes them, to be named instead."""
+    """Suggest folders of models in a folder, as `transformers.Trainer` writes them."""
     subfolders = [file.parent.name for file_name in (_CONFIG, ADAPTER_CONFIG) for file in path.glob(f"*/{file_name}")]
     steps = sorted(dict.fromkeys(subfolders), key=lambda name: (len(name), name))  # checkpoint-80 before checkpoint-160
     return f"; name one of the folders in it: {', '.join(steps[-_MAX_SUGGESTIONS:])}" if steps else ""
@@ -198,7 +198,7 @@ def _resolve_path(folder: Path | None, model: str) -> Path:
 
 
 def _download_small_files(name: str) -> Path:
-    """The small files of a repository on the hub: configurations, tokenizer, adapter."""
+    """Download the small files of a repository on the hub: configurations, tokenizer, adapter."""
     repository, _, revision = name.removeprefix(HUB).partition("@")
     try:
         return Path(
@@ -284,7 +284,7 @@ class Adapter:
 
 
 def read_adapter(folder: Path) -> Adapter:
-    """The adapter in a folder.
+    """Read the adapter in a folder.
 
     Raises:
         divulge.InputError: no weights in safetensors, another method than LoRA, or a configuration that asks for more
@@ -308,7 +308,7 @@ def read_adapter(folder: Path) -> Adapter:
 
 
 def apply_adapter(model: Any, adapter: Adapter) -> Any:
-    """The base ``model`` with the adapter: merged in float32, beside the base's own weights in half precision.
+    """Put an adapter on the base ``model``: merged in float32, beside the base's own weights in half precision.
 
     Half precision would round away most of what the adapter changes.
 
@@ -334,7 +334,7 @@ def _wrap_and_merge(model: Any, adapter: Adapter) -> Any:
 
 
 def merge_adapter(peft_model: Any) -> Any:
-    """The base with the adapter in its weights, or beside them: in half precision, and on weights that are shared.
+    """Merge an adapter into its base; in half precision, or on shared weights, leave it beside them.
 
     Where the embedding is the output layer too, what an adapter adds to the one would go into the other.
     """
@@ -348,7 +348,7 @@ def merge_adapter(peft_model: Any) -> Any:
 
 
 def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a configuration describes a plain LoRA, checked; more than that is refused."""
+    """Read and check what describes a plain LoRA in a configuration; more than that is refused."""
     peft_type = config.get("peft_type")
     if peft_type != "LORA":
         raise InputError(f"peft_type: only LORA can be read, got {format_value(peft_type)}; {_WORKAROUND}")
@@ -393,7 +393,7 @@ def _check_name_list(value: Any) -> list[Any]:
 
 
 def _check_module_name(value: Any, key: str) -> str:
-    """A module's name; peft would take anything else for a regular expression, which may take for ever to match."""
+    """Check a module's name; peft takes anything else for a regular expression, which may take for ever to match."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise InputError(f"{key}: plain names of modules are needed, got {format_value(value)}; {_WORKAROUND}")
     return value
@@ -425,7 +425,7 @@ def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _adapted_modules(weights: Mapping[str, torch.Tensor]) -> list[str]:
-    """The modules that have LoRA weights, by their full names."""
+    """Return the modules that have LoRA weights, by their full names."""
     modules = sorted({_LORA.sub("", name.removeprefix(_WEIGHT_PREFIX)) for name in weights if _LORA_A.search(name)})
     if not modules:
         raise InputError(f"{ADAPTER_WEIGHTS} holds no LoRA weights")

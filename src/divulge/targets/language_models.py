@@ -14,14 +14,10 @@ import numpy as np
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
+from divulge.targets import pretrained
 from divulge.targets.pretrained import check_token_ids, load_pretrained, tokenizer_digest, weights_digest
 from divulge.targets.token_statistics import PER_TOKEN, Continuations, Decoding, TokenStatistics
 from divulge.validation import check_choice, check_instance, check_integer
-
-try:
-    import torch
-except ImportError:  # pragma: no cover - exercised by the light install
-    raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +25,12 @@ if TYPE_CHECKING:
     import transformers
 else:
     transformers = lazy.module("transformers")
+
+
+try:
+    import torch
+except ImportError:  # pragma: no cover - exercised by the light install
+    raise missing_extra("torch", "text") from None
 
 
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
@@ -92,7 +94,7 @@ class CausalLM:
 
     @classmethod
     def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> CausalLM:
-        """From ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder; weights are read from safetensors alone.
+        """Load from ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder; weights are read from safetensors alone.
 
         Args:
             name: which model.
@@ -122,7 +124,7 @@ class CausalLM:
         }
 
     def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
-        """Statistics of each text; texts without a scored token keep their row.
+        """Compute the statistics of each text; texts without a scored token keep their row.
 
         Args:
             texts: the documents.
@@ -176,7 +178,7 @@ class CausalLM:
     def side_by_side(
         self, window_batches: Sequence[Sequence[Window]], reduce: Callable[..., torch.Tensor]
     ) -> Iterator[Sequence[np.ndarray]]:
-        """What ``reducing`` makes of each batch; on a CPU each core has a batch of its own, and no two share one."""
+        """Reduce each batch by ``reducing``; on a CPU each core has a batch of its own, and no two share one."""
         threads = torch.get_num_threads() if self.model.device.type == "cpu" else 1
         if min(threads, len(window_batches)) < 2:
             yield from (self._run(batch, reduce) for batch in window_batches)
@@ -210,7 +212,7 @@ class CausalLM:
 
     @torch.inference_mode()
     def _run(self, batch: Sequence[Window], reduce: Callable[..., torch.Tensor]) -> list[np.ndarray]:
-        """Rows ``[k, t]`` of each window: what ``reducing`` makes of the logits and tokens of a block."""
+        """Run a batch; reduce logits and tokens of each block by ``reducing`` to rows ``[k, t]`` of each window."""
         longest = max(len(window.tokens) for window in batch)
         ids = torch.zeros(len(batch), longest, dtype=torch.long)
         attention_mask = torch.zeros(len(batch), longest, dtype=torch.long)
@@ -230,7 +232,7 @@ class CausalLM:
     def _logits(
         self, ids: torch.Tensor, attention_mask: torch.Tensor, scored_mask: torch.Tensor, scored_tokens: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The logits at the places asked for, some at a time, and the tokens that stand there."""
+        """Yield the logits at the requested places, some at a time, and the tokens that stand there."""
         if not self._split:
             logits = self.model(input_ids=ids, attention_mask=attention_mask, use_cache=False).logits[:, :-1][
                 scored_mask
@@ -381,7 +383,7 @@ def _check_continuation(target: CausalLM, number: int, prefix: Sequence[int], su
 
 @torch.inference_mode()
 def greedy_continuations(target: CausalLM, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
-    """The most likely token again and again, ``tokens`` of them after each prefix; an end of text does not stop it.
+    """Decode greedily ``tokens`` tokens after each prefix; an end of text does not stop it.
 
     Prefixes of one length go together, so there is no padding.
 
@@ -406,7 +408,7 @@ def greedy_continuations(target: CausalLM, prefixes: Sequence[Sequence[int]], to
 
 
 def _generate_greedily(model: Any, prefixes: Sequence[Sequence[int]], count: int) -> list[list[int]]:
-    """Greedy continuations of prefixes of one length; keys and values are kept where the model keeps any."""
+    """Decode greedily after prefixes of one length; keys and values are kept where the model keeps any."""
     sequences = inputs = torch.tensor([list(prefix) for prefix in prefixes], device=model.device)
     cache, name = None, _cache_parameter(model)
     for _ in range(count):
@@ -429,7 +431,7 @@ _LOGITS_IN_CACHE = 1 << 17
 
 
 def reduce_logits(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: bool = True) -> torch.Tensor:
-    """Statistics of a block of tokens, ``[7, t]`` float32, in the order of `PER_TOKEN`.
+    """Compute the statistics of a block of tokens, ``[7, t]`` float32, in the order of `PER_TOKEN`.
 
     The logits are cast up before the softmax: a bfloat16 log-softmax is wrong by .009 in the mean, this by .0006.
 
@@ -475,7 +477,7 @@ def _vocabulary_statistics(logits: torch.Tensor, target: torch.Tensor) -> torch.
 
 
 def sampling_log_probabilities(logits: torch.Tensor, target: torch.Tensor, decoding: Decoding) -> torch.Tensor:
-    """Log-probability with which a token is drawn, and 1 where it is the greedy one, ``[2, t]`` float32.
+    """Return the log-probability with which a token is drawn, and 1 where it is the greedy one, ``[2, t]`` float32.
 
     Args:
         logits: ``[t, V]``, any floating type.
@@ -520,7 +522,7 @@ class Window:
 
 
 def split_windows(document: int, tokens: Sequence[int], length: int, stride: int) -> list[Window]:
-    """Windows of at most ``length`` tokens, ``stride`` apart; each token is scored once, with all context it can have.
+    """Split into windows of at most ``length`` tokens, ``stride`` apart; each token is scored once, with most context.
 
     Examples:
         >>> [(w.tokens, w.skip) for w in split_windows(0, [1, 2, 3, 4, 5], length=3, stride=2)]
@@ -539,7 +541,7 @@ def split_windows(document: int, tokens: Sequence[int], length: int, stride: int
 
 
 def batch_windows(pieces: Sequence[Window], budget: int) -> Iterator[list[Window]]:
-    """Windows of similar length together, with at most ``budget`` tokens per batch, padding included."""
+    """Batch windows of similar length, with at most ``budget`` tokens per batch, padding included."""
     batch: list[Window] = []
     for window in sorted(pieces, key=lambda w: len(w.tokens), reverse=True):
         longest = len(batch[0].tokens) if batch else 0
@@ -549,3 +551,133 @@ def batch_windows(pieces: Sequence[Window], budget: int) -> Iterator[list[Window
         batch.append(window)
     if batch:
         yield batch
+
+
+try:
+    import torch
+except ImportError:  # pragma: no cover - exercised by the light install
+    raise missing_extra("torch", "text") from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VisionLanguage:
+    """A model that reads an image and a text, asked for statistics per token.
+
+    An image takes up many places of the input, one per patch, and at each the model has a distribution
+    over the next word. Nothing is said there that could be right or wrong, so the log-probability of
+    "the token" does not exist (NaN); the Rényi entropies do, and members make the model surer
+    (Li et al., "Membership inference attacks against large vision-language models", NeurIPS 2024).
+
+    Args:
+        model: a `transformers` image-text-to-text model, on its device.
+        processor: its processor; the text must hold its image token, which is put before it if missing.
+        name: what to call it; part of the cache key.
+        batch: records run at a time.
+
+    Raises:
+        divulge.InputError: a configuration without an image token, or a batch below 1.
+    """
+
+    model: Any
+    processor: Any
+    name: str = "model"
+    batch: int = 4
+    _split: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_integer(self.batch, "batch", least=1)
+        if _image_token_id(self.model) is None:
+            raise InputError("model: its configuration names no image token; is it an image-text-to-text model?")
+        self.model.eval()
+        object.__setattr__(self, "_split", has_separate_head(self.model))
+
+    @classmethod
+    def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> VisionLanguage:
+        """Load from ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder.
+
+        Raises:
+            divulge.InputError: unknown dtype, or a model that cannot be loaded.
+        """
+        model, processor = pretrained.load_pretrained(
+            transformers.AutoModelForImageTextToText, transformers.AutoProcessor, name, dtype, device
+        )
+        return cls(model, processor, name=name, **options)
+
+    def key(self) -> Mapping[str, Any]:
+        """Return what determines the numbers."""
+        return {
+            "model": self.name,
+            "weights": pretrained.weights_digest(self.model),
+            "tokenizer": pretrained.tokenizer_digest(self.processor.tokenizer),
+            "dtype": str(self.model.dtype),
+        }
+
+    def statistics(self, images: Sequence[Any], texts: Sequence[str], *, part: str = "image") -> TokenStatistics:
+        """Compute the statistics of each record.
+
+        Args:
+            images: one per record: arrays ``[height, width, 3]`` of uint8, or PIL images.
+            texts: the instruction that goes with each.
+            part: "image" (the places of the image; log-probabilities are NaN) or "text".
+
+        Raises:
+            divulge.InputError: an unknown part, or different numbers of images and texts.
+        """
+        check_choice(part, "part", ("image", "text"))
+        if len(images) != len(texts):
+            raise InputError(f"texts: {len(images)} are needed (one per image), got {len(texts)}")
+        rows: list[dict[str, np.ndarray]] = []
+        for start in range(0, len(texts), self.batch):
+            stop = start + self.batch
+            rows += self._run(list(images[start:stop]), list(texts[start:stop]), part)
+        return TokenStatistics.of(texts, rows)
+
+    @torch.inference_mode()
+    def _run(self, images: list[Any], texts: list[str], part: str) -> list[dict[str, np.ndarray]]:
+        image_token = self.processor.image_token
+        prompts = [text if image_token in text else f"{image_token}\n{text}" for text in texts]
+        inputs = self.processor(
+            images=images, text=prompts, return_tensors="pt", padding=True, padding_side="right"
+        ).to(self.model.device)
+        if "pixel_values" in inputs:
+            inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
+        ids, attention_mask = inputs["input_ids"], inputs["attention_mask"].bool()
+        positions, target = _select_positions(ids, attention_mask, ids == _image_token_id(self.model), part)
+        reduced = self._reduce(inputs, positions, target).cpu().numpy()
+        if part == "image":
+            reduced[PER_TOKEN.index("logp")] = reduced[PER_TOKEN.index("modified_entropy")] = np.nan
+        cuts = np.cumsum(positions.sum(1).cpu().numpy())[:-1]
+        return [
+            dict(zip(PER_TOKEN, piece.astype(np.float64), strict=True)) for piece in np.split(reduced, cuts, axis=1)
+        ]
+
+    def _reduce(self, inputs: Any, positions: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        if not self._split:
+            rows = self.model(**inputs, use_cache=False).logits[positions]
+            return torch.cat([reduce_logits(*block) for block in split_blocks(rows, target, rows.shape[-1])], 1)
+        hidden = self.model.base_model(**inputs, use_cache=False).last_hidden_state[positions]
+        head = self.model.get_output_embeddings()
+        blocks = split_blocks(hidden, target, head.weight.shape[0])
+        return torch.cat(
+            [reduce_logits(finish_logits(self.model, head(rows)), targets) for rows, targets in blocks],
+            1,
+        )
+
+
+def _select_positions(
+    ids: torch.Tensor, attention_mask: torch.Tensor, image: torch.Tensor, part: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the positions of a part's distributions, bool ``[B, L]``, and the token that comes next there, ``[t]``."""
+    next_tokens = torch.roll(ids, -1, dims=1)
+    if part == "image":
+        positions = image & attention_mask
+    else:
+        positions = attention_mask & torch.roll(attention_mask & ~image, -1, dims=1)
+        positions[:, -1] = False  # nothing follows the last place
+    return positions, next_tokens[positions]
+
+
+def _image_token_id(model: Any) -> int | None:
+    config = model.config
+    token = getattr(config, "image_token_id", None)
+    return getattr(config, "image_token_index", None) if token is None else token

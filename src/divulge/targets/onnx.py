@@ -59,7 +59,7 @@ class OnnxTarget:
         return out.as_logits(self.raw_outputs(records), self.outputs, len(records))
 
     def raw_outputs(self, records: Records) -> Array:
-        """What the model returns for the records, as it is."""
+        """Return what the model returns for the records, as it is."""
         model_input = self.session.get_inputs()[0]
         dtype = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64}.get(
             model_input.type

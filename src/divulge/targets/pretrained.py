@@ -119,7 +119,7 @@ def hide_progress_bars() -> Generator[None]:
 
 
 def _reject_adapters(source: str, revision_option: Mapping[str, Any]) -> None:
-    """Beside a model, transformers looks for an adapter, and reads it in ways that are not safe.
+    """Refuse an adapter beside a model, which transformers would read in ways that are not safe.
 
     Raises:
         ValueError: there is one.
@@ -129,7 +129,7 @@ def _reject_adapters(source: str, revision_option: Mapping[str, Any]) -> None:
 
 
 def _reject_unsafe_config(source: str, revision_option: Mapping[str, str]) -> None:
-    """A configuration can name compiled code on the hub, which transformers would fetch and run, or endless layers.
+    """Refuse a configuration that names compiled code on the hub, which would be fetched and run, or endless layers.
 
     Raises:
         ValueError: it does.
@@ -147,7 +147,7 @@ def _reject_unsafe_config(source: str, revision_option: Mapping[str, str]) -> No
 
 
 def _reject_missing_weights(missing: Sequence[str], lacks: Sequence[str]) -> None:
-    """Weights that a file lacks are drawn at random by transformers; nothing such a model says means anything.
+    """Refuse a file that lacks weights: transformers draws them at random, and the outputs mean nothing.
 
     Raises:
         ValueError: there are some, beside those of the modules in ``lacks``.
@@ -157,7 +157,7 @@ def _reject_missing_weights(missing: Sequence[str], lacks: Sequence[str]) -> Non
 
 
 def _reject_unscaled_weights(model: Any, source: str) -> None:
-    """Integers in a file are quantised weights; without their scales, which transformers then ignores, they are noise.
+    """Refuse quantised weights (integers) whose scales transformers would ignore; without them they are noise.
 
     Raises:
         ValueError: the model computes with floats where a file of its folder has integers.
@@ -172,7 +172,7 @@ def _reject_unscaled_weights(model: Any, source: str) -> None:
 
 
 def _reject_long_padding(source: str) -> None:
-    """A tokenizer may ask that every text is filled up to so many tokens that the process is ended for want of memory.
+    """Refuse a tokenizer that pads every text to so many tokens that memory would run out.
 
     Raises:
         ValueError: it does.
@@ -191,7 +191,7 @@ def _reject_long_padding(source: str) -> None:
 
 
 def _reject_empty_tokenizer(tokenizer_or_processor: Any) -> None:
-    """Where a folder holds no tokenizer, transformers makes one up, of special tokens alone.
+    """Refuse a folder without a tokenizer, for which transformers makes one up, of special tokens alone.
 
     Raises:
         ValueError: it did.

@@ -12,8 +12,7 @@ from divulge import errors, lazy, seeds, store
 from divulge.errors import InputError
 from divulge.targets import arrays as out
 from divulge.targets.arrays import PROBABILITY_FLOOR, CallableTarget
-from divulge.targets.estimators import SklearnTarget
-from divulge.targets.regression import SklearnRegressor, as_regressor, is_regressor
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, as_regressor, is_regressor
 from divulge.targets.token_statistics import GivesTokens, TokenStatistics
 from divulge.validation import (
     check_choice,
@@ -188,8 +187,8 @@ def grant_rights(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) 
     for name in dict.fromkeys((*_QUERY_RIGHTS, *_declared_outputs(target))):
         if callable(getattr(target, name, None)):
             object.__setattr__(wrapper, name, partial(ask, name))
-    held = [name for name in _ADAPTER_ATTRIBUTES if hasattr(target, name)]
-    for name in (*(name for name in _OTHER_RIGHTS if callable(getattr(target, name, None))), *held):
+    attributes = [name for name in _ADAPTER_ATTRIBUTES if hasattr(target, name)]
+    for name in (*(name for name in _OTHER_RIGHTS if callable(getattr(target, name, None))), *attributes):
         object.__setattr__(wrapper, name, getattr(target, name))
 
 
@@ -282,8 +281,8 @@ def adapt(
     """
     check_choice(outputs, "outputs", out.OUTPUT_TYPES)
     check_choice(task, "task", get_args(Task))
-    kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
-    is_module = "torch" in kinds and callable(model)
+    base_packages = {base.__module__.split(".")[0] for base in type(model).__mro__}
+    is_module = "torch" in base_packages and callable(model)
     is_target = isinstance(model, GivesLogits | GivesTokens) or declared_modality(model) is not None
     is_target |= isinstance(model, GivesPredictions) and not is_module and not hasattr(model, "predict")
     is_target |= labels_only and isinstance(model, GivesLabels)

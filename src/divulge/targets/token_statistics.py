@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from divulge import people, ragged
+from divulge import people, types
 from divulge.errors import InputError
 from divulge.settings import DecodingSettings
 from divulge.store import panic_errors
@@ -237,11 +237,11 @@ class GivesContinuations(Protocol):
         ...
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """The tokens of each text, without those of `start`."""
+        """Return the tokens of each text, without those of `start`."""
         ...
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens."""
+        """Return the text of tokens."""
         ...
 
     def continuations(
@@ -251,7 +251,7 @@ class GivesContinuations(Protocol):
         ...
 
     def greedy(self, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
-        """The greedy continuation of each prefix, ``tokens`` long."""
+        """Return the greedy continuation of each prefix, ``tokens`` long."""
         ...
 
     def key(self) -> Mapping[str, Any]:
@@ -260,7 +260,7 @@ class GivesContinuations(Protocol):
 
 
 def token_ends(target: GivesTokens, record: str) -> list[int] | None:
-    """The place in ``record`` where each scored token ends, never falling; None where the target does not show it.
+    """Return where in ``record`` each scored token ends, never falling; None where the target does not show it.
 
     Args:
         target: a language model.
@@ -272,7 +272,7 @@ def token_ends(target: GivesTokens, record: str) -> list[int] | None:
         if text_ends is None:
             return None
         places += [offset + place for place in text_ends]
-        offset += len(text) + len(ragged.SEPARATOR)
+        offset += len(text) + len(types.SEPARATOR)
     return places
 
 

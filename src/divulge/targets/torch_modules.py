@@ -71,7 +71,7 @@ class TorchTarget:
         return out.as_logits(self.raw_outputs(records), self.outputs, len(records))
 
     def raw_outputs(self, records: Records) -> Array:
-        """What the module returns for the records, as it is."""
+        """Return what the module returns for the records, as it is."""
         device = resolve_device(self.device)
         with _evaluation_mode(self.module, device), torch.inference_mode():
             parts = [self._forward(batch.to(device)).float().cpu().numpy() for batch in self._batches(records.x)]
@@ -294,7 +294,7 @@ def same_probabilities(logits: Floats, answers: Floats) -> bool:
 
 
 def last_layer_log_norms(length: Floats, v: Floats, fed: Floats, *, bias: bool) -> Floats:
-    """Log of the gradient's norm in the last linear layer alone, ``[n]``: ``‖g‖ · √(‖h‖² + 1)``, the 1 for a bias.
+    """Return the log norm of the last linear layer's gradient, ``[n]``: ``‖g‖ · √(‖h‖² + 1)``, the 1 for a bias.
 
     Args:
         length: log ``‖g‖``, ``[n]``, with two classes where the layer has one output.

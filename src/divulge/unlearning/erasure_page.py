@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from divulge.report import charts, formatting
+from divulge.report import charts, formatting, notebook
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
@@ -132,6 +132,24 @@ def _request_table(summary: ErasureSummary) -> Table:
     return Table(REQUEST_COLUMNS, request_rows(summary), note=note)
 
 
+def render_notebook(run: ErasureRun) -> str:
+    """Return what a notebook shows: the answer, AUCs as a picture, and the table of requests."""
+    top, summary = headline(run), run.summary
+    several = len(summary.findings) > 1
+    drawn = {}
+    for one in summary.findings[:_MAX_REQUESTS_DRAWN]:
+        start = f"{one.request}, " if several else ""
+        estimates = {"before": one.auc_before, "after": one.auc_after, "never saw them": _control_range(one)}
+        drawn |= {start + name: estimate for name, estimate in estimates.items() if estimate is not None}
+    alone = summary.findings[0].controls if not several else ()
+    reference = float(np.mean(alone)) if alone else 0.5
+    return notebook.render(
+        top.heading, top.text, top.tone, more=(*top.more, *summary.warnings), columns=REQUEST_COLUMNS,
+        rows=request_rows(summary), picture=notebook.draw_intervals(drawn, "AUC", reference),
+        note="The difference is that of the AUC after the erasure less the mean of models that never saw the records.",
+    )  # fmt: skip
+
+
 def _reasons(summary: ErasureSummary) -> list[str]:
     """Return why each answer is given, and what would have been seen."""
     texts = []
@@ -143,6 +161,12 @@ def _reasons(summary: ErasureSummary) -> list[str]:
                 f"{start}Relative to the mean of these models, the difference of AUC is "
                 f"{formatting.format_estimate(one.relative)}. Between trainings the AUC varies by "
                 f"{one.training_noise:.4f} (standard deviation)."
+            )
+        if one.spread is not None:
+            texts.append(
+                f"{start}Of the distance from the typical never-used record it is "
+                f"{formatting.format_estimate(one.spread)}: above 0, some records score higher and others lower than "
+                "under these models."
             )
     return texts
 

@@ -17,7 +17,7 @@ from divulge.decisions.fdr import benjamini_hochberg
 from divulge.evaluation.comparison import paired_difference
 from divulge.evaluation.erasure import ErasureAnswer, ErasureTest, erasure_test
 from divulge.results import ErasureFinding
-from divulge.statistics.ranking import auc
+from divulge.statistics import auc
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ NOTHING_TO_COMPARE = (
 )
 SPREAD = "difference from the mean of the controls, t over trainings, at least the paired interval over records"
 _POWER = 0.8
+_LEFT = 0.5  # share of what the model before showed that "no difference" must exclude
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,13 +67,18 @@ def decide_request(
     fdr: float,
     at_random: bool,
     alike: bool,
+    matched: bool = True,
 ) -> DecidedRequest:
     """Decide one request.
 
     Two comparisons share the permitted error. The plain one sets the AUC of the model beside those of the controls,
     whose spread between trainings is in its interval: this is the difference that must lie within ±``margin``. The
     other one is `divulge.evaluation.erasure_test`, of scores less the mean score of the controls: it finds far smaller
-    differences, and must find none, nor any single record.
+    differences, scores that vary more or less than they should, and single records; it must find none of these.
+
+    A margin means little where the model before the erasure hardly showed the records. So "no difference" also needs
+    an interval that excludes half of what that model showed, and a share still remembered that may be 0. Controls
+    that score every record alike are one control: copies of a model say nothing of the spread between trainings.
 
     Args:
         name: of the request.
@@ -85,15 +91,18 @@ def decide_request(
         fdr: of the list of records.
         at_random: whether a random draw decided which records were to be forgotten.
         alike: whether forgotten and never-used records look alike without any model.
+        matched: whether the controls look like models that were trained as this one, and that never saw the records:
+            without that nobody is acquitted by them.
     """
+    controls = drop_copies(controls)
     k, n_forgotten = len(controls), int(forgotten.sum())
     auc_after = auc(after, forgotten, confidence)
     auc_before = None if before is None else auc(before, forgotten, confidence)
     if k == 0:
         finding = ErasureFinding(
             request=name, answer=TOO_LITTLE, reason=NOTHING_TO_COMPARE, forgotten=n_forgotten, controls=(),
-            auc_before=auc_before, auc_after=auc_after, difference=None, relative=None, training_noise=None,
-            smallest_seen=None, share=None, remembered=0,
+            auc_before=auc_before, auc_after=auc_after, difference=None, relative=None, spread=None,
+            training_noise=None, smallest_seen=None, share=None, remembered=0,
         )  # fmt: skip
         return DecidedRequest(finding, np.ones(n_forgotten), np.zeros(n_forgotten, bool))
     aucs = np.array([auc(row, forgotten).value for row in controls])
@@ -110,25 +119,53 @@ def decide_request(
         difference, smallest = compare_with_controls(after, controls, forgotten, 1 - error)
         noise, relative = float(np.std(aucs, ddof=1)), test.difference
         answer, reason = _combine(test, difference, smallest, margin, k)
-    if answer == NO_DIFFERENCE and auc_before is not None:
-        shown = auc_before.value - float(aucs.mean())
-        shown_finely = 0.0 if test.before is None or k == 1 else test.before.value - 0.5
-        if shown <= margin and shown_finely <= RELATIVE_MARGIN * margin:
-            # Within such a margin the model before the erasure, which was trained on them, would pass.
-            answer = TOO_LITTLE
-            reason = f"before the erasure the difference was {shown:.3f}, which a margin of ±{margin:g} would let pass"
+    if np.ptp(after) == 0:
+        answer, reason = TOO_LITTLE, "the model after the erasure scores all records alike"
     listed = benjamini_hochberg(test.p_remembered, fdr)
     share = estimate_share(
         after, controls, forgotten, before, confidence, alike=alike, is_remembered=answer == REMEMBERED
     )
-    if answer == NO_DIFFERENCE and listed.any():
-        answer, reason = TOO_LITTLE, f"the AUC shows no difference, but {int(listed.sum())} single records stand out"
+    if answer == NO_DIFFERENCE:
+        shown = None
+        if auc_before is not None and k == 1:
+            shown = auc_before.value - float(aucs[0])
+        elif test.before is not None:
+            shown = test.before.value - float(test.controls.mean())
+        if doubt := _doubt(test.difference.high, shown, share, int(listed.sum()), matched=matched):
+            answer, reason = TOO_LITTLE, doubt
     finding = ErasureFinding(
         request=name, answer=answer, reason=reason, forgotten=n_forgotten, controls=tuple(aucs.tolist()),
-        auc_before=auc_before, auc_after=auc_after, difference=difference, relative=relative, training_noise=noise,
-        smallest_seen=smallest, share=share, remembered=int(listed.sum()),
+        auc_before=auc_before, auc_after=auc_after, difference=difference, relative=relative, spread=test.spread,
+        training_noise=noise, smallest_seen=smallest, share=share, remembered=int(listed.sum()),
     )  # fmt: skip
     return DecidedRequest(finding, test.p_remembered, listed)
+
+
+def _doubt(left: float, shown: float | None, share: Estimate, n_listed: int, *, matched: bool) -> str:
+    """Return why "no difference" cannot be said although both comparisons find none; empty where it can.
+
+    Args:
+        left: upper end of the difference, on the finer scale.
+        shown: that of the model before; None where it was not given.
+        share: still remembered.
+        n_listed: number of records on the list.
+        matched: whether the controls may be believed.
+    """
+    if not matched:
+        return "the models that never saw the records are not what they should be: see the checks"
+    if shown is not None and left > _LEFT * shown:
+        return f"the model before the erasure showed the records by {shown:.3f} of AUC only, and {left:.3f} may be left"
+    if n_listed:
+        return f"the AUC shows no difference, but {n_listed} single records stand out"
+    if share.low > 0:
+        return f"the AUC shows no difference, but {100 * share.low:.1f} % or more of the records score as before"
+    return ""
+
+
+def drop_copies(controls: Floats) -> Floats:
+    """Return the controls without those that score every record as an earlier one does, ``[k, n]``."""
+    first = np.unique(controls, axis=0, return_index=True)[1] if len(controls) else np.empty(0, np.int64)
+    return controls[np.sort(first)]
 
 
 def compare_with_controls(

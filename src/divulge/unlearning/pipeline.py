@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import evaluation
+from divulge import evaluation, statistics
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.comparison import measure
 from divulge.references import Custom, FineTune, Train
 from divulge.results import ErasureControl, ErasureSettings
 from divulge.settings import ForgetSettings, OutputsSetting
-from divulge.statistics import two_samples
 from divulge.types import Records
-from divulge.unlearning.finding import RECOMMENDED_CONTROLS
-from divulge.unlearning.result import NEVER, OTHER, RETAINED, Erasure, blind_name
+from divulge.unlearning.audit_models import AuditModels, open_audit_models
+from divulge.unlearning.finding import RECOMMENDED_CONTROLS, REMEMBERED, drop_copies
+from divulge.unlearning.result import CONTROLS_MATCH, CONTROLS_NEVER_SAW, NEVER, OTHER, RETAINED, Erasure, blind_name
 from divulge.unlearning.scores import ModelScores, is_score_table, read_scores, score_model, train_controls
 from divulge.validation import (
     as_list,
@@ -35,11 +35,13 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from divulge.references import Progress
     from divulge.settings import Outputs
+    from divulge.targets import Task
     from divulge.types import Array, Floats
 
 _DEFAULTS = ForgetSettings()
 _FALSE_ALARM = 0.01  # of every check
 _MIN_BLIND = 2 * blind.FOLDS
+_MIN_FOR_OUTLIERS = 3  # controls: of fewer, nobody can say which one is the odd one out
 
 
 def forget(
@@ -59,6 +61,7 @@ def forget(
     at_random: bool = _DEFAULTS.at_random,
     outputs: Outputs = "logits",
     device: str = "auto",
+    task: Task = _DEFAULTS.task,
     seed: int = _DEFAULTS.seed,
     pool: str | Path | None = None,
     out: str | Path | None = None,
@@ -81,8 +84,9 @@ def forget(
         never: records of the same kind that no model was trained on.
         retrained: models trained again without the records, each with a seed of its own; models or tables of scores.
         references: other models that saw neither kind of record, matched to the target in their training: models or
-            tables of scores, or how such models are trained on the ``population`` (`divulge.references.Train`,
-            `FineTune`, `Custom`).
+            tables of scores; or how such models are trained on the ``population`` (`divulge.references.Train`,
+            `FineTune`, `Custom`); or the run directory of an audit, whose reference models are used that saw none of
+            its candidates.
         population: other records, none of those above among them; for training references.
         retained: training records that were not to be forgotten, to see what the erasure cost.
         other: further records that no model was trained on, for the same purpose.
@@ -93,7 +97,8 @@ def forget(
             comparison then needs fewer models. Ignored where a classifier without any model tells them apart.
         outputs: "logits" or "probabilities": what models return that are modules or callables.
         device: where torch modules run.
-        seed: of every random draw.
+        task: "classification", "regression" (``y`` holds real values), or "auto", see `divulge.audit`.
+        seed: of every random draw; reference models of an audit have that of the audit.
         pool: folder in which trained references are kept and found.
         out: run directory to write.
         overwrite: replace a finished run in ``out``.
@@ -116,7 +121,9 @@ def forget(
         ('still remembered', True)
     """
     check_bool(overwrite, "overwrite")
-    options = ForgetSettings.check(margin=margin, confidence=confidence, fdr=fdr, at_random=at_random, seed=seed)
+    options = ForgetSettings.check(
+        margin=margin, confidence=confidence, fdr=fdr, at_random=at_random, task=task, seed=seed
+    )
     OutputsSetting.check(outputs=outputs)
     out_folder = None if out is None else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
@@ -128,6 +135,8 @@ def forget(
     controls_given, trainer = _list_controls(retrained, references)
     from_tables = is_score_table(after)
     _check_models_fit(before, after, controls_given, trainer, population)
+    if isinstance(trainer, Path):
+        trainer = open_audit_models(trainer)
 
     sets = _name_sets(forget, never, retained, other, as_records=not from_tables)
     warnings: list[str] = []
@@ -141,15 +150,18 @@ def forget(
         ids, part = _identify_records(sets)
         stacked = _stack(sets)
         read = {
-            name: score_model(model, stacked, name, outputs=outputs, device=device)
+            name: score_model(model, stacked, name, outputs=outputs, device=device, task=task)
             for name, model in _models(before, after, controls_given).items()
         }
         trained = np.empty((0, len(ids)))
-        if trainer is not None and population is not None:
+        how: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
+        if isinstance(trainer, AuditModels):
             trained = train_controls(
-                trainer, population, after, stacked, outputs=outputs, device=device, seed=options.seed,
-                pool=pool_folder, progress=progress,
+                trainer.references, trainer.population, after, stacked, seed=trainer.seed,
+                pool=pool_folder or trainer.pool, rows=trainer.rows, **how,
             )  # fmt: skip
+        elif trainer is not None and population is not None:
+            trained = train_controls(trainer, population, after, stacked, seed=options.seed, pool=pool_folder, **how)
     if len({scores.signal for scores in read.values()}) > 1:
         raise InputError("before, after: models that show different outputs cannot be compared")
     controls = np.array([read[name].scores for name in controls_given] + list(trained)).reshape(-1, len(ids))
@@ -180,7 +192,10 @@ def _check_models_fit(
             raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {_noun(from_tables)}")
     if from_tables and trainer is not None:
         raise InputError("references: with tables of scores, give those of reference models; none can be trained")
-    if trainer is not None and population is None:
+    if isinstance(trainer, AuditModels | Path):
+        if population is not None:
+            raise InputError("population: the audit whose reference models are used has its own; leave it out")
+    elif trainer is not None and population is None:
         raise InputError("population: reference models are trained on it, and none is given")
 
 
@@ -189,7 +204,9 @@ def _list_controls(retrained: Any, references: Any) -> tuple[dict[str, Any], Any
     if is_score_table(retrained) or callable(retrained):
         raise InputError("retrained: a list of models or of tables of scores is needed")
     controls = {f"retrained {i + 1}": model for i, model in enumerate(as_list(retrained, "retrained"))}
-    if isinstance(references, Train | FineTune | Custom):
+    if isinstance(references, str | Path):
+        return controls, check_path(references, "references")
+    if isinstance(references, Train | FineTune | Custom | AuditModels):
         return controls, references
     given = [] if references is None else [references] if is_score_table(references) else references
     return controls | {f"reference {i + 1}": model for i, model in enumerate(as_list(given, "references"))}, None
@@ -252,14 +269,28 @@ def _identify_records(sets: Mapping[str, Any]) -> tuple[Array, Array]:
     if (repeated := values[counts > 1]).size:
         parts = [_argument(str(name)) for name in dict.fromkeys(part[ids == repeated[0]].tolist())]
         raise InputError(
-            f"{', '.join(parts)}: {len(repeated)} ids stand for two records (first: {repeated[0]!r}); a record belongs "
-            "to one set"
+            f"{', '.join(parts)}: {len(repeated)} ids stand for two records (first: {format_value(repeated[0])}); a "
+            "record belongs to one set"
         )
     return ids, part
 
 
 def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
-    """Refuse equal records in two sets that are compared; leave records to be forgotten out of the retained ones."""
+    """Refuse equal records in two sets that are compared; leave out copies within one, and retained ones among them.
+
+    Copies of a record are no further observations: they would shorten every interval.
+    """
+    warnings = []
+    for name, records in sets.items():
+        if records.ids is None:  # numbered before any is left out
+            records = records.with_ids(np.array([f"{_argument(name)}:{row}" for row in range(len(records))]))
+        if name in (RETAINED, OTHER):
+            sets = sets | {name: records}
+            continue
+        first = np.unique(np.array(records.digests()), return_index=True)[1]
+        sets = sets | {name: records[np.sort(first)]}
+        if copies := len(records) - len(first):
+            warnings.append(f"{_argument(name)}: {copies} copies of records within it were left out")
     digests = {name: records.digests() for name, records in sets.items()}
     names = [name for name in sets if name not in (RETAINED, OTHER)]
     for i, name in enumerate(names):
@@ -270,7 +301,6 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
                     f"{_argument(name)}, {_argument(later)}: {len(shared)} records are in both; a model that never saw "
                     "them cannot be told from one that forgot them"
                 )
-    warnings = []
     requested = {digest for name in names if name != NEVER for digest in digests[name]}
     if RETAINED in sets and (copies := np.array([digest in requested for digest in digests[RETAINED]])).any():
         if copies.all():
@@ -342,7 +372,7 @@ def _blind_check(request: str, records: Records, never: Records, seed: int) -> E
 def _text_checks(request: str, texts: list[str], others: list[str], seed: int) -> list[ErasureControl]:
     """Compare lengths and words of texts, and look for long passages in both sets."""
     lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (others, texts)]
-    p_value = two_samples.rank_sum_p_value(*lengths, seed=seed)
+    p_value = statistics.rank_sum_p_value(*lengths, seed=seed)
     signs = evaluation.text_differences(
         texts, others, names=("forgotten", "never-used"), false_alarm=_FALSE_ALARM, seed=seed
     )
@@ -366,23 +396,49 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
         checks.append(ErasureControl("after = before", not same, says))
     never = part == NEVER
     if len(controls) >= 2:
-        # Never-used records tell how well a model generalises, whatever it remembers.
-        aucs = [
-            measure(np.r_[row[never], after[never]], np.repeat([False, True], int(never.sum())), "auc").value
-            for row in controls
-        ]
-        matched = min(aucs) < 0.6 and max(aucs) > 0.4
-        ends = f"{min(aucs):.2f} to {max(aucs):.2f}"
-        says = f"never-used records score higher under the model than under the controls in {ends} of pairs" + (
-            "" if matched else ": the controls were not trained like the model, or the erasure changed it as a whole"
-        )
-        checks.append(ErasureControl("controls match the model", matched, says))
+        # Never-used records tell how a model generalises, whatever it remembers: how high they score, how far apart.
+        is_after = np.repeat([False, True], int(never.sum()))
+        ends = []
+        for row in controls:
+            joined = np.r_[row[never], after[never]]
+            distances = np.abs(joined - np.median(row[never]))
+            ends += [measure(values, is_after, "auc").value for values in (joined, distances)]
+        level, width = ends[::2], ends[1::2]
+        matched = all(min(aucs) < 0.6 and max(aucs) > 0.4 for aucs in (level, width))
+        says = (
+            f"never-used records score higher under the model than under the controls in {min(level):.2f} to "
+            f"{max(level):.2f} of pairs, and further apart in {min(width):.2f} to {max(width):.2f}"
+        ) + ("" if matched else ": the controls were not trained like the model, or the erasure changed it as a whole")
+        checks.append(ErasureControl(CONTROLS_MATCH, matched, says))
+    checks += _check_controls(after, before, controls, part)
     return checks
+
+
+def _check_controls(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
+    """Look for controls that are the model itself, or that seem to have seen the records."""
+    if not len(controls):
+        return []
+    used = np.array([name == NEVER or str(name).startswith("[") for name in part.tolist()])
+    forgotten, found = part[used] != NEVER, []
+    for i, row in enumerate(controls):
+        for name, model in (("before", before), ("after", after)):
+            if model is not None and np.ptp(row) > 0 and np.array_equal(row, model):
+                found.append(f"model {i + 1} scores every record as the one {name} the erasure")
+    if len(controls) > _MIN_FOR_OUTLIERS:
+        for i, row in enumerate(controls):
+            others = np.delete(controls, i, axis=0)
+            test = evaluation.erasure_test(
+                row[used], others[:, used], forgotten, confidence=1 - _FALSE_ALARM / len(controls)
+            )
+            if test.answer == REMEMBERED:
+                found.append(f"model {i + 1} shows the records as one that was trained on them would")
+    says = "; ".join(found) or "none scores as the model itself, or as one that was trained on the records"
+    return [ErasureControl(CONTROLS_NEVER_SAW, not found, says)]
 
 
 def _warnings(result: Erasure) -> list[str]:
     """Say what limits the answer."""
-    k, warnings = len(result.controls), []
+    k, warnings = len(drop_copies(result.controls)), []
     if k < 2:
         warnings.append(
             f"{'no model' if k == 0 else 'a single model'} that never saw the records was given: training noise is not "
@@ -390,9 +446,10 @@ def _warnings(result: Erasure) -> list[str]:
         )
     elif k < RECOMMENDED_CONTROLS:
         warnings.append(f"{k} models that never saw the records; {RECOMMENDED_CONTROLS} or more are recommended")
-    if len(result.controls) > 1 and len(np.unique(result.controls, axis=0)) < len(result.controls):
+    if k < len(result.controls):
         warnings.append(
-            "two of the models that never saw the records score all records alike: one seed shows no spread"
+            f"{len(result.controls) - k} of the models that never saw the records score every record as another one "
+            "does, and were left out: copies, or trainings with one seed, show no spread"
         )
     warnings += [f"{check.name}: {check.says}" for check in result.checks if not check.passed]
     return warnings

@@ -53,7 +53,8 @@ class ErasureLimit:
             limit = float(bound)
         except ValueError:
             raise InputError(f"policy: a number is needed after '{metric}:', got {format_value(bound)}") from None
-        check_number(limit, f"policy: {metric}", above=-1e-12, below=1)
+        if not 0 <= limit < 1:
+            raise InputError(f"policy: {metric}: must lie in [0, 1), got {limit:g}")
         return cls("share" if metric == "share" else "difference", limit)
 
 

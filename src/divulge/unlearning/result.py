@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from divulge import results, store, tables
+from divulge import results, statistics, store, tables
 from divulge.errors import InputError
+from divulge.provenance import collect_environment
 from divulge.report import formatting
 from divulge.report.run_kinds import RunKind, build_page, write_report, write_run
-from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, QualityChange, collect_environment
+from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, QualityChange
 from divulge.run_directory import RunDirectory
-from divulge.statistics import intervals
 from divulge.types import Estimate
 from divulge.unlearning import erasure_page
 from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED, TOO_LITTLE, decide_request
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RUN_TYPE = "erasure"
 NEVER, RETAINED, OTHER = "never used", "retained", "other"
 BLIND = "blind classifier"
+CONTROL_CHECKS = (CONTROLS_MATCH, CONTROLS_NEVER_SAW) = ("controls match the model", "controls never saw the records")
 # The answer of several requests is that of the worst.
 _ORDER = (NO_DIFFERENCE, TOO_LITTLE, OVERDONE, REMEMBERED)
 _TONES: Mapping[str, Tone] = {
@@ -60,7 +61,7 @@ class ErasureVerdict:
         return self.text
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Erasure:
     """Result of `divulge.forget`.
 
@@ -120,7 +121,7 @@ class Erasure:
                 name, self.after[used], self.controls[:, used], of_request[used],
                 before=None if self.before is None else self.before[used], margin=self.settings.margin,
                 confidence=1 - (1 - confidence) / len(names), fdr=self.settings.fdr / len(names),
-                at_random=self.settings.at_random and alike, alike=alike,
+                at_random=self.settings.at_random and alike, alike=alike, matched=not unlike & set(CONTROL_CHECKS),
             )  # fmt: skip
         return decided
 
@@ -231,6 +232,14 @@ class Erasure:
     def __str__(self) -> str:
         return self.verdict.text
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{one.request}: {one.forgotten}" for one in self.findings)
+        return f"Erasure({self.verdict.answer}; {counts}; {len(self.controls)} models that never saw them)"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the answer, the AUCs as a picture, and the table of requests."""
+        return erasure_page.render_notebook(self.as_run())
+
 
 def blind_name(request: str) -> str:
     """Return the name of the check that tells a request's records from never-used ones without a model."""
@@ -252,8 +261,8 @@ def _change_of_shares(before: Bools, after: Bools, confidence: float) -> Estimat
     """Return after less before, from the records that changed (Clopper-Pearson on either kind)."""
     n, error = len(before), (1 - confidence) / 4
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    low = intervals.clopper_pearson_lower(gained, n, error) - intervals.clopper_pearson_upper(lost, n, error)
-    high = intervals.clopper_pearson_upper(gained, n, error) - intervals.clopper_pearson_lower(lost, n, error)
+    low = statistics.clopper_pearson_lower(gained, n, error) - statistics.clopper_pearson_upper(lost, n, error)
+    high = statistics.clopper_pearson_upper(gained, n, error) - statistics.clopper_pearson_lower(lost, n, error)
     return Estimate((gained - lost) / n, float(low), float(high), confidence, "clopper-pearson on changed records")
 
 
@@ -281,6 +290,8 @@ def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
     frame = directory.read_table("records")
     if missing := ({"after", "controls"} - set(arrays)) | ({"id", "part"} - set(frame.columns)):
         raise InputError(f"{folder}: damaged, lacks {', '.join(sorted(missing))}")
+    if nested := [name for name in ("id", "part") if frame[name].dtype.is_nested()]:
+        raise InputError(f"{folder / 'records.parquet'}: damaged, {nested[0]} holds lists or tables")
     n = len(frame)
     try:
         correct = arrays.get("correct")

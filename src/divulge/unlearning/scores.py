@@ -13,12 +13,13 @@ from divulge.auditing.inputs import align_data
 from divulge.auditing.language_models import LanguageModel
 from divulge.auditing.modality import Classifier, Modality, measure_outputs
 from divulge.auditing.pipeline import find_modality
+from divulge.auditing.regression import resolve_task
+from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evidence import query_target, signals_from_answers
 from divulge.references import FineTune, Train, splits
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
-from divulge.statistics.duplicates import number_groups
 from divulge.targets import TokenStatistics, adapt, is_label_only
 from divulge.types import AuditData, Records
 from divulge.validation import check_ids, check_instance, check_vector, format_value
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.references import Progress
-    from divulge.types import Array, Floats
+    from divulge.targets import Task
+    from divulge.types import Array, Floats, Ints
 
 ID, SCORE, CORRECT = "id", "score", "correct"
 _CLASSIFIER_SIGNAL, _LABEL_SIGNAL = "scaled-logit", "correctness"
+_LARGEST_SCORE = 1e300  # sums and differences of a few must stay finite
 _TOKEN_SIGNAL = "log-likelihood per token"  # noqa: S105 - the name of a signal
 
 
@@ -70,6 +73,8 @@ def read_scores(table: Any, ids: Array, name: str) -> ModelScores:
     if missing := [key for key in (ID, SCORE) if key not in found]:
         raise InputError(f"{name}: a table of scores has the columns 'id' and 'score', this one lacks {missing[0]!r}")
     values = check_vector(found[SCORE], f"{name}: score")
+    if (largest := float(np.abs(values).max())) > _LARGEST_SCORE:
+        raise InputError(f"{name}: score: values within ±{_LARGEST_SCORE:g} are needed, got {largest:g}")
     places = {key: row for row, key in enumerate(check_ids(found[ID], f"{name}: id", len(values)).tolist())}
     absent = [key for key in ids.tolist() if key not in places]
     if absent:
@@ -79,13 +84,15 @@ def read_scores(table: Any, ids: Array, name: str) -> ModelScores:
     rows = np.array([places[key] for key in ids.tolist()])
     correct = None
     if CORRECT in found:
-        correct = check_vector(found[CORRECT].astype(np.float64), f"{name}: correct", length=len(values))[rows]
+        correct = check_vector(found[CORRECT], f"{name}: correct", length=len(values))[rows]
         if not np.isin(correct, (0, 1)).all():
             raise InputError(f"{name}: correct: 0 or 1 is needed for each record, got {correct.max():g}")
     return ModelScores(values[rows], correct, SCORE)
 
 
-def score_model(model: Any, sets: Sequence[Records], name: str, *, outputs: str, device: str) -> ModelScores:
+def score_model(
+    model: Any, sets: Sequence[Records], name: str, *, outputs: str, device: str, task: Task = "auto"
+) -> ModelScores:
     """Ask a model about all records, set after set.
 
     Classifiers that show probabilities are read by the log odds of the record's class (Carlini et al. 2022), those
@@ -96,7 +103,7 @@ def score_model(model: Any, sets: Sequence[Records], name: str, *, outputs: str,
         divulge.InputError: a model that cannot be asked, records that do not fit it.
     """
     try:
-        target = adapt(model, outputs=outputs, device=device, labels_only=True)
+        target = _adapt(model, sets, outputs=outputs, device=device, task=task)
         modality = find_modality(target)
         records, target = _align(target, modality, sets)
     except InputError as error:
@@ -117,6 +124,12 @@ def score_model(model: Any, sets: Sequence[Records], name: str, *, outputs: str,
         return ModelScores(scores, (predicted == labels).astype(np.float64), signal)
     needed = declared_signal(modality)
     return ModelScores(measure_outputs(target, records, (needed,))[needed.name], None, needed.name)
+
+
+def _adapt(model: Any, sets: Sequence[Records], *, outputs: str, device: str, task: Task) -> Any:
+    """Return a model as a target, of the task that it has."""
+    target = adapt(model, outputs=outputs, device=device, labels_only=True, task=task)
+    return resolve_task(target, AuditData(members=sets[0], nonmembers=sets[1], population=sets[1]), task)
 
 
 def _align(target: Any, modality: Modality, sets: Sequence[Records]) -> tuple[Records, Any]:
@@ -157,17 +170,21 @@ def train_controls(
     *,
     outputs: str,
     device: str,
+    task: Task,
     seed: int,
     pool: Path | None,
     progress: Progress | None,
+    rows: Ints | None = None,
 ) -> Floats:
     """Train reference models on halves of the population, and return their scores of all records ``[k, n]``.
+
+    With ``rows`` they learn from these records of the population alone.
 
     Raises:
         divulge.InputError: too few records, records to be forgotten or never used among them, and what training
             refuses.
     """
-    target = adapt(after, outputs=outputs, device=device, labels_only=True)
+    target = _adapt(after, sets, outputs=outputs, device=device, task=task)
     modality = find_modality(target)
     if isinstance(references, Train):
         references = references.for_target(target)
@@ -182,24 +199,25 @@ def train_controls(
         modality.prepare_data(AuditData(members=sets[0], nonmembers=sets[1], population=population)), target, "error"
     ).subject
     known = check_instance(subject.population, "population", Records)
+    known = known if rows is None else known[rows]
     parts = [subject.members, subject.nonmembers]
     if len(sets) > 2:
         rest = modality.prepare_data(AuditData(members=sets[2], nonmembers=sets[2], population=population))
         parts.append(align_data(rest, target, "error").subject.members)
     records = Records.concatenate(parts)
     halves = splits.offline(
-        len(known), references.count, seed, labels=known.labels, groups=number_groups(known.x, known.y)
-    )
+        len(known), max(references.count, 2), seed, labels=known.labels, groups=number_groups(known.x, known.y)
+    ).trained_on[: references.count]
     options: dict[str, Any] = {"seed": seed, "observe": (records,), "pool": pool, "progress": progress}
     if isinstance(references, FineTune):
         offsets = target.tokens(list(records.x), vocabulary=False).offsets
         outputs_of_all = references.fit(known, halves, **options).outputs[0]
         blank = np.zeros(len(records), dtype=np.int64)
-        rows = [
+        scores = [
             tokens.log_likelihood(TokenStatistics(offsets, blank, logp=np.asarray(row, np.float64)))
             for row in outputs_of_all
         ]
-        return np.array([_check_scored(row, "references") for row in rows])
+        return np.array([_check_scored(row, "references") for row in scores])
     if isinstance(modality, Classifier):
         label_only = is_label_only(target)
         logits, predicted = query_target(target, records, (_LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL,))

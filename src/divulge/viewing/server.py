@@ -8,10 +8,10 @@ import hmac
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import jinja2
 
@@ -22,7 +22,7 @@ from divulge.auditing.result import KIND as AUDIT
 from divulge.errors import InputError
 from divulge.identification import finished_run
 from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
-from divulge.report import formatting
+from divulge.report import formatting, html
 from divulge.report.page import HEADINGS
 from divulge.run_directory import ReplacedError
 from divulge.validation import check_integer, check_number, format_value
@@ -42,6 +42,7 @@ else:
 WORKER = "divulge view: answer"
 """Name of the threads that answer requests."""
 
+_MAX_COMPARED = 20  # runs that are compared at a time
 _COOKIE = "divulge-view"
 _PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'"
@@ -120,6 +121,7 @@ def application(shelf: Shelf, token: str, hosts: tuple[str, ...]) -> application
         "/runs/{key:str}/decision": pages.decision,
         "/runs/{key:str}/report": pages.report,
         "/compare": pages.compare,
+        "/compare/report": pages.comparison_report,
         "/assets/{name:str}": pages.asset,
     }
     routes = [routing.Route(path, _answer_in_thread(pages.retry_replaced(answer))) for path, answer in answers.items()]
@@ -225,7 +227,11 @@ class _Pages:
             if kind in ("", entry.kind) and words.lower() in f"{entry.name} {entry.verdict}".lower()
         ]  # fmt: skip
         run_types = sorted({entry.kind for entry in entries})
-        return self._page("list.html.j2", entries=matching, kinds=run_types, kind=kind, words=words, total=len(entries))
+        comparable = sum(entry.comparable for entry in matching)
+        return self._page(
+            "list.html.j2",
+            entries=matching, kinds=run_types, kind=kind, words=words, total=len(entries), comparable=comparable,
+        )  # fmt: skip
 
     def run(self, request: requests.Request) -> responses.Response:
         def render(entry: Entry) -> responses.Response:
@@ -252,17 +258,50 @@ class _Pages:
         return self._render_run(request, render)
 
     def compare(self, request: requests.Request) -> responses.Response:
+        def render(entries: list[Entry], compared: comparison.Comparison) -> responses.Response:
+            endings = [
+                (name, *comparison.judge_ending(changes, compared.runs[name]))
+                for name, changes in compared.changes.items()
+            ]
+            overview = {"title": "Runs"} | dict(
+                zip(("columns", "rows"), comparison.overview_table(compared), strict=True)
+            )
+            changes_by_run = [
+                {"title": f"Changes: {name}"}
+                | dict(zip(("columns", "rows"), comparison.change_table(changes), strict=True))
+                for name, changes in compared.changes.items()
+            ]
+            query = urlencode([("run", entry.key) for entry in entries])
+            tables = [overview, *changes_by_run]
+            return self._page("compare.html.j2", entries=entries, endings=endings, tables=tables, query=query)
+
+        return self._render_comparison(request, render)
+
+    def comparison_report(self, request: requests.Request) -> responses.Response:
+        def render(entries: list[Entry], compared: comparison.Comparison) -> responses.Response:
+            headers = _HEADERS | {"Content-Security-Policy": _REPORT_POLICY}
+            return responses.HTMLResponse(html.render(comparison.comparison_page(compared)), headers=headers)
+
+        return self._render_comparison(request, render)
+
+    def _render_comparison(
+        self,
+        request: requests.Request,
+        render: Callable[[list[Entry], comparison.Comparison], responses.Response],
+    ) -> responses.Response:
+        """Answer with ``render`` of the chosen runs, the earliest first, or with a page with the error."""
+        keys = list(dict.fromkeys(request.query_params.getlist("run")))
         try:
-            before, after = (self._shelf.entry(request.query_params.get(name, "")) for name in ("before", "after"))
+            if not 1 < len(keys) <= _MAX_COMPARED:
+                raise InputError(f"Choose 2 to {_MAX_COMPARED} audits to compare, got {len(keys)}.")
+            entries = sorted((self._shelf.entry(key) for key in keys), key=lambda entry: (entry.date, entry.name))
+            return render(entries, comparison.compare_runs(*(entry.path for entry in entries)))
         except KeyError:
             return self._missing("there is no such run")
-        try:
-            changes = comparison.compare(auditing.load(before.path), auditing.load(after.path))
         except ReplacedError:
             raise
         except InputError as error:
             return self._page("failed.html.j2", status=400, words=str(error))
-        return self._page("compare.html.j2", before=before, after=after, changes=changes)
 
     def asset(self, request: requests.Request) -> responses.Response:
         name = request.path_params["name"]
@@ -321,7 +360,7 @@ def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
         name: audit_summary.summarise_decision(audit[name], selection, level, len(audit))
         for name, selection in selections.items()
     }
-    columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
+    columns = ["recipe", "selected", "realised FPR", "realised TPR", "precision", "what is claimed"]
     rows = [
         [name, f"{d.selected:,}", *map(formatting.format_percent_estimate, (d.fpr, d.tpr, d.precision)), d.guarantee]
         for name, d in decisions.items()
@@ -342,8 +381,9 @@ def _level(request: requests.Request, default: str) -> float:
         raise InputError(f"level: a number between 0 and 1 is needed, got {format_value(text)}") from None
 
 
-def _when(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+def _when(date: str) -> str:
+    """Return an ISO date as it is read; a dash where there is none."""
+    return f"{date[:10]} {date[11:16]} UTC" if date else "–"
 
 
 def _asset(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import os
 import re
 from collections.abc import Iterator
@@ -9,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from divulge import run_directory, store
+from divulge import provenance, run_directory, store
+from divulge.auditing.result import AUDIT
 from divulge.errors import InputError
 from divulge.report import html
 from divulge.run_directory import ReplacedError
@@ -51,18 +54,24 @@ class Entry(Place):
     Args:
         tone: of the verdict.
         verdict: what the run shows, computed from its scores.
-        modified: seconds since 1970 of its last change.
+        date: when it was made, in ISO 8601 and UTC, as the run itself says; where it does not, of its last change.
     """
 
     tone: Tone
     verdict: str
-    modified: float
+    date: str
 
     @property
     def first_sentence(self) -> str:
-        """First sentence of the verdict."""
+        """First sentence of the verdict, and that it is in doubt, which may stand after it."""
         match = _SENTENCE.match(self.verdict)
-        return self.verdict if match is None else match[0]
+        sentence = self.verdict if match is None else match[0]
+        return f"In doubt: {sentence}" if self.tone == "doubt" else sentence
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it can be compared with others: a finished audit."""
+        return self.finished and self.kind == AUDIT.name
 
     @property
     def has_report(self) -> bool:
@@ -112,10 +121,10 @@ class Shelf:
             try:
                 entries.append(self._entry(place))
             except ReplacedError as error:
-                entries.append(_entry_of(place, "void", f"cannot be read: {error}", 0.0))
+                entries.append(_entry_of(place, "void", f"cannot be read: {error}", ""))
             except KeyError:
                 continue  # removed since
-        return sorted(entries, key=lambda entry: (-entry.modified, entry.name))
+        return sorted(sorted(entries, key=lambda entry: entry.name), key=lambda entry: entry.date, reverse=True)
 
     def entry(self, key: str) -> Entry:
         """Return the run with this key.
@@ -134,7 +143,7 @@ class Shelf:
         cached = self._read.get(place.key)
         if cached is None or cached[0] != version:
             tone, verdict = _verdict(place)
-            entry = _entry_of(place, tone, verdict, version[0][1])
+            entry = _entry_of(place, tone, verdict, _date(place.path, version[0][1]))
             if _version(place.path) != version:
                 raise ReplacedError(f"{place.path}: other runs are being published here while it is read; try again")
             self._read[place.key] = cached = (version, entry)
@@ -193,5 +202,14 @@ def _verdict(place: Place) -> tuple[Tone, str]:
     return "plain", _DESCRIPTIONS_WITHOUT_VERDICT.get(place.kind, place.kind)
 
 
-def _entry_of(place: Place, tone: Tone, verdict: str, modified: float) -> Entry:
-    return Entry(place.key, place.path, place.name, place.kind, place.finished, tone, verdict, modified)
+def _date(path: Path, modified: float) -> str:
+    """Return when a run was made, which copying it does not change; when it was last written, where it does not say."""
+    with contextlib.suppress(InputError, OSError, ValueError):
+        origin = provenance.read_provenance(path)
+        if origin is not None:
+            return dt.datetime.fromisoformat(origin.date).astimezone(dt.UTC).isoformat(timespec="seconds")
+    return dt.datetime.fromtimestamp(modified, dt.UTC).isoformat(timespec="seconds")
+
+
+def _entry_of(place: Place, tone: Tone, verdict: str, date: str) -> Entry:
+    return Entry(place.key, place.path, place.name, place.kind, place.finished, tone, verdict, date)

@@ -1,0 +1,263 @@
+"""What published measures of unlearning say of the same models as `erasure.py`, and of models trained again.
+
+    python benchmarks/erasure_training.py adult --out FOLDER        # and location, forest, messages
+    python benchmarks/erasure_peers.py FOLDER > benchmarks/results/erasure_peers.md
+
+- forget quality (TOFU, Maini et al. 2024; OpenUnlearning): p-value of the two-sample Kolmogorov-Smirnov test between
+  scores of the forget set after the erasure and under one model trained again; below .05 is "not forgotten". TOFU's
+  score is the truth ratio; of the trainings here it is the score that the check reads, too. Beside it stands the same
+  test on records that were never used: where that rejects as well, the model has changed as a whole.
+- privleak (MUSE, Shi et al. 2024; OpenUnlearning): 100 (a - r) / r, where a and r are one less the AUC of forget
+  against held-out records, after the erasure and under one model trained again; beyond ±5 is a leak (MUSE, table 3).
+- relative kernel test: is the model after the erasure nearer to the one before it than to one that was trained again?
+  Ribero, Schrab and Gretton (2026, arXiv 2601.19755) ask this with regularised f-divergences; the code they published
+  has their two-sample tests alone. Here it is asked by the test with MMD on which theirs builds (Bounliphone et al.
+  2016, arXiv 1511.04581), with a Gaussian kernel at the median distance, at level .05.
+- IAM (Wang et al. 2025, offline form): for each record the weighted mean over 100 interpolation steps between models
+  that never saw it and the model before, of the Gumbel distribution function at the score after the erasure: near 0
+  for a record that is forgotten, near 1 for one that is fitted. It is a number for each record and has no test; shown
+  is the mean over the forget set.
+- RULI (Naderloui et al. 2025): each record's density under models that were made to forget it, over that plus its
+  density under models that never saw it; the AUC of that ratio, forgotten against never-used records. It needs shadow
+  models that were made to forget in the same way, which --ruli trains for networks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from scipy import spatial, stats
+
+from divulge.statistics import auc, proportion
+from divulge.unlearning.finding import OVERDONE, REMEMBERED, decide_request
+from erasure import RULES, TITLES, Partition
+
+_LEVEL, _PRIVLEAK = 0.05, 5.0
+_STEPS = 100
+_NAMES = ("`divulge forget`, 4 controls", "forget quality", "the same of never-used records", "privleak",
+          "relative kernel test")  # fmt: skip
+
+
+def main() -> None:
+    """Print the comparison as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--ruli", choices=["adult", "location"], help="train shadow models and print RULI alone")
+    parser.add_argument("--shadows", type=int, default=30)
+    arguments = parser.parse_args()
+    if arguments.ruli:
+        print_ruli(arguments.ruli, arguments.shadows)
+        return
+    print("# Erasure checks beside published measures\n")
+    print("Written by `benchmarks/erasure_peers.py`, which says what each is.\n", flush=True)
+    for name, title in TITLES.items():
+        if files := sorted(arguments.folder.glob(f"{name}-*.npz")):
+            print(f"## {title}\n")
+            print_partitions([Partition(file) for file in files])
+    print_tofu(Path(os.environ["DIVULGE_DATA"]) / "tofu_llama2_phi_scores.parquet")
+
+
+def print_partitions(partitions) -> None:
+    """Print how often each measure says that something is left, of models trained again and of treated ones."""
+    rng = np.random.default_rng(0)
+    names = [name for name in partitions[0].names if not name.startswith(("twin", "reference"))]
+    rows = []
+    for name in ("trained again", *names):
+        said: dict[str, list[bool]] = {measure: [] for measure in _NAMES}
+        leaks, iams = [], []
+        for partition in partitions:
+            models = partition.twins if name == "trained again" else [partition.names.index(name)]
+            for model in models:
+                others = rng.choice([twin for twin in partition.twins if twin != model], 4, replace=False)
+                answers, leak, iam = judge(partition, model, others)
+                leaks.append(leak)
+                iams.append(iam)
+                for measure, answer in answers.items():
+                    said[measure].append(answer)
+        shown = "nothing done" if name == "before" else name
+        rows.append(
+            [shown, *(_rate(answers) for answers in said.values()),
+             f"{min(leaks):.0f} to {max(leaks):.0f}", f"{min(iams):.2f} to {max(iams):.2f}"]
+        )  # fmt: skip
+    table(["model", *(f"{name}: found" for name in _NAMES), "privleak", "IAM"], rows)
+
+
+def judge(partition, model: int, others):
+    """Return what each measure says of one model, privleak, and IAM's mean."""
+    scores, forgotten = partition.scores, partition.forgotten
+    finding = decide_request(
+        "", scores[model], scores[list(others)], forgotten, before=scores[0], at_random=False,
+        alike=partition.at_random, **RULES,
+    ).finding  # fmt: skip
+    after, again, before = (scores[i, forgotten] for i in (model, others[0], 0))
+    leak = privleak(scores[model], scores[others[0]], forgotten)
+    answers = {
+        _NAMES[0]: finding.answer in (REMEMBERED, OVERDONE),
+        _NAMES[1]: bool(forget_quality(after, again) < _LEVEL),
+        _NAMES[2]: bool(forget_quality(scores[model, ~forgotten], scores[others[0], ~forgotten]) < _LEVEL),
+        _NAMES[3]: abs(leak) > _PRIVLEAK,
+        _NAMES[4]: bool(relative_kernel_p_value(after, again, before) < _LEVEL),
+    }
+    iam = iam_scores(scores[model], scores[0], scores[list(others)])
+    return answers, leak, float(iam[forgotten].mean())
+
+
+def forget_quality(after, again) -> float:
+    """P-value of the two-sample Kolmogorov-Smirnov test."""
+    return float(stats.ks_2samp(after, again).pvalue)
+
+
+def privleak(after, again, forgotten) -> float:
+    """Relative difference of one less the AUC, in per cent."""
+    a, r = (1 - auc(scores, forgotten).value for scores in (after, again))
+    return 100 * (a - r) / max(r, 1e-10)
+
+
+def relative_kernel_p_value(after, again, before) -> float:
+    """P-value of "after is as near to the model trained again as to the one before" (relative MMD, normal limit).
+
+    Unbiased MMD² of after against each of the others; their difference over its standard error, from the first
+    projections of both U-statistics on the records of each sample.
+    """
+    bandwidth = np.median(spatial.distance.pdist(np.r_[again, before][:, None])) or 1.0
+    m = len(after)
+
+    def kernel(a, b):
+        return np.exp(-((a[:, None] - b) ** 2) / (2 * bandwidth**2))
+
+    def inner(a):
+        k = kernel(a, a)
+        np.fill_diagonal(k, 0.0)
+        return k.sum(axis=1) / (len(a) - 1)
+
+    to_again, to_before = kernel(after, again), kernel(after, before)
+    own_again, own_before = inner(again), inner(before)
+    value = own_again.mean() - 2 * to_again.mean() - own_before.mean() + 2 * to_before.mean()
+    projections = (
+        2 * (to_before.mean(axis=1) - to_again.mean(axis=1)),
+        2 * (own_again - to_again.mean(axis=0)),
+        2 * (to_before.mean(axis=0) - own_before),
+    )
+    error = np.sqrt(sum(part.var(ddof=1) / m for part in projections))
+    return float(stats.norm.sf(value / error)) if error > 0 else 1.0
+
+
+def iam_scores(after, before, controls):
+    """Mean Gumbel distribution function over interpolations from models that never saw a record to the one before."""
+
+    def signal(log_odds):
+        return -np.log(1e-2 - np.log(1e-5 + 1 / (1 + np.exp(-log_odds))))
+
+    weights = np.linspace(0, 1, _STEPS)
+    own, unseen = signal(before), signal(controls)
+    total = np.zeros(len(after))
+    for weight in weights[:-1]:
+        models = unseen + (own - unseen) * weight
+        scale = np.sqrt(6) * models.std() / np.pi
+        place = models.mean(axis=0) - np.euler_gamma * scale
+        # Steps are weighted by the next one's place, as the authors' code does.
+        total += (weight + weights[1]) * stats.gumbel_r.cdf(signal(after), place, scale)
+    return total / weights[1:].sum()
+
+
+def print_ruli(name: str, n_shadows: int) -> None:
+    """Print RULI's AUC for each treatment, from shadow models that were treated like the target."""
+    from erasure_training import FORGOTTEN, Networks
+
+    setting = Networks(name, 0)
+    pool = np.r_[setting.forgotten, setting.never]
+    rng = np.random.default_rng(1)
+    unlearned: dict[str, np.ndarray] = {}
+    is_forgotten = np.zeros((n_shadows, len(pool)), bool)
+    unseen = np.zeros((n_shadows, len(pool)))
+    for shadow in range(n_shadows):
+        is_forgotten[shadow, rng.permutation(len(pool))[:FORGOTTEN]] = True
+        own = Networks(name, 0)
+        own.forgotten, own.kept = pool[is_forgotten[shadow]], setting.reference_rows(shadow)
+        treated = own.treatments(own.train(np.r_[own.forgotten, own.kept], 5000 + shadow))
+        unseen[shadow] = own.measure(own.train(own.kept, 6000 + shadow), pool)[0]
+        for treatment, model in {**treated, "trained again": own.train(own.kept, 7000 + shadow)}.items():
+            unlearned.setdefault(treatment, np.zeros((n_shadows, len(pool))))[shadow] = own.measure(model, pool)[0]
+    before = setting.train(np.r_[setting.forgotten, setting.kept], 0)
+    targets = setting.treatments(before) | {"trained again": setting.train(setting.kept, 1001)}
+    truth, rows = np.arange(len(pool)) < len(setting.forgotten), []
+    for treatment, model in targets.items():
+        scores = setting.measure(model, pool)[0]
+        ratio = np.zeros(len(pool))
+        for j, score in enumerate(scores):
+            forgot = _density(score, unlearned[treatment][is_forgotten[:, j], j])
+            never = _density(score, unlearned[treatment][~is_forgotten[:, j], j])
+            ratio[j] = forgot / (forgot + never) if forgot + never > 0 else 0.5
+        found = auc(ratio, truth)
+        rows.append([treatment, f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"])
+    print(f"## RULI, {TITLES[name]}\n\n{n_shadows} shadow models, treated like the target.\n")
+    table(["model", "AUC"], rows)
+
+
+def _density(value, sample) -> float:
+    """Gaussian kernel density of bandwidth 1, which is what the authors' code takes."""
+    return float(stats.norm.pdf(value - np.asarray(sample)).mean()) if len(sample) else 0.0
+
+
+def print_tofu(path: Path) -> None:
+    """Print what each measure says of LLaMA-2 and Phi fine-tuned without the authors of forget05 (true models)."""
+    frame = pl.read_parquet(path)
+    ratio = (pl.col("paraphrase_loss") - pl.col("perturb_loss")).exp().alias("truth_ratio")
+    frame = frame.with_columns(-pl.col("loss").alias("score"), ratio)
+    forget05 = frame.filter((pl.col("trained_on") == "retain95") & (pl.col("split") == "forget"))["answer"].unique()
+    print("## TOFU: models of the authors that never saw the authors of forget05\n")
+    rows = []
+    for family in ("llama2-7b", "phi"):
+        models = {}
+        part = frame.filter(pl.col("model") == family)
+        for (trained_on, decay), rows_of in part.group_by("trained_on", "weight_decay", maintain_order=True):
+            forgotten = rows_of.filter((pl.col("split") != "retain") & pl.col("answer").is_in(forget05.implode()))
+            if trained_on == "full":
+                forgotten = rows_of.filter(pl.col("answer").is_in(forget05.implode()))
+            never = rows_of.filter(pl.col("split").is_in(["real_author", "world_fact"]))
+            models[f"{trained_on}, weight decay {decay:g}"] = {
+                name: dict(zip(side["answer"], zip(side["score"], side["truth_ratio"], strict=True), strict=True))
+                for name, side in (("forget", forgotten), ("never", never))
+            }
+        usable = {name: m for name, m in models.items() if not name.startswith("retain99") and len(m["forget"]) >= 50}
+        keys = {
+            side: sorted(set.intersection(*(set(m[side]) for m in usable.values()))) for side in ("forget", "never")
+        }
+        forgotten = np.arange(sum(map(len, keys.values()))) < len(keys["forget"])
+        scores = {n: np.array([m[s][k][0] for s in keys for k in keys[s]]) for n, m in usable.items()}
+        truth = {n: np.array([m["forget"][k][1] for k in keys["forget"]]) for n, m in usable.items()}
+        retained = [n for n in usable if n.startswith("retain")]
+        for name in usable:
+            controls = [n for n in retained if n != name]
+            finding = decide_request(
+                "", scores[name], np.array([scores[n] for n in controls]), forgotten, before=None, at_random=False,
+                alike=False, **RULES,
+            ).finding  # fmt: skip
+            rows.append(
+                [family, name, f"{len(keys['forget'])} and {len(keys['never'])}", f"{finding.auc_after.value:.3f}",
+                 f"{finding.difference}", finding.answer.split(":")[0],
+                 f"{min(forget_quality(truth[name], truth[n]) for n in controls):.2g}",
+                 ", ".join(f"{privleak(scores[name], scores[n], forgotten):+.1f}" for n in controls)]
+            )  # fmt: skip
+    table(["model", "trained on", "answers", "AUC", "difference", "answer", "forget quality (least)", "privleak"], rows)
+
+
+def _rate(said) -> str:
+    found = proportion(sum(said), len(said))
+    return f"{sum(said)} of {len(said)}" + (f" ({100 * found.value:.1f} %)" if len(said) > 20 else "")
+
+
+def table(columns, rows) -> None:
+    """Print a Markdown table."""
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    for row in rows:
+        print(f"| {' | '.join(map(str, row))} |")
+    print()
+
+
+if __name__ == "__main__":
+    main()

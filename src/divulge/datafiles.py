@@ -1,0 +1,708 @@
+"""Records and labels from files: arrays in an ``.npz``, or a table with a column of texts or one column per value.
+
+A folder of images, or a data set that Hugging Face `datasets` saved, is read like a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from divulge import errors, lazy, people, store, tables
+from divulge.errors import InputError, missing_extra
+from divulge.store import MAX_LINES_BYTES, open_untrusted
+from divulge.types import SEPARATOR, Records
+from divulge.validation import (
+    check_array,
+    check_choice,
+    check_ids,
+    check_integer,
+    check_labels,
+    check_mask,
+    check_memory,
+    check_nonempty,
+    format_exception,
+    format_value,
+    require_callable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+    from pathlib import Path
+
+    from PIL import Image
+
+    from divulge.tables import ColumnNames, Table
+    from divulge.types import Array, Bools, Floats
+else:
+    Image = lazy.module("PIL.Image")
+
+_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # modes with at most 8 bits per channel
+_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """Columns and settings with which a file is read.
+
+    Args:
+        label: column of the classes.
+        id: column of the identifiers.
+        group: column of the subgroups; None if there are none.
+        text: column of the documents; None for records of numbers.
+        person: column that names the person of each document; None if each row is a record of its own.
+        drop: columns that are not part of a record.
+        covariates: columns of the covariates; None if none are named.
+        scale: factor on every value.
+        separator: between the values of a ``.csv``; found in the header unless the user set it.
+        columns: of the values of a record, in their order; None takes all that are left.
+        classes: names of the classes, in the order of the model's outputs; None if classes are numbers.
+        features: beginning of the names of columns (of an ``.npz``, name of an array) that are features of a record
+            and no part of it; None if there are none.
+        codes: columns of a text file that are read as texts, such as 007.
+        user_set: names of the settings that the user made; columns among them must exist.
+        real_values: whether labels may be real values, and not classes alone.
+    """
+
+    label: str = "label"
+    id: str = "id"
+    group: str | None = None
+    text: str | None = None
+    person: str | None = None
+    drop: tuple[str, ...] = ()
+    scale: float = 1.0
+    separator: str = ","
+    columns: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    covariates: tuple[str, ...] | None = None
+    features: str | None = None
+    codes: tuple[str, ...] = ()
+    user_set: frozenset[str] = frozenset()
+    real_values: bool = False
+
+    @classmethod
+    def from_column_names(cls, names: ColumnNames, **defaults: Any) -> FileLayout:
+        """Return the layout of files with these column names; ``defaults`` apply where the user named none."""
+        settings = {key: value for key, value in defaults.items() if key not in names.model_fields_set}
+        options = names.model_dump() | settings
+        options["drop"] = tuple(options["drop"])
+        return cls(**options, user_set=frozenset(names.model_fields_set))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataFile:
+    """The content of one file.
+
+    Args:
+        records: of the file.
+        group: subgroup of each record; None if no column is named.
+        columns: names of the values of a record, if they have names.
+        folders: names of the classes, if each has a folder of images.
+        unlabelled: reason why the labels of documents could not be read; empty if they could.
+        covariates: columns of the covariates, by name.
+    """
+
+    records: Records
+    group: Any = None
+    columns: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    unlabelled: str = ""
+    covariates: Mapping[str, Array] = field(default_factory=dict)
+
+
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_MAX_NAME_LENGTH = 60  # characters of a column's name in a message
+_MAX_SUGGESTED_COLUMNS = 40  # columns among which a message suggests one
+_DIGITS = r"^-?[0-9]+$"
+_MAX_EXACT_INTEGER = 2**53  # float64 cannot represent all whole numbers beyond this
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedRows:
+    """Records ``[n, d]`` and their names; labels and membership, if the file has them."""
+
+    x: Floats
+    ids: Array
+    y: Array | None = None
+    member: Bools | None = None
+
+
+def read_records(path: Path, layout: FileLayout) -> DataFile:
+    """Read the records in a file, or in a folder of images, tables or a saved data set.
+
+    Raises:
+        divulge.InputError: no such file, a damaged one, columns that are missing or not numeric, no rows, rows without
+            a text.
+    """
+    if not (path.is_file() or path.is_dir()):
+        raise InputError(f"no such file: {path}")
+    try:
+        if path.is_dir() and not _is_table_folder(path):
+            return _from_images(path, layout)
+        if layout.text is not None:
+            return _from_texts(path, layout, layout.text)
+        return _from_arrays(path, layout) if path.suffix == ".npz" else _from_table(path, layout)
+    except InputError as error:
+        message = str(error)
+        raise InputError(message if str(path) in message else f"{path}: {message}") from None
+
+
+def read_named_rows(path: Path) -> NamedRows:
+    """Read the arrays ``x`` and, if present, ``y``, ``ids`` and ``member`` of an ``.npz``.
+
+    Raises:
+        divulge.InputError: a missing or damaged file, no ``x``, arrays of different lengths.
+    """
+    arrays = store.read_arrays(path)
+    if "x" not in arrays:
+        raise InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
+    x = check_nonempty(check_array(arrays["x"], f"{path}: x"), f"{path}: x")
+    member = check_mask(arrays["member"], f"{path}: member", (len(x),)) if "member" in arrays else None
+    ids = check_ids(arrays["ids"], f"{path}: ids", len(x)) if "ids" in arrays else np.arange(len(x))
+    return NamedRows(x.reshape(len(x), -1).astype(float), ids, arrays.get("y"), member)
+
+
+_HEADERS = ("label", "labels", "y", "class", "target", "truth")
+
+
+def read_labels(path: Path) -> Array:
+    """Read labels from a table, lines of numbers with or without a header, a ``.npy``, or ``y`` of an ``.npz``.
+
+    Raises:
+        divulge.InputError: a file that cannot be read, or holds anything else.
+    """
+    if path.suffix == ".npy":
+        labels = store.read_array(path)
+    elif path.suffix == ".npz":
+        labels = store.read_arrays(path).get("y")
+        if labels is None:
+            raise InputError(f"labels: {path}: an array named 'y' is needed")
+    elif tables.is_table_file(path) and path.suffix != ".csv":
+        frame = tables.read_table(path, "labels")
+        names = [name for name in frame.columns if name.lower() in _HEADERS] or frame.columns
+        if len(names) != 1:
+            raise InputError(f"labels: {path}: one column is needed, got {_format_names(names)}")
+        labels = tables.to_array(frame[names[0]])
+    else:
+        try:
+            with io.TextIOWrapper(open_untrusted(path, limit=MAX_LINES_BYTES), encoding="utf-8") as lines:
+                has_header = lines.readline().strip().strip('"').lower() in _HEADERS
+                lines.seek(0)
+                labels = np.loadtxt(lines, dtype=np.int64, ndmin=1, skiprows=int(has_header))
+        except OSError as error:
+            raise InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
+        except ValueError as error:
+            raise InputError(f"labels: {path}: one whole number per line is needed ({error})") from None
+    return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
+
+
+def require_labels(files: dict[str, DataFile], layout: FileLayout) -> None:
+    """Raise if a file has no labels.
+
+    Raises:
+        divulge.InputError: a file has none; the message names its columns.
+    """
+    for key, file in files.items():
+        if file.unlabelled:
+            raise InputError(f"data.{key}: {file.unlabelled}")
+        if file.records.y is None:
+            reason = (
+                f"no column {layout.label!r} among {_format_names(file.columns)}" if file.columns else "no array 'y'"
+            )
+            raise InputError(
+                f"data.{key}: there are no labels ({reason}), which the recipes read; "
+                f"set data.label to the column that holds them{suggest_label_column(file.columns)}"
+            )
+
+
+def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
+    arrays = store.read_arrays(path)
+    if "x" not in arrays:
+        raise InputError(f"an array named 'x' is needed, found {', '.join(arrays) or 'none'}")
+    group = None
+    if layout.group is not None:
+        group = arrays[check_choice(layout.group, "data.group", arrays)]
+    if layout.columns is not None:
+        raise InputError("data.columns: the array x of an .npz is taken whole; leave them out")
+    columns = tuple(map(str, np.ravel(arrays["columns"]))) if "columns" in arrays else ()
+    y = arrays.get("y")
+    if y is not None:
+        check_class_names(y, layout.classes, "y")
+    covariates = {name: arrays[check_choice(name, "data.covariates", arrays)] for name in layout.covariates or ()}
+    class_names = layout.classes if y is not None else None
+    x = _scale_array(arrays["x"], layout.scale)
+    records = _check_classes(Records(x, y, arrays.get("ids"), class_names=class_names), layout)
+    if layout.features is not None:
+        records = _add_features(records, arrays[check_choice(layout.features, "data.features", arrays)])
+    return DataFile(records, group, columns, covariates=covariates)
+
+
+def _from_images(path: Path, layout: FileLayout) -> DataFile:
+    records, names = read_image_folder(path, layout.classes)
+    column_settings = (layout.group, layout.text, layout.columns, layout.covariates, layout.features)
+    if any(name is not None for name in column_settings):
+        raise InputError(
+            "data.group, data.text, data.columns, data.covariates, data.features: a folder of images has no columns"
+        )
+    return DataFile(Records(_scale_array(records.x, layout.scale), records.y, records.ids), folders=names)
+
+
+def _is_table_folder(path: Path) -> bool:
+    """Return whether a folder holds tables instead of images."""
+    if tables.is_saved_dataset(path) or any(tables.is_table_file(each) for each in path.iterdir()):
+        return True
+    return (path / "data").is_dir() and any(tables.is_table_file(each) for each in (path / "data").iterdir())
+
+
+def _scan(path: Path, layout: FileLayout) -> Table:
+    separator = layout.separator if "separator" in layout.user_set else None
+    table = tables.scan_table(path, separator=separator)
+    names = table.columns
+    for sign, plural in _SEPARATORS.items():
+        if separator and len(names) == 1 and sign in names[0] and sign != separator:
+            raise InputError(
+                f"one column only, {format_value(names[0])}: the values seem to be separated by {plural}; "
+                f"set data.separator = {sign!r}"
+            )
+    return table
+
+
+def _from_table(path: Path, layout: FileLayout) -> DataFile:
+    if not path.is_dir() and not tables.is_table_file(path):
+        check_choice(path.suffix, "file type", [".npz", *tables.ENDINGS])
+    if layout.person is not None:
+        raise InputError("data.person: several records of one person are put together for data.text only")
+    table = _scan(path, layout)
+    _require_named(layout, table.columns)
+    special_names = [name for name in (layout.label, layout.id, layout.group) if name is not None and name in table]
+    values = _value_columns(table, layout, special_names)
+    features = _feature_columns(table, layout)
+    values = [name for name in values if name not in features]
+    texts = [*(name for name in (layout.id, layout.group) if name in special_names), *layout.codes]
+    for name in layout.covariates or ():
+        _require_column(name, "data.covariates", table.columns)
+    frame = table.collect(
+        list(dict.fromkeys([*special_names, *values, *features, *(layout.covariates or ())])), texts, with_gaps=values
+    )
+    if not len(frame):
+        raise InputError(f"a header ({_format_names(table.columns)}) and no rows; at least 1 record is needed")
+    special = _special_columns(frame, layout)
+    if layout.columns is None:  # A covariate of words is not part of a record.
+        words = [name for name in layout.covariates or () if not frame[name].dtype.is_numeric()]
+        values = [name for name in values if name not in words or frame[name].dtype == pl.Boolean]
+    x = _check_values(frame.select(values), layout.scale, layout.codes)
+    class_names = _class_order(special, layout)
+    records = Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names)
+    records = _add_features(_check_classes(records, layout), frame.select(features) if features else None)
+    group = special.get(layout.group or "")
+    return DataFile(records, group, tuple(values), covariates=_covariate_columns(frame, layout))
+
+
+def _feature_columns(table: Table, layout: FileLayout) -> list[str]:
+    """Return the columns that are features of a record, by the beginning of their names."""
+    if layout.features is None:
+        return []
+    names = [name for name in table.columns if name.startswith(layout.features)]
+    if not names:
+        raise InputError(
+            f"data.features: no column begins with {layout.features!r}, found {_format_names(table.columns)}"
+        )
+    return names
+
+
+def _add_features(records: Records, values: Any) -> Records:
+    """Return the records with these features."""
+    if values is None:
+        return records
+    try:
+        return records.with_features(values)
+    except InputError as error:
+        raise InputError(f"data.{error}") from None
+
+
+def _value_columns(table: Table, layout: FileLayout, special_names: Sequence[str]) -> list[str]:
+    """Return the columns that are part of a record."""
+    for name in layout.drop:
+        _require_column(name, "data.drop", table.columns)
+    if layout.columns is None:
+        return [name for name in table.columns if name not in special_names and name not in layout.drop]
+    for name in layout.columns:
+        _require_column(name, "data.columns", table.columns)
+        if name in special_names or name in layout.drop:
+            raise InputError(f"data.columns: {name!r} is the label, the id or the group, or is dropped")
+    return list(layout.columns)
+
+
+def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
+    """Read documents from one column, and labels, ids, groups, persons and covariates from others."""
+    if not path.is_dir() and not tables.is_table_file(path):
+        check_choice(path.suffix, "file type of texts", tables.ENDINGS)
+    if layout.columns is not None:
+        raise InputError("data.columns: of documents, only data.text is read")
+    if layout.scale != 1.0:
+        raise InputError("data.scale: texts have no scale")
+    table = _scan(path, layout)
+    _require_column(text, "data.text", table.columns)
+    _require_named(layout, table.columns)
+    names_lines = any(part.lines is not None for part in table.parts)  # Their errors name the line, below.
+    if (column_type := table.column_type(text)) not in (tables.TEXT, "any", "empty") and not names_lines:
+        raise InputError(f"data.text: {text!r} holds no texts ({column_type}); name the column that does")
+    words = [name for name in (text, layout.id, layout.group, layout.person) if name is not None and name in table]
+    # No language model needs labels, so a label column may hold anything and is read as texts first.
+    labels = [layout.label] if layout.label in table and layout.label not in words else []
+    for name in layout.covariates or ():
+        _require_column(name, "data.covariates", table.columns)
+    features = _feature_columns(table, layout)
+    frame = table.collect(list(dict.fromkeys([*words, *labels, *features, *(layout.covariates or ())])), words)
+    if not len(frame):
+        raise InputError(f"a header ({_format_names(table.columns)}) and no rows; at least 1 record is needed")
+    special = _special_columns(frame, replace(layout, label=""))
+    y, unlabelled = encode_document_classes(tables.to_array(frame[layout.label]), layout) if labels else (None, "")
+    documents = _check_documents(frame[text], table)
+    group = special.get(layout.group or "")
+    if layout.person is not None:
+        if layout.covariates is not None:
+            raise InputError("data.covariates: records of persons have none")
+        if features:
+            raise InputError("data.features: records of persons have none")
+        return _join_by_person(documents, frame[layout.person], group)
+    records = Records(documents, y, special.get(layout.id))
+    records = _add_features(records, frame.select(features) if features else None)
+    return DataFile(records, group, (text,), unlabelled=unlabelled, covariates=_covariate_columns(frame, layout))
+
+
+def _join_by_person(documents: Array, person: pl.Series, group: Array | None) -> DataFile:
+    """Return one record per person, in the order of their first documents, with the group of the first."""
+    if person.null_count():
+        raise InputError(f"data.person: {person.null_count()} records have no person; leave them out")
+    records = people.by_person(list(documents), person.to_list())
+    first_rows = person.to_frame().with_row_index("row").unique(person.name, keep="first", maintain_order=True)["row"]
+    groups = None if group is None else group[first_rows.to_numpy()]
+    return DataFile(records, groups, (person.name,), unlabelled="records of persons have no labels")
+
+
+def _check_documents(column: pl.Series, table: Table) -> Array:
+    """Return the documents ``[n]`` as objects, as NumPy strings would all take the length of the longest."""
+    texts = column.to_list()
+    if empty := [row for row, text in enumerate(texts) if not (text or "").strip()]:
+        raise InputError(f"{len(empty)} records have no text (first: {table.place(empty[0])}); leave them out")
+    array = np.empty(len(texts), dtype=object)
+    # Each row is one document, even if it contains the separator between the documents of a person.
+    array[:] = [text.replace(SEPARATOR, " ") for text in texts]
+    return array
+
+
+def _require_named(layout: FileLayout, header: Sequence[str]) -> None:
+    """Raise if a column that the user named is missing."""
+    for key in sorted(layout.user_set & {"label", "id", "group", "person"}):
+        if (name := getattr(layout, key)) is not None:
+            _require_column(name, f"data.{key}", header)
+    if layout.person is not None:
+        _require_column(layout.person, "data.person", header)
+
+
+def _require_column(name: str, key: str, header: Sequence[str]) -> None:
+    """Raise if a column is missing; the message suggests the nearest of the others."""
+    if name not in header:
+        check_choice(name, key, [each for each in header if len(each) <= _MAX_NAME_LENGTH][:_MAX_SUGGESTED_COLUMNS])
+
+
+def _special_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:
+    """Return labels, ids and groups, by the names of their columns."""
+    names = [layout.label, layout.id, *([] if layout.group is None else [layout.group])]
+    special = {name: tables.to_array(frame[name]) for name in names if name in frame.columns}
+    if layout.label in special:
+        check_class_names(special[layout.label], layout.classes, layout.label)
+    return special
+
+
+def _class_order(special: dict[str, Array], layout: FileLayout) -> tuple[str, ...] | None:
+    return layout.classes if layout.label in special else None
+
+
+def _covariate_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:
+    """Return the columns that the user named as covariates."""
+    return {name: tables.to_array(frame[name]) for name in layout.covariates or ()}
+
+
+def _check_values(frame: pl.DataFrame, scale: float, codes: Sequence[str]) -> pl.DataFrame:
+    """Check the columns of the records and scale their numbers.
+
+    Raises:
+        divulge.InputError: no column, columns of lists, whole numbers that float64 cannot tell apart, a scale of texts.
+    """
+    if not frame.columns:
+        raise InputError("no column is left for the values of the records")
+    if nested := [name for name in frame.columns if frame[name].dtype.is_nested()]:
+        raise InputError(
+            f"the columns {_format_names(nested)} hold lists or images, and a value is a number, a text or a date; "
+            "bring them as the array x of an .npz, or images in a folder for each class"
+        )
+    if huge := [name for name in frame.columns if name not in codes and _is_huge(frame[name])]:
+        raise InputError(
+            f"column {huge[0]!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart; name it as "
+            "data.id or leave it out"
+        )
+    if scale == 1.0:
+        return frame
+    if odd := [name for name in frame.columns if not frame[name].dtype.is_numeric()]:
+        raise InputError(
+            f"data.scale: {scale:g} is a factor on numbers, and the columns {_format_names(odd)} hold none"
+        )
+    return frame.select(pl.all().cast(pl.Float32) * pl.lit(scale, dtype=pl.Float32))
+
+
+def _is_huge(column: pl.Series) -> bool:
+    """Return whether the column has whole numbers that float64 cannot represent; beyond 64 bits they are texts."""
+    if column.dtype.is_integer():
+        lowest, highest = column.min(), column.max()
+        return any(isinstance(value, int) and abs(value) > _MAX_EXACT_INTEGER for value in (lowest, highest))
+    if column.dtype == pl.String:
+        present = column.drop_nulls()
+        return len(present) > 0 and bool(present.str.contains(_DIGITS).all())
+    return False
+
+
+def _format_names(names: Sequence[str]) -> str:
+    listing = ", ".join(name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH]}…" for name in names[:20])
+    return f"{listing}, … ({len(names)} in all)" if len(names) > 20 else listing
+
+
+def _scale_array(x: Array, scale: float) -> Array:
+    return x if scale == 1.0 else check_array(x, "x").astype(np.float32) * np.float32(scale)
+
+
+def _check_classes(records: Records, layout: FileLayout) -> Records:
+    """Return the records if their labels, where they have some, are of classes, or real values are welcome."""
+    if not layout.real_values and records.y is not None and records.labels is None:
+        raise InputError("y: whole-number labels are needed, or names of classes, got float")
+    return records
+
+
+_USUAL_LABEL_COLUMNS = ("label", "labels", "class", "classes", "target", "y", "category", "outcome", "diagnosis")
+_MAX_CLASS_NAMES = 20  # names in a message
+
+
+def check_class_names(values: Array, classes: Sequence[str] | None, column: str) -> None:
+    """Check that labels and the names of classes fit each other.
+
+    Raises:
+        divulge.InputError: records without a class; names of classes although labels are numbers.
+    """
+    present = (
+        [value for value in values.tolist() if value is not None] if values.dtype.kind in "OU" else values.tolist()
+    )
+    if len(present) < len(values):
+        raise InputError(f"{column!r}: {len(values) - len(present)} records have no class; leave them out")
+    if classes is not None and not all(isinstance(value, str) for value in present):
+        raise InputError(f"data.classes: the classes in {column!r} are numbers, which need no names")
+
+
+def encode_classes(values: Array, classes: Sequence[str] | None, column: str) -> Array:
+    """Return names of classes as positions in ``classes``; return numbers as they are.
+
+    Args:
+        values: the labels ``[n]``.
+        classes: all names, in the order of the model's outputs.
+        column: name of the label column, for messages.
+
+    Raises:
+        divulge.InputError: names without ``classes``, a name that is not among them, ``classes`` for numbers.
+
+    Examples:
+        >>> encode_classes(np.array(["dog", "cat", "dog"]), ["cat", "dog"], "label")
+        array([1, 0, 1])
+    """
+    present = [value for value in values.tolist() if value is not None] if values.dtype.kind in "OU" else []
+    if not present or not all(isinstance(value, str) for value in present):
+        if classes is not None:
+            raise InputError(f"data.classes: the classes in {column!r} are numbers, which need no names")
+        return values
+    if len(present) < len(values):
+        raise InputError(f"{column!r}: {len(values) - len(present)} records have no class; leave them out")
+    names, name_index = np.unique(np.array(present), return_inverse=True)
+    if classes is None:
+        raise InputError(
+            f"the classes in {column!r} have names; set data.classes to all of them, in the order of the model's "
+            f"outputs: {_format_class_names(names)} in alphabetical order, which scikit-learn and image folders use"
+        )
+    positions = {name: i for i, name in enumerate(classes)}
+    for name in names:
+        check_choice(str(name), f"data.classes: a class in {column!r}", classes)
+    return np.array([positions[str(name)] for name in names], dtype=np.int64)[name_index]
+
+
+def encode_document_classes(values: Array, layout: FileLayout) -> tuple[Array | None, str]:
+    """Return labels or real values of documents, or None and the reason why they cannot be read.
+
+    A language model needs none.
+
+    Raises:
+        divulge.InputError: they cannot be read although the user named their column.
+
+    Examples:
+        >>> encode_document_classes(np.array(["dog", "cat"]), FileLayout(classes=("cat", "dog")))
+        (array([1, 0]), '')
+        >>> encode_document_classes(np.array([-1, 0]), FileLayout())
+        (None, "'label': labels must be ≥ 0, got -1")
+    """
+    if layout.real_values and values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1 != 0).any():
+        return values, ""
+    try:
+        return check_labels(encode_classes(values, layout.classes, layout.label), repr(layout.label)), ""
+    except InputError as error:
+        if "label" in layout.user_set:
+            raise
+        return None, str(error)
+
+
+def suggest_label_column(columns: Sequence[str]) -> str:
+    """Suggest the column that may hold the classes; empty if there is none.
+
+    Examples:
+        >>> suggest_label_column(["age", "Target"]), suggest_label_column(["age"])
+        ("; 'Target' may be it", '')
+    """
+    for usual in _USUAL_LABEL_COLUMNS:
+        for column in columns:
+            if column.lower() == usual:
+                return f"; {column!r} may be it"
+    return ""
+
+
+def _format_class_names(names: Array) -> str:
+    listing = ", ".join(format_value(str(name)) for name in names[:_MAX_CLASS_NAMES])
+    return f"[{listing}{', …' if len(names) > _MAX_CLASS_NAMES else ''}]"
+
+
+def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Records, tuple[str, ...]]:
+    """Read images ``[n, channels, height, width]`` in [0, 1], as torchvision's ``ToTensor``, and class names.
+
+    Hidden files and folders without an image are ignored.
+
+    Args:
+        path: a folder with one folder of images for each class.
+        classes: the names of all classes, in the order of the model's outputs; None takes the names of the folders in
+            alphabetical order.
+
+    Raises:
+        divulge.InputError: no such folders, images of different sizes, files that are no images, too little memory.
+        divulge.MissingExtraError: Pillow is not installed.
+    """
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    class_files = {folder.name: files for folder in folders if (files := _image_files(folder))}
+    if not class_files:
+        raise InputError(
+            f"{path} is no folder of images (one folder for each class, of {' '.join(_ENDINGS)}), nor of tables, nor a "
+            "data set that was saved by `datasets`"
+        )
+    positions = {name: i for i, name in enumerate(class_files if classes is None else classes)}
+    for name in class_files:
+        check_choice(name, "data.classes: a folder's name", positions)
+    labels = np.repeat([positions[name] for name in class_files], [len(files) for files in class_files.values()])
+    all_files = [file for files in class_files.values() for file in files]
+    ids = [file.relative_to(path).as_posix() for file in all_files]
+    return Records(_read_images(all_files), labels, ids), tuple(positions)
+
+
+def _image_files(folder: Path) -> list[Path]:
+    return sorted(
+        file for file in folder.rglob("*") if file.suffix.lower() in _ENDINGS and not file.name.startswith(".")
+    )
+
+
+def _read_images(files: Sequence[Path]) -> np.ndarray:
+    height, width = _read_pixels(files[0], None).shape[-2:]
+    check_memory(4.0 * len(files) * 3 * width * height, str(files[0].parent.parent), "use fewer images")
+    is_grey = all(_image_mode(file) in ("L", "1") for file in files)
+    images = np.empty((len(files), 1 if is_grey else 3, height, width), dtype=np.float32)
+    for row, file in enumerate(files):
+        pixels = _read_pixels(file, "L" if is_grey else "RGB")
+        if pixels.shape[-2:] != (height, width):
+            raise InputError(
+                f"{file}: {pixels.shape[-2]} x {pixels.shape[-1]} pixels where {files[0].name} has {height} x {width}; "
+                "bring all images to the size that the model takes"
+            )
+        images[row] = pixels
+    images /= np.float32(255)
+    return images
+
+
+def _image_mode(file: Path) -> str:
+    with _open_image(file) as image:
+        if image.mode not in _MODES:
+            raise InputError(
+                f"{file}: pixels of 8 bits are needed, and its mode is {image.mode!r}; save it with 8 bits, or bring "
+                "the arrays as an .npz"
+            )
+        return image.mode
+
+
+def _read_pixels(file: Path, mode: str | None) -> np.ndarray:
+    """Return the pixels of an image, channels first, from 0 to 255."""
+    with _open_image(file) as image:
+        try:
+            pixels = np.asarray(image if mode is None else image.convert(mode))
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise InputError(f"{file}: damaged or half-written ({format_exception(error)})") from None
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+
+
+@contextlib.contextmanager
+def _open_image(file: Path) -> Generator[Image.Image]:
+    with contextlib.ExitStack() as stack:
+        try:
+            image = Image.open(stack.enter_context(open_untrusted(file)))
+        except ImportError:
+            raise missing_extra("Pillow", "images") from None
+        except InputError:
+            raise
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise InputError(f"{file}: no image ({format_exception(error)})") from None
+        yield image
+
+
+def from_pairs(dataset: Any) -> Records:
+    """Convert a torch ``Dataset``, or any other sequence of ``(x, y)`` pairs, to records.
+
+    Args:
+        dataset: has a length and gives ``(x, y)`` for each number below it; all are read, into memory.
+
+    Raises:
+        divulge.InputError: no length, no pairs, values of different shapes, or what `Records` refuses.
+
+    Examples:
+        >>> from_pairs([(np.zeros(3), 0), (np.ones(3), 1)])
+        Records(n=2, shape=(3,), classes=2)
+    """
+    if not hasattr(dataset, "__getitem__") and hasattr(dataset, "dataset"):
+        raise InputError(
+            "dataset: a data set is needed, got a loader of batches; pass its .dataset (or divulge.Records(x, y) of "
+            "what it gives, if it is changed on the way)"
+        )
+    require_callable(dataset, "dataset", "__len__", "__getitem__")
+    with errors.user_code_errors("dataset: its length"):
+        count = len(dataset)
+    check_integer(count, "dataset: its length", least=1)
+    x: list[Any] = []
+    y: list[Any] = []
+    for row in range(count):
+        with errors.user_code_errors("dataset"):
+            pair = dataset[row]
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InputError(
+                f"dataset: pairs (x, y) are needed, got {format_value(pair)} at {row}; divulge.Records(x, y) takes "
+                "columns as they are"
+            )
+        with errors.user_code_errors("dataset: as an array"):
+            x.append(pair[0] if isinstance(pair[0], str) else np.asarray(pair[0]))
+            y.append(np.asarray(pair[1]).tolist())
+    if len(shapes := sorted({np.shape(value) for value in x})) > 1:
+        raise InputError(f"dataset: all x need one shape, got {shapes[0]} and {shapes[1]}")
+    return Records(np.array(x, dtype=object) if x and isinstance(x[0], str) else np.array(x), y)

@@ -1,0 +1,294 @@
+"""What an identification found, in sentences a court can read: the finding, its conditions and the list of documents.
+
+The finding comes first. The conditions that its bound rests on follow, each met, open or not met; and no test can make
+all of them met, because how documents were collected shows in no score.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from divulge import store, tables
+from divulge.decisions.controls import BLIND_SCORE
+from divulge.decisions.counts import Counts, ranks
+from divulge.identification.decision import UNTESTED, alarms
+from divulge.identification.finished_run import rank_shifts, stored_controls
+from divulge.identification.score_adjustment import KNOWN_MEMBERS
+from divulge.report.formatting import as_sentence, format_count, format_estimate, format_percent, join_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from divulge.results import ControlResult, IdentificationSummary
+    from divulge.run_directory import RunDraft
+    from divulge.types import Estimate, Tone
+
+Mark: TypeAlias = Literal["met", "open", "not met"]
+
+LIST_FILE = "selected.csv"
+"""Name of the list of selected documents, which a spreadsheet opens."""
+
+MAX_LISTED = 100_000
+"""Documents in the list that a run writes by itself; `divulge report --format csv` writes all of them."""
+
+_LARGE_SHIFT = 0.65  # AUC between two sets that a test must rule out before its condition is met
+_LARGE_EXCESS = 0.3  # likewise, of the share of low scores
+_TOO_FEW = "No difference was found, but there are too few to rule out a large one"
+_SHIFT_COLUMN = "survives_shift"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of the bound.
+
+    Args:
+        title: what must be so, in a sentence.
+        mark: "met" if a test could have refuted it and did not, "open" if nothing decides it, "not met" if refuted.
+        text: what was compared and observed, or why nothing could be.
+    """
+
+    title: str
+    mark: Mark
+    text: str
+
+
+def state_finding(summary: IdentificationSummary) -> tuple[str, Tone]:
+    """Return the finding with what it rests on, and its tone.
+
+    It is in doubt where no known non-members could be compared with others, and nothing is claimed where they differ.
+    """
+    finding = describe_selection(summary)
+    if summary.guarantee.standing == "void":
+        return f"{finding} {explain_doubt(summary)}", "void"
+    doubt = explain_doubt(summary)
+    if not summary.selected:
+        # Nothing is claimed that a lacking test could put in doubt, unlike a test that found something.
+        if summary.guarantee.standing == "holds":
+            return finding, "clear"
+        raised = [control.name for control in summary.controls if control.state == "doubtful"]
+        return f"{finding} In doubt: {doubt or f'{join_words(raised)} did not pass.'}", "doubt"
+    if doubt:
+        return f"{finding} In doubt: {doubt}", "doubt"
+    return f"{finding} {_count_conditions(conditions(summary))}", "leak"
+
+
+def describe_selection(summary: IdentificationSummary) -> str:
+    """Return what was selected and the claim about it, in a sentence or two without the conditions."""
+    documents = f"{summary.selected:,} of {summary.candidates:,} documents"
+    level = format_percent(summary.settings.fdr)
+    if summary.guarantee.standing == "void":
+        return f"{documents} stand out, and nothing is claimed about them."
+    if not summary.selected:
+        return (
+            f"None of {format_count(summary.candidates, 'document')} could be shown to have been used for training, at "
+            f"a false discovery rate of {level}. That does not show that none was used."
+        )
+    are = "is" if summary.selected == 1 else "are"
+    return f"{documents} {are} identified as training data; at most {level} of these are expected to be false."
+
+
+def explain_doubt(summary: IdentificationSummary) -> str:
+    """Return why the finding is in doubt or void, as a sentence; empty where known non-members were compared and agree.
+
+    Candidates that differ from the calibration leave a condition open and do not make the whole finding doubtful, as
+    long as known non-members agree: members may differ from non-members in topic, length or date.
+    """
+    if any(control.state == "failed" for control in summary.controls):
+        return "Both sets of unused documents do not score alike, so the bound does not apply."
+    if summary.guarantee.standing == "void":
+        return as_sentence(next(iter(summary.warnings), "the guarantee is void"))
+    if _has_unexplained_doubt(summary):
+        return as_sentence(next(iter(summary.warnings), "the method itself may exceed its bound"))
+    compared = [control for control in summary.controls if control.conclusive]
+    if not compared:
+        raised = [control.name for control in summary.controls if control.state == "doubtful"]
+        others = f" The documents differ from the unused ones in: {join_words(raised)}." if raised else ""
+        return f"no test of unused documents against each other could run, as there was no second set of them.{others}"
+    if _compare_known_nonmembers(compared).mark == "open":
+        return "there were too few unused documents to test them against each other."
+    return ""
+
+
+_ALIKE = "Both sets of unused documents score alike"
+_TITLES = {
+    "blind text": "The texts of the documents are like those of the unused ones",
+    "low scores": "The documents have no more low scores than the unused ones",
+    BLIND_SCORE: "A model that never saw the training data scores the documents like the unused ones",
+    KNOWN_MEMBERS: "The score tells used documents from unused ones better than the blind score",
+}
+
+
+def conditions(summary: IdentificationSummary) -> list[Condition]:
+    """Return what the bound rests on: each test that ran, those that could not, and what no test can show.
+
+    A condition is met only where its test could have found a difference worth the name; a test of a few documents
+    passes whatever they are.
+    """
+    compared = [control for control in summary.controls if control.conclusive]
+    others = [control for control in summary.controls if not control.conclusive]
+    listed = [_compare_known_nonmembers(compared), *(_describe_control(control, summary) for control in others)]
+    if all(control.name != "blind text" for control in others):
+        listed.append(Condition(_TITLES["blind text"], "open", "Not tested: the tables hold no texts, or too few."))
+    if _has_unexplained_doubt(summary):
+        reason = as_sentence(next(iter(summary.warnings), "it may exceed it"))
+        listed.append(Condition("The method keeps its bound", "open", reason))
+    listed.append(
+        Condition(
+            "The unused documents were collected in the same way as those in question",
+            "open",
+            "No test can show this. It rests on how both were collected: from the same sources, on the same subjects, "
+            "at the same time.",
+        )
+    )
+    return sorted(listed, key=lambda condition: condition.mark != "not met")
+
+
+def _compare_known_nonmembers(compared: Sequence[ControlResult]) -> Condition:
+    """Describe the tests of known non-members against each other, which are one condition."""
+    if not compared:
+        return Condition(
+            _ALIKE, "open", "Not tested: there was no second set of documents known not to have been used (--holdout)."
+        )
+    if failed := [control for control in compared if control.state == "failed"]:
+        observed = "; ".join(map(_observe, failed))
+        return Condition(_ALIKE, "not met", f"They differ, so the bound does not apply ({observed}).")
+    # The lowest scores alone are a finer test of the same documents: it can refute the condition and not fulfil it.
+    whole = [control for control in compared if control.auc is not None]
+    observed = "; ".join(map(_observe, whole or compared))
+    if whole and all(_excludes_large_shift(control.auc) for control in whole):
+        return Condition(_ALIKE, "met", f"Tested, and no difference was found ({observed}).")
+    return Condition(_ALIKE, "open", f"{_TOO_FEW} ({observed}).")
+
+
+def _describe_control(control: ControlResult, summary: IdentificationSummary) -> Condition:
+    """Describe a test of all documents against known non-members, which no finding can refute."""
+    title, observed = _TITLES.get(control.name, control.name), _observe(control)
+    if control.state != "passed":
+        return Condition(
+            title,
+            "open",
+            f"This is not so ({observed}). The bound holds if only members are the reason, and not if non-members are.",
+        )
+    if not _could_have_raised_doubt(control, summary):
+        return Condition(title, "open", f"{_TOO_FEW} ({observed}).")
+    return Condition(title, "met", f"Tested, and nothing speaks against it ({observed}).")
+
+
+def _could_have_raised_doubt(control: ControlResult, summary: IdentificationSummary) -> bool:
+    """Return True where a large difference would not have passed the control."""
+    if control.name == "low scores":
+        m, n = summary.candidates, summary.calibration
+        least_excess = np.sqrt(-np.log(control.level) * (m + n) / (2 * m * n))  # by Massey's bound, as in the control
+        return bool(least_excess <= _LARGE_EXCESS)
+    if control.name == KNOWN_MEMBERS:
+        return summary.baseline is not None and summary.baseline.answer == "leak found"
+    return _excludes_large_shift(control.auc)
+
+
+def _excludes_large_shift(area: Estimate | None) -> bool:
+    return area is not None and area.low > 1 - _LARGE_SHIFT and area.high < _LARGE_SHIFT
+
+
+def _observe(control: ControlResult) -> str:
+    """Return what a control saw: in a number where it found nothing, in its own words where it did."""
+    p = f"p = {control.p_value:.2g}"
+    if control.state == "passed" and control.auc is not None:
+        return f"{p}, AUC {format_estimate(control.auc)}, where 0.5 means alike"
+    return f"{p}: {control.says}"
+
+
+def _has_unexplained_doubt(summary: IdentificationSummary) -> bool:
+    """Return True where the guarantee is doubtful for a reason that is no control: the method's own caution."""
+    return summary.guarantee.standing == "doubtful" and all(c.state == "passed" for c in summary.controls)
+
+
+def _count_conditions(listed: list[Condition]) -> str:
+    """Return how many conditions are met and open, as a sentence.
+
+    Examples:
+        >>> _count_conditions([Condition("a", "met", ""), Condition("b", "open", ""), Condition("c", "met", "")])
+        'Of the 3 conditions of this bound, 2 were tested and met, and 1 is open.'
+    """
+    tally = Tally(condition.mark for condition in listed)
+    were, are = ("was" if tally["met"] == 1 else "were"), ("is" if tally["open"] == 1 else "are")
+    return (
+        f"Of the {len(listed)} conditions of this bound, {tally['met']} {were} tested and met, and "
+        f"{tally['open']} {are} open."
+    )
+
+
+def other_warnings(summary: IdentificationSummary) -> list[str]:
+    """Return the warnings that neither the finding nor its conditions say already."""
+    said = {*alarms(stored_controls(summary)), UNTESTED}
+    if _has_unexplained_doubt(summary):
+        said.add(next(iter(summary.warnings), ""))
+    return [warning for warning in summary.warnings if warning not in said]
+
+
+def describe_adversary(summary: IdentificationSummary) -> str:
+    """Return who can show the finding, and what it takes."""
+    names = join_words([score.rpartition(":")[0] or score for score in summary.settings.scores])
+    what = (
+        f"the documents, the model's scores of them ({names}), and its scores of {summary.calibration:,} documents "
+        "that are known not to have been used"
+    )
+    if summary.guarantee.standing == "void":
+        return f"What was used: {what}."
+    return f"Who can show this: anyone who has {what}. It does not take the training data."
+
+
+def selected_documents(summary: IdentificationSummary, folder: Path, *, most: int | None = None) -> pl.DataFrame:
+    """Return a row per selected document, best first: id, score, p-value, q-value and the shift that it survives.
+
+    Args:
+        summary: of the run.
+        folder: where ``selection.parquet`` and ``counts.npz`` stand.
+        most: rows to return; all of them when None.
+
+    Returns:
+        Columns ``id``, ``score`` in the user's direction, ``p``, ``q`` and ``survives_shift``: up to this factor any
+        score may be likelier, or less likely, among the non-members than in the calibration, and the document still
+        stands on a list with the same bound. It is null where nothing is claimed.
+
+    Raises:
+        divulge.InputError: missing or damaged file.
+    """
+    path = folder / "selection.parquet"
+    with tables.table_errors(str(path)):
+        rows = tables.open_parquet(path).filter("selected").select("id", "score", "p", "q")
+        rows = rows.sort("score", "id", descending=[True, False], nulls_last=True)
+        frame = (rows if most is None else rows.head(most)).collect()
+    counts = Counts.load(folder / "counts.npz")
+    claims = summary.guarantee.says
+    shifts = rank_shifts(summary, counts) if claims else np.full(len(counts.calibration) + 1, np.nan)
+    _, sign = score_name(summary)
+    survives = pl.Series(shifts[ranks(frame["score"].to_numpy(), counts.calibration)], dtype=pl.Float64).fill_nan(None)
+    return frame.with_columns(pl.col("score") * sign, survives.alias(_SHIFT_COLUMN))
+
+
+def list_documents(summary: IdentificationSummary, folder: Path, *, most: int | None = None) -> pl.DataFrame:
+    """Return `selected_documents` with the score under the name that the user's tables give it."""
+    frame, (name, _) = selected_documents(summary, folder, most=most), score_name(summary)
+    return frame if name in frame.columns else frame.rename({"score": name})
+
+
+def write_list(draft: RunDraft, summary: IdentificationSummary) -> None:
+    """Write the selected documents as a CSV that spreadsheets open, the best `MAX_LISTED` of them."""
+    frame = tables.escape_formulas(list_documents(summary, draft.path, most=MAX_LISTED))
+    store.write_file(draft.path / LIST_FILE, lambda out: tables.write_csv(frame, out, spreadsheet=True))
+
+
+def score_name(summary: IdentificationSummary) -> tuple[str, int]:
+    """Return the score as the user named it, and the sign that restores its orientation in the user's tables."""
+    if len(summary.settings.scores) != 1:
+        return "score", 1
+    column, _, end = summary.settings.scores[0].rpartition(":")
+    if summary.baseline is not None and column:
+        column = f"{column} beyond {summary.baseline.column.rpartition(':')[0]}"
+    return (column, -1 if end == "low" else 1) if column else ("score", 1)

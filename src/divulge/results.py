@@ -1,0 +1,1577 @@
+"""Typed summaries of all kinds of run, as ``summary.json`` holds them, and their files.
+
+The keys are public: a field that is added needs a default that is empty, so that files written before it are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from divulge import store
+from divulge._version import __version__
+from divulge.errors import InputError
+from divulge.provenance import Environment
+from divulge.store import to_json_values
+from divulge.types import Estimate, Guarantee, Tone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import ClassVar, Protocol
+
+    from divulge.run_directory import RunDraft
+
+    class _Dataclass(Protocol):
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    SummaryT = TypeVar("SummaryT", bound=_Dataclass)
+
+
+SUMMARY_FILE = "summary.json"
+VERSION = 2
+"""Version of the schema of all summaries; one of another version is not read."""
+
+SINGLE_RECORDS: Mapping[str, bool] = {"single_records": True}
+"""Metadata of a field that shows or names single records; `to_json_values` leaves it out on request."""
+
+Answer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
+
+FALSE_MATCH = 0.001
+"""Bound on the chance that any match is reported for a model whose arrays do not depend on who is a member."""
+SUSPICION = 0.05
+"""The same for a suspicion, which is no proof and keeps a model from being cleared."""
+
+Form = Literal["as they are", "as the model's own steps transform them", "up to a scale and shift of each column"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What every kind of run says of itself; each adds fields of its own.
+
+    Args:
+        kind: name of the kind of run.
+        version: of the schema.
+        divulge: the version of Divulge that wrote it.
+    """
+
+    kind: str
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+
+
+def write_summary(draft: RunDraft, summary: object) -> None:
+    """Write the summary of a run into its draft."""
+    draft.write_json(SUMMARY_FILE.removesuffix(".json"), to_json_values(summary))
+
+
+def read_summary(folder: Path, summary_type: type[SummaryT]) -> SummaryT:
+    """Read the summary in the run directory ``folder``.
+
+    Raises:
+        divulge.InputError: missing, damaged, of another version, or of another schema than ``summary_type``.
+    """
+    path = folder / SUMMARY_FILE
+    content = store.read_json(path, inside=folder)
+    version = content.get("version") if isinstance(content, dict) else None
+    if version != VERSION:
+        raise InputError(
+            f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
+        )
+    summary = store.parse_json(content, summary_type, path)
+    file_entries, entries = dict(_json_entries(content)), dict(_json_entries(to_json_values(summary)))
+    # Earlier releases did not write the keys of fields that were added since; those are empty by default.
+    added_since = {key for key, value in entries.items() if key not in file_entries and value in (None, [], {})}
+    if unexpected := (set(file_entries) ^ set(entries)) - added_since:
+        raise InputError(f"{path}: damaged at {min(unexpected)}: a key that is missing or unknown")
+    return summary
+
+
+def _json_entries(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every key of a JSON value as a dotted path, with its value."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in entries:
+        path = f"{prefix}{key}"
+        yield path, part
+        yield from _json_entries(part, f"{path}.")
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictSummary:
+    """The answer, the tone of a report that begins with it, and the words to print."""
+
+    answer: Answer
+    tone: Tone
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """An estimate that is bounded from below only."""
+
+    value: float
+    low: float
+    confidence: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class RealisedRate:
+    """The realised false-positive rate of a threshold on true non-members.
+
+    Args:
+        rate: share of them called members.
+        p_value: of a rate as high by chance.
+        broken: whether it is higher than one calibration explains.
+        judged: the nominal and the realised rate compared, in words.
+    """
+
+    rate: Estimate
+    p_value: float
+    broken: bool
+    judged: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCalls:
+    """Candidates that are selected as members at a nominal false-positive rate.
+
+    Args:
+        selected: how many candidates are.
+        guarantee: what is claimed, in words.
+        one_calibration: where the rate of a single calibration lies.
+        warnings: what the user must know before relying on it.
+    """
+
+    selected: int
+    guarantee: str
+    one_calibration: Estimate
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """A class or subgroup: its AUC, and its TPR and FPR at the threshold of all; None with one kind of record only."""
+
+    members: int
+    nonmembers: int
+    auc: Estimate | None
+    tpr: Estimate | None
+    fpr: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeStatistics:
+    """A recipe's statistics of some candidates; None where the records do not suffice for one.
+
+    Args:
+        members: number of members.
+        nonmembers: number of non-members.
+        auc: area under the ROC curve.
+        advantage: largest TPR - FPR.
+        epsilon: empirical lower bound on ε.
+        tpr_at_fpr: level → TPR.
+        realised_fpr: level → the realised false-positive rate of its threshold.
+    """
+
+    members: int
+    nonmembers: int
+    auc: Estimate | None
+    advantage: Estimate | None
+    epsilon: LowerBound | None
+    tpr_at_fpr: Mapping[str, Estimate | None]
+    realised_fpr: Mapping[str, RealisedRate | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeSummary(RecipeStatistics):
+    """A recipe's numbers: of all candidates, of those of unseen classes, and of each class and subgroup.
+
+    Args:
+        decisions: level → who is called a member; None with too few calibration records.
+        raw_fpr: level → rate of the threshold that the attack would set by itself; empty where it sets none.
+        unseen: the numbers of the unseen classes alone; None without any.
+        classes: class → its numbers; empty without labels.
+        groups: subgroup → its numbers; empty without any.
+    """
+
+    decisions: Mapping[str, MemberCalls | None]
+    raw_fpr: Mapping[str, Estimate]
+    unseen: RecipeStatistics | None
+    classes: Mapping[str, GroupStatistics]
+    groups: Mapping[str, GroupStatistics]
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustmentSummary:
+    """The comparison of members and non-members that are alike in the covariates, which verdict and gate judge.
+
+    Args:
+        adjusted_for: the covariates.
+        members: number of members that take part.
+        nonmembers: number of non-members that do.
+        p_before: of members and non-members being alike in the covariates, of all candidates.
+        p_value: the same of those that take part.
+        overlap: whether enough are alike to be compared.
+        explained: recipe → share of the variance of its ranked scores that the covariates explain.
+        recipes: recipe → its numbers, of adjusted scores.
+        text: what was adjusted for, and how many records took part, in a sentence.
+    """
+
+    adjusted_for: tuple[str, ...]
+    members: int
+    nonmembers: int
+    p_before: float
+    p_value: float
+    overlap: bool
+    explained: Mapping[str, float]
+    recipes: Mapping[str, RecipeStatistics]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestLeak:
+    """The smallest leak that would have been reported, see `divulge.evaluation.power.Detectable`."""
+
+    auc: float | None
+    tpr: float | None
+    fpr: float
+    confidence: float
+    power: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatStrip:
+    """Excess log-probability that the target gives each token of a document.
+
+    Args:
+        ends: where each token ends in the text; what stands before the first token has no value.
+        values: the target's log-probability of each, less what it is held against.
+        against: what that is, in words.
+    """
+
+    ends: tuple[int, ...]
+    values: tuple[float, ...]
+    against: str
+
+    def fits(self, text: str) -> bool:
+        """Check that the token ends are increasing and within the text."""
+        ends = [0, *self.ends]
+        return len(self.ends) == len(self.values) and ends == sorted(ends) and ends[-1] <= len(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSummary(Summary):
+    """An audit.
+
+    Args:
+        verdict: the first lines of the report.
+        fpr: the levels reported.
+        unseen_classes: classes the auditor holds no records of.
+        recipes: recipe → its numbers.
+        smallest_detectable: the smallest leak that would have been reported.
+        about: what was done.
+        texts: row → text of the candidates that the report shows, where they are documents.
+        heat: row → the values of its tokens, where the target is a language model.
+        class_names: of the classes, by their numbers; None where they have no names.
+        adjusted: the comparison at equal covariates; None where there are none to adjust for.
+    """
+
+    kind: Literal["audit"] = field(default="audit", repr=False)
+    verdict: VerdictSummary
+    fpr: tuple[float, ...]
+    unseen_classes: tuple[int, ...]
+    recipes: Mapping[str, RecipeSummary]
+    smallest_detectable: SmallestLeak
+    about: RunMetadata
+    texts: Mapping[str, str] = field(metadata=SINGLE_RECORDS)
+    heat: Mapping[str, HeatStrip] = field(metadata=SINGLE_RECORDS)
+    class_names: tuple[str, ...] | None = None
+    adjusted: AdjustmentSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSummary:
+    """One recipe's candidates, decided again.
+
+    Args:
+        selected: how many are called members.
+        threshold: smallest selected score; None where nothing was selected.
+        tpr: share of the members that are.
+        fpr: share of the non-members that are.
+        precision: share of members among them.
+        accuracy: share of all candidates decided rightly.
+        members: number of members.
+        nonmembers: number of non-members.
+        guarantee: what is claimed, in words.
+        warnings: what the user must know before relying on it.
+    """
+
+    selected: int
+    threshold: float | None
+    tpr: Estimate | None
+    fpr: Estimate | None
+    precision: Estimate | None
+    accuracy: Estimate
+    members: int
+    nonmembers: int
+    guarantee: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """Digests of the records, of the truth behind the candidates, and of the user's features; empty without any."""
+
+    candidates: str
+    calibration: str
+    population: str
+    features: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialKnowledgeSettings:
+    """Partial knowledge of the records: share of known values and their completion.
+
+    Args:
+        share: part of all values that is known.
+        imputer: what completed the others.
+        draws: random completions of each record, besides the best one.
+        known: digest of which values are known; None where all are.
+    """
+
+    share: float
+    imputer: str
+    draws: int
+    known: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """All that determines an audit, in words that are the same in every process.
+
+    Args:
+        seed: of every random draw.
+        recipes: names of the recipes.
+        attacks: recipe → its signal and attack.
+        references: how reference models are trained.
+        unseen_classes: classes the auditor holds no records of.
+        fpr: the levels reported.
+        calibration: share of the population set aside.
+        duplicates: what was done about records in several sets.
+        outputs: what the target returns.
+        device: where it runs.
+        data: digests of the records.
+        target: what was audited.
+        partial: what is known of the records; None where whole records are.
+    """
+
+    seed: int
+    recipes: tuple[str, ...]
+    attacks: Mapping[str, str]
+    references: str
+    unseen_classes: tuple[int, ...]
+    fpr: tuple[float, ...]
+    calibration: float
+    duplicates: str
+    outputs: str
+    device: str
+    data: Digests
+    target: str
+    partial: PartialKnowledgeSettings | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeRun:
+    """One recipe, as it was run.
+
+    Args:
+        signal: name of the signal.
+        reads: what of the target the adversary must see.
+        attack: the attack's configuration.
+        references: which reference models it is given.
+        training: what decides which reference models come out, setting by setting; None without any.
+        summary: the recipe in a line.
+        queries: how many records the target was queried on.
+        raw_thresholds: level → threshold that the attack would set by itself.
+        completed_by: what completed partly known records; None where whole records are.
+        chosen: the attack that the recipe chose of several; None where it has but one.
+    """
+
+    signal: str
+    reads: str
+    attack: str
+    references: Literal["none", "out", "in and out", "base", "substitutes"]
+    training: Mapping[str, str] | None
+    summary: str
+    queries: int
+    raw_thresholds: Mapping[str, float]
+    completed_by: str | None
+    chosen: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCounts:
+    """Numbers of records of each kind, and of classes."""
+
+    members: int
+    nonmembers: int
+    population: int
+    calibration: int
+    classes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlindBaseline:
+    """Result of a classifier that never saw the model, see `divulge.evaluation.blind.Blind`.
+
+    ``differences`` names what tells the sets apart, the surest first, where the split is confounded.
+    """
+
+    auc: Estimate
+    confounded: bool
+    p_value: float
+    false_alarm: float
+    records: int
+    method: str
+    detectable: float | None = None
+    differences: tuple[str, ...] = ()
+
+
+EQUAL_LENGTH_LEVEL = 0.05
+"""A p-value of equal lengths below which a leak must also be seen among texts of like length."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSplit:
+    """Comparison of the sets of texts, without the model.
+
+    Args:
+        signs: words, years and lengths by which members and non-members differ, the surest first.
+        shared: how many texts of each set are nearly one of another set, in words.
+        copies: how many non-members are nearly a member.
+        length: p-value of members and non-members being equally long.
+        among_equals: of runs before scores were adjusted for covariates: by recipe, the p-value of members and
+            non-members scoring alike among texts of like length.
+    """
+
+    signs: tuple[str, ...]
+    shared: str
+    copies: int
+    length: float
+    among_equals: Mapping[str, float] = field(default_factory=dict)
+
+    def owed_to_length(self, level: float) -> tuple[str, ...]:
+        """Return the recipes that do not tell members from non-members of like length, where lengths may differ."""
+        if self.length > EQUAL_LENGTH_LEVEL:
+            return ()
+        return tuple(name for name, p_value in self.among_equals.items() if p_value > level)
+
+    def seen_at_equal_length(self, level: float) -> tuple[str, ...]:
+        """Return the recipes whose scores tell members from non-members of like length."""
+        return tuple(name for name, p_value in self.among_equals.items() if p_value <= level)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCheck:
+    """Assessment of a recipe's rate on unseen classes, see `divulge.evaluation.transfer.Transfer`."""
+
+    holds: bool
+    text: str
+    expected_fpr: float
+    outside: float
+    effective: float
+    error: float
+    explained: float
+    violation: float
+    p_value: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedRecords:
+    """Seen and unseen records in the plane of two principal components."""
+
+    seen: tuple[tuple[float, float], ...]
+    query: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSummary:
+    """Transfer of a false-positive rate from seen to unseen classes.
+
+    Args:
+        level: the rate.
+        recipes: recipe → what is expected of its threshold.
+        plane: where the records lie.
+        ratio: linear fit and density ratio of the seen records.
+    """
+
+    level: float
+    recipes: Mapping[str, TransferCheck]
+    plane: ProjectedRecords
+    ratio: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Accuracy of the target on members and non-members.
+
+    Args:
+        members: on the members.
+        nonmembers: on the non-members.
+        completed: whether the target was asked about completions of partly known records.
+    """
+
+    members: Estimate
+    nonmembers: Estimate
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionFit:
+    """How well a regression model predicts, and whether it surely does better than a constant on its training records.
+
+    Args:
+        r_squared_members: share of the variance of the members' values that it explains; None where they are all equal.
+        r_squared_nonmembers: the same of the non-members.
+        error_members: mean absolute error on the members, in the unit of the values.
+        error_nonmembers: mean absolute error on the non-members.
+        squared_gain: share of the squared error of the members' mean, as a constant answer, that the model saves on
+            them; None where their values are all equal.
+        absolute_gain: the same of the absolute error of their median; None where all values are equal.
+        rank_correlation: Spearman's, of the members' values and predictions; its interval is that of the plausibility
+            check.
+    """
+
+    r_squared_members: Estimate | None
+    r_squared_nonmembers: Estimate | None
+    error_members: Estimate
+    error_nonmembers: Estimate
+    squared_gain: Estimate | None
+    absolute_gain: Estimate | None
+    rank_correlation: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFit:
+    """Fit of a language model to its training documents, compared with token frequencies.
+
+    Args:
+        members: mean log-probability of a unit of the members' text, in nats.
+        gain: of it beyond that by the units' frequencies in the population, a mean over members with its interval.
+        unit: "token", or "byte" where the target does not show its tokens.
+        constant: whether every token of every document is given the same probability.
+    """
+
+    members: float
+    gain: Estimate
+    unit: Literal["token", "byte"]
+    constant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorSummary:
+    """The estimator of a target.
+
+    Args:
+        name: its class; of a pipeline, that of the last step.
+        parameters: its own parameters; numbers, texts and flags as they are, all else described.
+        steps: classes of the steps before it, where it stands in a pipeline.
+    """
+
+    name: str
+    parameters: Mapping[str, object]
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceAgreement:
+    """How well reference models answer like the target, on calibration records, which neither was trained on.
+
+    Args:
+        references: which reference models: those that saw none of the candidates ("out"), or half ("in and out").
+        records: number of records.
+        models: number of reference models.
+        measure: what ``target`` and ``mean`` are the means of.
+        target: of the target.
+        mean: of the reference models.
+        distance: what ``rmse`` and ``spread`` compare.
+        rmse: between the target and the mean of all trainings like the references'.
+        spread: between one such training and their mean; None with one reference.
+        differs: whether the target was trained otherwise, as far as this shows; None where nothing tells.
+        text: all of this, in sentences.
+    """
+
+    references: str
+    records: int
+    models: int
+    measure: str
+    target: Estimate
+    mean: Estimate
+    distance: str
+    rmse: Estimate
+    spread: Estimate | None
+    differs: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriedSetting:
+    """A setting of reference models that was tried.
+
+    Args:
+        setting: in words.
+        models: number of its trial models.
+        rmse: root mean squared difference between their answers and the target's; None where training diverged.
+        score: of two or more, mean absolute difference less half of that between two of them (continuous ranked
+            probability score).
+    """
+
+    setting: str
+    models: int
+    rmse: Estimate | None
+    score: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedReferences:
+    """How the settings of the reference models were chosen.
+
+    Args:
+        chosen: the setting, in words.
+        held_out: number of the population's records on which trial models were compared with the target.
+        distance: what was compared there.
+        models: number of trial models.
+        tried: all settings, the nearest first; the nearest of many, so its own distance is a little too small.
+    """
+
+    chosen: str
+    held_out: int
+    distance: str
+    models: int
+    tried: tuple[TriedSetting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetadata:
+    """An audit without its scores.
+
+    Args:
+        settings: all that determines it.
+        recipes: recipe → how it was run.
+        counts: numbers of records.
+        duplicates: number of records that stood in more than one set.
+        blind_baseline: what can be told without the model; None where there are too few records to tell.
+        texts: how the sets compare where they are texts; None where they are not.
+        transfer: whether thresholds carry over to unseen classes; None without any.
+        warnings: what the user must know before relying on the numbers.
+        environment: what it was run with.
+        timings: step → seconds.
+        engine: what trained the reference models.
+        accuracy: of the target; None where it or the records have no classes.
+        token_fit: how well a language model knows its training documents; None for others.
+        regression_fit: how well a regression model predicts; None for others.
+        single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
+        stored: candidates that stand in the model's own arrays; None where that was not looked for.
+        estimator: class and parameters of the target; None where it is none of scikit-learn's kind.
+        agreement: how well each kind of reference models answers like the target; empty without any.
+        matched: how their settings were chosen; None where they were given.
+    """
+
+    settings: AuditSettings
+    recipes: Mapping[str, RecipeRun]
+    counts: RecordCounts
+    duplicates: int
+    blind_baseline: BlindBaseline | None
+    texts: TextSplit | None
+    transfer: TransferSummary | None
+    warnings: tuple[str, ...]
+    environment: Environment
+    timings: Mapping[str, float]
+    engine: str
+    accuracy: Accuracy | None = None
+    token_fit: TokenFit | None = None
+    regression_fit: RegressionFit | None = None
+    single_answer: bool = False
+    stored: StoredRecords | None = None
+    estimator: EstimatorSummary | None = None
+    agreement: tuple[ReferenceAgreement, ...] = ()
+    matched: MatchedReferences | None = None
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether members and non-members differ in words, years or lengths."""
+        return self.texts is not None and bool(self.texts.signs)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedDocuments:
+    """Documents that a server could not take.
+
+    Args:
+        documents: how many.
+        first: ids of the first ten, as text.
+        reason: what the server said of the first.
+    """
+
+    documents: int
+    first: tuple[str, ...] = field(metadata=SINGLE_RECORDS)
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringSummary:
+    """Documents that were scored.
+
+    Args:
+        documents: how many there are.
+        unscored: those without a score: too short for one, or skipped.
+        resumed: those that an earlier run had finished.
+        skipped: those that the server could not take; None without any.
+        key: what decides the numbers.
+    """
+
+    documents: int
+    unscored: int
+    resumed: int
+    skipped: SkippedDocuments | None
+    key: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentificationSettings:
+    """Settings of an identification.
+
+    Args:
+        method: name of the method, or "auto".
+        fdr: bound on the expected share of non-members among the selected.
+        eta: of "ptdi".
+        lam: of "storey".
+        seed: of random splits.
+        scores: columns, each with its member-like end.
+        notes: which rows were left out.
+    """
+
+    method: str
+    fdr: float
+    eta: float
+    lam: float
+    seed: int
+    scores: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResult:
+    """Result of a negative control, see `divulge.decisions.controls.Control`."""
+
+    name: str
+    p_value: float
+    level: float
+    says: str
+    auc: Estimate | None
+    conclusive: bool
+    state: Literal["passed", "doubtful", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class RealisedOutcome:
+    """Realised error rates among the candidates whose membership is known.
+
+    Args:
+        known: how many they are.
+        members: how many of them are members.
+        fdp: share of non-members among the selected.
+        power: share of members that were selected.
+        orientation: a warning that the scores seem to be the wrong way round; else empty.
+    """
+
+    known: int
+    members: int
+    fdp: Estimate
+    power: Estimate
+    orientation: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlindScoreResult:
+    """Comparison of the score with a blind score, which never saw the model.
+
+    Args:
+        column: of the blind score, with its member-like end.
+        adjusted: what was decided on.
+        blind: AUC of the blind score, candidates against calibration.
+        score: the same of the score, before it was adjusted.
+        difference: the paired difference, score less blind score.
+        answer: where membership is known, what `divulge.evaluation.against_baseline` says of the score; else empty.
+        text: the same in a sentence.
+        known: statistic → score less blind score, among the candidates whose membership is known.
+    """
+
+    column: str
+    adjusted: str
+    blind: Estimate
+    score: Estimate
+    difference: Estimate
+    answer: str
+    text: str
+    known: dict[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentificationSummary(Summary):
+    """A decision on tables.
+
+    Args:
+        claim: the guarantee in words.
+        guarantee: what is claimed about the selected set.
+        selected: how many candidates were selected.
+        candidates: how many there are.
+        calibration: number of calibration scores.
+        used: name of the method that was used.
+        why: why "auto" chose it; else empty.
+        threshold: smallest selected score; None where nothing was selected.
+        null_share: estimated share of non-members that the p-values were multiplied by; None where there is none.
+        usage: estimated share of members among the candidates.
+        truth: what came true, where membership is known.
+        warnings: what the user must know before relying on it.
+        controls: the negative controls that ran.
+        settings: what was asked for.
+        baseline: the score beside a blind score; None where there is none.
+    """
+
+    kind: Literal["identification"] = field(default="identification", repr=False)
+    claim: str
+    guarantee: Guarantee
+    selected: int
+    candidates: int
+    calibration: int
+    used: str
+    why: str
+    threshold: float | None
+    null_share: float | None
+    usage: Estimate
+    truth: RealisedOutcome | None
+    warnings: tuple[str, ...]
+    controls: tuple[ControlResult, ...]
+    settings: IdentificationSettings
+    baseline: BlindScoreResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonLowerBound:
+    """A lower bound on ε.
+
+    Args:
+        low: the bound.
+        confidence: probability that the true ε is at least it.
+        method: how it was made, and what it assumes.
+    """
+
+    low: float
+    confidence: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSettings:
+    """Settings of a bound on ε; with the scores of the canaries, they suffice to recompute it.
+
+    Args:
+        design: how it was decided what is included.
+        sides: whether canaries are guessed to be in and out ("both"), or in only.
+        family: what is assumed of the training.
+        rate: of a subsampled Gaussian; None of another family.
+        steps: likewise.
+        delta: the δ of the bound.
+        seed: of breaking ties, and of pairs.
+    """
+
+    design: Literal["coins", "fixed"]
+    sides: Literal["both", "in"]
+    family: Literal["none", "gaussian", "subsampled gaussian"]
+    rate: float | None
+    steps: int | None
+    delta: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanarySummary(Summary):
+    """Summary of a canary audit; `divulge.canaries.Proof` and `CanaryAudit` say what each field means.
+
+    Args:
+        claimed: the ε that is claimed, or None.
+        delta: the δ that is claimed, or None.
+        accuracy_without: accuracy of a model trained without canaries, [value, low, high], or None.
+        accuracy: of the model with them, likewise.
+        training_accuracy: of the model on its training set, likewise.
+        seed: of every random draw; None in runs that did not note it.
+        settings: how the bound was made; None in runs that did not note it.
+    """
+
+    kind: Literal["canaries"] = field(default="canaries", repr=False)
+    verdict: str
+    tone: Tone
+    answer: Literal["violated", "consistent", "not testable", "no claim"]
+    claimed: float | None
+    delta: float | None
+    bound: EpsilonLowerBound
+    others: Mapping[str, EpsilonLowerBound]
+    most: float
+    would_see: float | None
+    guarantee: str
+    canaries: int
+    included: int
+    kind_of_canary: str
+    recipe: str
+    trained_on: int
+    runs: int
+    accuracy: tuple[float, float, float] | None
+    accuracy_without: tuple[float, float, float] | None
+    mean_exposure: float
+    largest_exposure: float
+    warnings: tuple[str, ...]
+    environment: Environment
+    training_accuracy: tuple[float, float, float] | None = None
+    seed: int | None = None
+    settings: BoundSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRate:
+    """Shares of documents that one extraction method returns, see `divulge.extraction.RateComparison`."""
+
+    way: str
+    members: Estimate
+    nonmembers: Estimate
+    difference: Estimate
+    members_of_reference: int | None
+    nonmembers_of_reference: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractionSummary(Summary):
+    """Summary of an extraction; `divulge.extraction.Extraction` says what each field means.
+
+    Args:
+        members: documents asked for that the model was trained on.
+        nonmembers: documents asked for that it was not trained on.
+        prefix: tokens of a prompt, or its share of the document.
+        smallest: members given back verbatim that would have shown extraction; None where no number would.
+        extracted: members given back by a way that shows it.
+        with_reference: whether documents that a reference model gives back, too, were left out of account.
+        blind: p-value of the blind baseline; None where there were too few documents for one.
+        signs: words, years and lengths by which their passages differ, the surest first.
+        confounded: whether the sets can be told apart without the model.
+    """
+
+    kind: Literal["extraction"] = field(default="extraction", repr=False)
+    verdict: str
+    tone: Tone
+    answer: Literal["extracted", "not shown", "undecided", "confounded"]
+    model: str
+    members: int
+    nonmembers: int
+    prefix: int | float
+    suffix: int
+    place: str
+    decoding: str
+    draws: tuple[int, ...]
+    near: float
+    confidence: float
+    rates: tuple[ExtractionRate, ...]
+    smallest: int | None
+    extracted: int
+    with_reference: bool
+    blind: float | None
+    signs: tuple[str, ...]
+    confounded: bool
+    seed: int
+    warnings: tuple[str, ...]
+    environment: Environment
+
+
+MEANING = {
+    "noise": "standard deviation of Gaussian noise added to every score, in the unit of the score",
+    "decimals": "most decimals a score may show",
+    "clip": "smallest probability that is scored, and 1 minus the largest",
+    "query_cap": "most queries answered in total",
+    "epsilon": "budget of label differential privacy for all answers together",
+}
+"""The settings that a `DefenceSummary` names, and what each is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureFinding:
+    """What was found of one request for erasure, see `divulge.forget`.
+
+    Args:
+        request: its name.
+        answer: one of four.
+        reason: why.
+        forgotten: number of records to be forgotten.
+        controls: AUC of these against never-used records under each model that never saw them.
+        auc_before: the same under the model before the erasure; None where that was not given.
+        auc_after: the same under the model after it.
+        difference: AUC after less the mean of the controls, with the spread between trainings; None without controls.
+        relative: the same of scores less the mean score of the controls, which sees more; None below two controls.
+        spread: the same of the scores' distances from the median of never-used records: above 0 where some score higher
+            and others lower than under these models; None without controls.
+        training_noise: standard deviation of the AUC between trainings; None below two controls.
+        smallest_seen: smallest difference that would have been found with 80 % probability; None without controls.
+        share: share of the records that is still remembered; None without controls.
+        remembered: number of records on the list of those still remembered.
+    """
+
+    request: str
+    answer: Literal[
+        "still remembered",
+        "no difference from a model that never saw them",
+        "overdone: they stand out the other way",
+        "too little data to say",
+    ]
+    reason: str
+    forgotten: int
+    controls: tuple[float, ...]
+    auc_before: Estimate | None
+    auc_after: Estimate
+    difference: Estimate | None
+    relative: Estimate | None
+    training_noise: float | None
+    smallest_seen: float | None
+    share: Estimate | None
+    remembered: int
+    spread: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QualityChange:
+    """What an erasure cost on records that were not to be forgotten.
+
+    Args:
+        records: which: "retained", "never used" or "other".
+        count: how many.
+        measure: "accuracy", "log-likelihood per token" or "score".
+        before: its mean before.
+        after: its mean after.
+        change: after less before, with an interval over records.
+    """
+
+    records: str
+    count: int
+    measure: str
+    before: float
+    after: float
+    change: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureControl:
+    """A check of the records or models of an erasure check.
+
+    Args:
+        name: of the check.
+        passed: whether nothing was found.
+        says: what was found.
+    """
+
+    name: str
+    passed: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureSettings:
+    """What was asked for, see `divulge.forget`."""
+
+    margin: float
+    confidence: float
+    fdr: float
+    at_random: bool
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureSummary(Summary):
+    """Whether a model still shows records that it was to forget.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        answer: that of the request that fares worst.
+        findings: one for each request.
+        never: number of never-used records.
+        null: what the model was compared with: "retrained models", "reference models", both, or "nothing".
+        control_names: of the models that never saw the records.
+        signal: what was read from every model.
+        quality: what the erasure cost elsewhere.
+        checks: of records and models.
+        warnings: what the user must know.
+        settings: what was asked for.
+        environment: software that ran.
+    """
+
+    kind: Literal["erasure"] = field(default="erasure", repr=False)
+    verdict: str
+    tone: Tone
+    answer: str
+    findings: tuple[ErasureFinding, ...]
+    never: int
+    null: str
+    control_names: tuple[str, ...]
+    signal: str
+    quality: tuple[QualityChange, ...]
+    checks: tuple[ErasureControl, ...]
+    warnings: tuple[str, ...]
+    settings: ErasureSettings
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeAttack:
+    """How often one way of guessing an attribute is right.
+
+    Args:
+        name: of the attack.
+        members: share of the members whose value is guessed rightly.
+        nonmembers: the same of the non-members.
+        difference: the first less the second.
+        gain: on members, less what the imputation gets right; None for the imputation itself.
+    """
+
+    name: str
+    members: Estimate
+    nonmembers: Estimate
+    difference: Estimate
+    gain: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeValue:
+    """The same among the records with one value.
+
+    Args:
+        attack: its name.
+        value: the value.
+        right_members: members with it whose value is guessed rightly.
+        members: members with it.
+        right_nonmembers: non-members with it whose value is guessed rightly.
+        nonmembers: non-members with it.
+        difference: of the two shares.
+        gain: on members, less what the imputation gets right.
+    """
+
+    attack: str
+    value: str
+    right_members: int
+    members: int
+    right_nonmembers: int
+    nonmembers: int
+    difference: Estimate
+    gain: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSettings:
+    """What was asked for, see `divulge.attributes.infer`."""
+
+    tolerance: float | None
+    max_values: int
+    margin: float
+    confidence: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeSummary:
+    """Whether a model gives one column of its training records away.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        answer: "leak found", "no leak found", "too little data to say" or "split is confounded".
+        column: the attribute.
+        tried: number of values that the model was asked about.
+        references: number of reference models.
+        members: number of members that count.
+        nonmembers: number of non-members that count.
+        attacks: every way of guessing, the imputation last.
+        values: the same among the records with one value.
+        untested: members whose value too few records have for a test of its own.
+        checks: of the split.
+        warnings: what the user must know.
+        settings: what was asked for.
+        environment: software that ran.
+    """
+
+    kind: Literal["attributes"] = field(default="attributes", repr=False)
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+    verdict: str
+    tone: Tone
+    answer: str
+    column: str
+    tried: int
+    references: int
+    members: int
+    nonmembers: int
+    attacks: tuple[AttributeAttack, ...]
+    values: tuple[AttributeValue, ...] = field(metadata=SINGLE_RECORDS)
+    untested: int
+    checks: tuple[ErasureControl, ...]
+    warnings: tuple[str, ...]
+    settings: AttributeSettings
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class SettingResult:
+    """A model with one setting: what it gives away, and how well it predicts.
+
+    Args:
+        name: the setting; "as it is" for the target itself.
+        answer: of its audit.
+        auc: of the attack.
+        tpr: at the false-positive rate; None with too few non-members.
+        utility: accuracy, or mean absolute error, on the non-members.
+        loss: of utility against the target as it is; None for itself.
+        stored: training records that stand in the model.
+        seconds: of training and audit.
+    """
+
+    name: str
+    answer: str
+    auc: Estimate
+    tpr: Estimate | None
+    utility: Estimate
+    loss: Estimate | None
+    stored: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeOffSummary:
+    """Settings of an estimator: privacy against utility.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        recipe: the attack.
+        fpr: the false-positive rate of the rates.
+        utility: "accuracy" or "mean absolute error".
+        max_loss: largest loss of utility that a recommended setting may have.
+        references: reference models of each.
+        model: class of the target.
+        rows: one for each model; the first is the target as it is.
+        recommended: the setting with the lowest AUC that surely loses no more; empty without any.
+        seed: of every random draw.
+        warnings: what the user must know.
+        environment: software that ran.
+    """
+
+    kind: Literal["trade-off"] = field(default="trade-off", repr=False)
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+    verdict: str
+    tone: Tone
+    recipe: str
+    fpr: float
+    utility: str
+    max_loss: float
+    references: int
+    model: str
+    rows: tuple[SettingResult, ...]
+    recommended: str
+    seed: int
+    warnings: tuple[str, ...]
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class OracleSummary:
+    """The endpoint, as declared: see `divulge.labels.OracleSpec`.
+
+    Args:
+        metric: name of the score.
+        rows: rows of a submission.
+        classes: number of classes.
+        clip: smallest probability that is scored; 0 without a clip.
+        decimals: decimals of a score; None where it is not rounded.
+        noise: bound, or standard deviation, of its noise.
+        noise_kind: "bounded", "gaussian" or "laplace".
+    """
+
+    metric: str
+    rows: int
+    classes: int
+    clip: float
+    decimals: int | None
+    noise: float
+    noise_kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """The queries, and what is proven of them.
+
+    Args:
+        method: how they were made.
+        queries: how many they are.
+        labels_per_query: labels read from one score.
+        certified: whether any two labellings give answers that can be told apart.
+        certificate: what is proven, in words.
+    """
+
+    method: str
+    queries: int
+    labels_per_query: float
+    certified: bool
+    certificate: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapacitySummary:
+    """Upper bound on labels per query, and its cause: see `divulge.labels.Capacity`."""
+
+    queries: int
+    labels_per_query: float
+    binds: str
+
+
+@dataclass(frozen=True, slots=True)
+class DefenceSummary:
+    """Settings of an endpoint that prevent the attack.
+
+    Args:
+        queries: what the attacker may ask.
+        accuracy: what they may reach on balanced labels.
+        settings: setting → value that suffices alone; None where none does.
+        formulas: setting → the formula behind its value.
+        advice: what to do, each line by itself.
+    """
+
+    queries: int
+    accuracy: float
+    settings: Mapping[str, float | None]
+    formulas: Mapping[str, str]
+    advice: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsSummary(Summary):
+    """An attack on labels.
+
+    Args:
+        queries: how many were answered.
+        complete: whether all of the plan's were.
+        certain: labels that follow even if the noise was twice what was declared.
+        proven: labels that follow if the noise kept to what was declared.
+        checked: whether the control query was answered as the labels imply.
+        contradiction: why the answers cannot come from the oracle that was declared; None where nothing says so.
+        labels: what the answers tell, -1 for a row that is not scored, None for one they leave open; None altogether
+            where they contradict what was declared.
+        scored: how many rows are scored.
+        residual: largest distance of an answer from what the labels imply.
+        right: labels that are right; None where they were not known beforehand.
+        accuracy: the same as a share.
+        certain_and_wrong: labels called certain that are wrong; None likewise.
+        oracle: the endpoint.
+        plan: the queries.
+        limit: what no plan exceeds.
+        defence: what stops the attack.
+    """
+
+    kind: Literal["labels"] = field(default="labels", repr=False)
+    queries: int
+    complete: bool
+    certain: int
+    proven: int
+    checked: bool
+    contradiction: str | None
+    labels: tuple[int | None, ...] | None
+    scored: int
+    residual: float
+    right: int | None
+    accuracy: float | None
+    certain_and_wrong: int | None
+    oracle: OracleSummary
+    plan: PlanSummary
+    limit: CapacitySummary
+    defence: DefenceSummary
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSummary:
+    """The candidates that one rule calls members.
+
+    Args:
+        selected: their rows.
+        ids: their names.
+        guarantee: what is claimed, in words.
+        proven: whether anything is.
+        warnings: what the user must know before relying on it.
+    """
+
+    selected: tuple[int, ...]
+    ids: tuple[int | str, ...]
+    guarantee: str
+    proven: bool
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CalledRecord:
+    """A candidate that some rule calls a member: its name, |Φ|, score, and the rules."""
+
+    id: str
+    output: float
+    score: float
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsSummary(Summary):
+    """Membership of candidates, from the weights of a network.
+
+    Args:
+        verdict: two or three sentences.
+        tone: of the verdict.
+        candidates: how many there are.
+        margin: the margin that was used, or None.
+        residual: share of the weights that no combination of the records' gradients rebuilds.
+        signal: name of the signal.
+        ids: names of the candidates.
+        scores: their scores.
+        outputs: Φ of them.
+        decisions: rule → whom it calls a member.
+        called: those that any rule calls a member, the highest score first.
+    """
+
+    kind: Literal["weights"] = field(default="weights", repr=False)
+    verdict: str
+    tone: Tone
+    candidates: int
+    margin: float | None
+    residual: float
+    signal: str
+    ids: tuple[int | str, ...]
+    scores: tuple[float, ...]
+    outputs: tuple[float, ...]
+    decisions: Mapping[str, RuleSummary]
+    called: tuple[CalledRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStretch:
+    """A stretch of the line that holds a training point, see `divulge.reconstruction.Stretch`."""
+
+    low: float
+    high: float
+    label: int
+    mean: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconstructionSummary(Summary):
+    """Training points read off the weights, see `divulge.reconstruction.Reconstruction`."""
+
+    kind: Literal["reconstruction"] = field(default="reconstruction", repr=False)
+    verdict: str
+    tone: Tone
+    candidates: tuple[float, ...]
+    labels: tuple[float, ...]
+    rules: tuple[tuple[str, ...], ...]
+    multipliers: tuple[float, ...]
+    residual: float
+    ambiguous: tuple[OpenStretch, ...]
+    proven: tuple[bool, ...]
+    windows: tuple[tuple[int, ...], ...]
+    guaranteed: int
+    warnings: tuple[str, ...]
+    guarantee: str
+    break_points: tuple[float, ...]
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMatch:
+    """Candidates in one array.
+
+    Args:
+        array: its name.
+        form: in which form they stand there.
+        members: number of members whose row stands in it.
+        nonmembers: number of non-members whose row does.
+        p_value: chance of so many more members, if the array had nothing to do with membership.
+    """
+
+    array: str
+    form: Form
+    members: int
+    nonmembers: int
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecords:
+    """Candidates that stand in a model.
+
+    Args:
+        found: number of members found, in any array that holds more than chance.
+        members: number of members searched for.
+        nonmembers_found: number of non-members found in the same arrays.
+        nonmembers: number of non-members searched for.
+        matches: the arrays that hold them, the fullest first.
+        searches: number of searches, by which the bound on a false match is divided.
+        arrays: number of arrays that the model holds.
+        suspected: number of members found in an array where chance is unlikely (5 %, over all searches together) but
+            not ruled out, as there are too few records for that.
+        bound: bound on the chance of a false match, over all searches together.
+        not_searched: why some of the model or of the records was not searched; empty where all was.
+    """
+
+    found: int
+    members: int
+    nonmembers_found: int
+    nonmembers: int
+    matches: tuple[ArrayMatch, ...]
+    searches: int
+    arrays: int
+    suspected: int = 0
+    bound: float = FALSE_MATCH
+    not_searched: tuple[str, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Whether training records stand in the model beyond chance."""
+        return self.found > 0
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in a sentence."""
+        if self.suspected:
+            return (
+                f"{self.suspected:,} of {self.members:,} training records seem to stand in this file; {self.members:,} "
+                f"members and {self.nonmembers:,} non-members are too few to rule out chance."
+            )
+        if not self.proven:
+            return f"No training record was found in the model's {self.arrays:,} arrays."
+        records = "record stands" if self.members == 1 else "records stand"
+        return f"{self.found:,} of {self.members:,} training {records} in this file."
+
+    @property
+    def evidence(self) -> str:
+        """Where and in which form they stand, and how sure that is; empty where there are none."""
+        if not self.proven:
+            return ""
+        first = self.matches[0]
+        others = f", and in {len(self.matches) - 1} other arrays" if len(self.matches) > 1 else ""
+        return (
+            f"The array {first.array} holds {first.members:,} of them {first.form}{others}; of {self.nonmembers:,} "
+            f"non-members, {self.nonmembers_found:,} stand there. Chance would do this with a probability of at most "
+            f"{first.p_value * self.searches:.2g} over all {self.searches:,} searches."
+        )

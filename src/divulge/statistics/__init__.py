@@ -1,1 +1,0 @@
-"""Statistics that decisions and evaluation share: intervals, placements, two-sample tests, duplicates."""

@@ -1,0 +1,235 @@
+"""Features of the user's own: joined to the records' own components, checked, recorded, and never a cause of a leak."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge.auditing.inputs import attach_features
+from divulge.auditing.pipeline import _prepare_audit
+from divulge.auditing.signals import record_features
+from divulge.errors import InputError
+from divulge.references.progress import ignore_progress
+from divulge.settings import AuditOptions
+from divulge.targets import CallableTarget
+from divulge.types import AuditData
+
+N = 150
+NAMES = ("members", "nonmembers", "population")
+
+
+def _draw(seed, leak, population=N):
+    """Return a target whose loss depends on a hidden quality of each record, the sets, and that quality by set.
+
+    The records' own values show nothing of it; the given features do.
+    """
+    rng = np.random.default_rng(seed)
+    ends = np.cumsum([N, N, population])
+    x = rng.normal(size=(ends[-1], 3))
+    quality = rng.normal(size=len(x))
+    margin = 3.0 * quality + leak * (np.arange(len(x)) < N)
+    y = rng.integers(0, 2, len(x))
+    logits = np.where(y[:, None] == [0, 1], margin[:, None], 0.0)
+    answers = {row.tobytes(): value for row, value in zip(x, logits, strict=True)}
+    target = CallableTarget(lambda rows: np.array([answers[row.tobytes()] for row in rows]))
+    rows = dict(zip(NAMES, np.split(np.arange(len(x)), ends[:-1]), strict=True))
+    parts = {name: dv.Records(x[part], y[part]) for name, part in rows.items()}
+    return target, parts, {name: np.c_[quality, quality**2][part] for name, part in rows.items()}
+
+
+RECIPES = ["loss", "transductive", "quantile", "quantile-trees"]
+
+
+def test_attacks_learn_from_given_features_what_records_do_not_show():
+    target, parts, given = _draw(0, leak=3.0, population=900)
+    without = dv.audit(target, **parts, recipes=RECIPES)
+    with_features = dv.audit(target, **parts, recipes=RECIPES, features=given)
+    for name in ("transductive", "quantile", "quantile-trees"):
+        assert with_features[name].auc.value > without[name].auc.value + 0.1, name
+    assert np.array_equal(with_features.scores["loss"], without.scores["loss"])  # it reads none
+
+
+def test_features_are_joined_to_the_records_own_components():
+    _, parts, given = _draw(1, leak=0.0)
+    everything = dv.Records.concatenate([parts[name].with_features(given[name]) for name in NAMES])
+    joined = record_features(everything, np.arange(3 * N) >= 2 * N, 0)
+    assert np.array_equal(joined, np.c_[everything.x, everything.features])
+    wide = everything.with_features(np.random.default_rng(0).normal(size=(3 * N, 200)))
+    assert record_features(wide, np.arange(3 * N) >= 2 * N, 0).shape == (3 * N, 3 + 48)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_models_that_leak_nothing_stay_innocent_with_features(seed):
+    target, parts, given = _draw(10 + seed, leak=0.0)
+    verdict = dv.audit(target, **parts, recipes=RECIPES, features=given).verdict
+    assert verdict.answer in ("no leak found", "too little data to say")
+
+
+def test_features_that_tell_the_sets_apart_are_a_confounded_split():
+    """Features from another extraction run for the members: no attack's number may be blamed on the model."""
+    target, parts, given = _draw(5, leak=0.0)
+    given["members"] = given["members"] + 1.0
+    result = dv.audit(target, **parts, recipes=RECIPES, features=given)
+    assert result.verdict.answer == "split is confounded"
+    assert "given features" in result.about.blind_baseline.method
+
+
+def test_all_forms_give_the_same_features(tmp_path, monkeypatch):
+    _, parts, given = _draw(2, leak=1.0)
+    by_record = {row.tobytes(): value for name in NAMES for row, value in zip(parts[name].x, given[name], strict=True)}
+
+    def look_up(records):
+        return np.array([by_record[row.tobytes()] for row in records.x])
+
+    (tmp_path / "look_up_features.py").write_text("table = None\ndef look_up(records):\n    return table(records)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import look_up_features
+
+    look_up_features.table = look_up
+    frames = {
+        name: dv.Records(
+            pl.DataFrame(dict(zip(["a", "b", "c", "emb_0", "emb_1"], [*r.x.T, *f.T], strict=True))), r.y
+        )
+        for name, r, f in ((name, parts[name], given[name]) for name in NAMES)
+    }  # fmt: skip
+    forms = {
+        "sequence": [given[name] for name in NAMES],
+        "frames": {name: pl.DataFrame({"p": f[:, 0], "q": f[:, 1]}) for name, f in given.items()},
+        "function": look_up,
+        "module": "look_up_features:look_up",
+    }
+    for form, features in forms.items():
+        attached = attach_features(AuditData(**parts, features=features), 0)
+        assert all(np.array_equal(getattr(attached, name).features, given[name]) for name in NAMES), form
+    attached = attach_features(AuditData(**frames, features="emb_"), 0)
+    assert all(np.array_equal(getattr(attached, name).features, given[name]) for name in NAMES)
+    assert attached.members.table.columns == ["a", "b", "c"]
+    assert attached.members.feature_names == ("emb_0", "emb_1")
+    assert attached.members.x.shape[1] == 3
+    assert np.array_equal(attached.members.y, frames["members"].y)
+    beside = {name: parts[name].with_features(given[name]) for name in NAMES}
+    assert np.array_equal(attach_features(AuditData(**beside), 0).members.features, given["members"])
+    with pytest.raises(InputError, match="have features already"):
+        attach_features(AuditData(**beside, features=given), 0)
+
+
+def test_a_function_sees_all_records_at_once_and_in_random_order():
+    """What it makes of a batch, such as its mean, cannot tell the sets apart."""
+    _, parts, _ = _draw(4, leak=0.0)
+    calls = []
+    attached = attach_features(AuditData(**parts, features=lambda r: calls.append(r.x) or r.x - r.x.mean(axis=0)), 0)
+    assert len(calls) == 1
+    assert len(calls[0]) == 3 * N
+    assert not np.array_equal(calls[0][:N], parts["members"].x)
+    everything = np.concatenate([parts[name].x for name in NAMES])
+    assert np.allclose(attached.members.features, parts["members"].x - everything.mean(axis=0))
+
+
+def test_features_follow_their_records_through_duplicates_and_splits():
+    target, parts, given = _draw(6, leak=0.0)
+    parts["population"] = dv.Records.concatenate([parts["members"][:5], parts["population"]])
+    given["population"] = np.r_[given["members"][:5], given["population"]]
+    feature_of = {row.tobytes(): f for name in NAMES for row, f in zip(parts[name].x, given[name], strict=True)}
+    options = AuditOptions(recipes=("loss",), duplicates="drop")
+    prepared, _ = _prepare_audit(target, AuditData(**parts, features=given), options, ignore_progress, None)
+    everything = prepared.views[0]
+    assert len(everything) == 3 * N - 5
+    assert prepared.inputs.duplicates == 5
+    assert all(
+        np.array_equal(feature_of[row.tobytes()], f) for row, f in zip(everything.x, everything.features, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((N, 2)), "a mapping of members, nonmembers and population"),
+        ({"members": np.zeros((N, 2))}, "an array for each of members, nonmembers, population is needed, got members"),
+        ({n: np.zeros((N - (n == "members"), 2)) for n in NAMES}, "members: an array .150, d. .* got .149, 2."),
+        ({n: np.zeros((N, 2 + (n == "population"))) for n in NAMES}, "same ones .* population 3 columns"),
+        ({n: np.zeros((N, 0)) for n in NAMES}, "d ≥ 1"),
+        ({n: np.full((N, 2), np.nan) for n in NAMES}, "features: members: .*NaN"),
+        ({n: pl.DataFrame({"a" if n == NAMES[0] else "b": np.zeros(N)}) for n in NAMES}, "members 'a', nonmembers 'b'"),
+        ({n: pl.DataFrame({"a": ["x"] * N}) for n in NAMES}, "column 'a' holds no numbers"),
+        ("emb_", "have no columns"),
+        ("no_such_module:f", "no_such_module"),
+        (lambda records: np.zeros((3, 2)), "the function's result"),
+        (5, "a mapping of members, nonmembers and population"),
+    ],
+)  # fmt: skip
+def test_features_that_do_not_fit_are_refused_before_any_work(features, message):
+    _, parts, _ = _draw(7, leak=0.0)
+    with pytest.raises(InputError, match=message):
+        dv.audit(lambda x: 1 / 0, **parts, recipes=["quantile"], features=features)
+
+
+def test_partly_known_records_have_no_features():
+    target, parts, given = _draw(7, leak=0.0)
+    with pytest.raises(InputError, match="partly known"):
+        dv.audit(target, **parts, recipes=["loss"], features=given, known="share:0.5")
+
+
+def test_features_nobody_reads_are_noted_and_change_the_digest():
+    target, parts, given = _draw(8, leak=0.0)
+    changed = {name: 2 * values for name, values in given.items()}
+    digests = set()
+    for features in (given, changed, None):
+        subject, options = AuditData(**parts, features=features), AuditOptions(recipes=("loss",))
+        prepared, settings = _prepare_audit(target, subject, options, ignore_progress, None)
+        digests.add(settings.data.features)
+        notes = [text for text in prepared.inputs.warnings if "none of the recipes learns from features" in text]
+        assert bool(notes) == (features is not None)
+    assert len(digests) == 3
+    assert "" in digests
+
+
+PLAN = """
+recipes = ["transductive"]
+[target]
+model = "model:predict"
+[data]
+members = "members.{ending}"
+nonmembers = "nonmembers.{ending}"
+population = "population.{ending}"
+features = "{features}"
+"""
+
+
+@pytest.mark.parametrize(("ending", "features"), [("csv", "emb_"), ("npz", "emb"), ("npz", "model:embed")])
+def test_a_plan_names_features(tmp_path, ending, features, divulge):
+    _, parts, given = _draw(9, leak=0.0)
+    for name in NAMES:
+        x, y, f = parts[name].x, parts[name].y, given[name]
+        if ending == "npz":
+            np.savez(tmp_path / f"{name}.npz", x=x, y=y, emb=f)
+        else:
+            values = {f"v{k}": x[:, k] for k in range(3)} | {f"emb_{k}": f[:, k] for k in range(2)}
+            pl.DataFrame(values | {"label": y}).write_csv(tmp_path / f"{name}.csv")
+    (tmp_path / "model.py").write_text(
+        "import numpy as np\n"
+        "def predict(x):\n    x = np.asarray(x, dtype=float)\n    assert x.shape[1] == 3\n"
+        "    return np.c_[x[:, 0], -x[:, 0]]\n"
+        "def embed(records):\n    return records.x[:, :2] ** 2\n"
+    )
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN.format(ending=ending, features=features))
+    code, _, err = divulge("check", plan)
+    assert code == 0, err
+    assert divulge("check", plan, "--features", "not_there")[0] == 2
+    if ending == "csv" or ":" in features:
+        return
+    code, out, err = divulge("audit", plan, "--out", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert json.loads(out)["about"]["settings"]["data"]["features"]
+
+
+def test_features_are_read_from_tables_of_texts(tmp_path):
+    from divulge.datafiles import FileLayout, read_records
+
+    frame = pl.DataFrame({"text": ["a b", "c d"], "emb_0": [1.0, 2.0], "emb_1": [0.0, 1.0]})
+    frame.write_ndjson(tmp_path / "texts.jsonl")
+    records = read_records(tmp_path / "texts.jsonl", FileLayout(text="text", features="emb_")).records
+    assert records.features.tolist() == [[1.0, 0.0], [2.0, 1.0]]
+    assert records.feature_names == ("emb_0", "emb_1")

@@ -1,0 +1,79 @@
+"""What the help shows: commands in panels, half of the options explained, the others named and accepted."""
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from divulge.cli import STEPS, app, options, run
+from divulge.margin import ShallowReLU
+
+
+def leaves(command, path=()):
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        return {" ".join(path): command}
+    return {name: leaf for word, each in inner.items() for name, leaf in leaves(each, (*path, word)).items()}
+
+
+LEAVES = leaves(typer.main.get_command(app))
+
+
+def shown(*words):
+    done = CliRunner().invoke(app, [*words], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_commands_stand_in_panels_and_steps_and_former_names_in_none():
+    text = shown("--help")
+    places = [text.index(panel) for panel in ("─ Audit ─", "─ Other questions ─", "─ Housekeeping ─")]
+    assert places == sorted(places)
+    for name in ("score", "power", "reconstruct"):
+        assert f"│ {name} " not in text
+        assert f"Usage: divulge {name} " in shown(name, "-h")  # accepted all the same
+
+
+def test_every_option_that_is_not_explained_exists_is_named_and_accepted():
+    for name, words in options.ADVANCED.items():
+        parameters = {parameter.name: parameter for parameter in LEAVES[name].params}
+        assert set(words.split()) <= parameters.keys(), name
+        text = " ".join(shown(*name.split(), "-h").split())
+        for word in words.split():
+            assert parameters[word].hidden
+            assert not parameters[word].required, "whoever must give it must be told of it"
+            assert parameters[word].opts[0] in text.partition("Further options")[2]
+
+
+def test_at_most_half_of_the_options_are_explained():
+    every = [p for leaf in LEAVES.values() for p in leaf.params if p.param_type_name == "option"]
+    assert sum(not p.hidden for p in every) <= len(every) / 2
+
+
+@pytest.mark.parametrize("words", STEPS, ids=" ".join)
+def test_a_step_is_typed_after_its_name_and_its_errors_name_its_options(words, capsys):
+    assert f"Usage: divulge {' '.join(words)} " in shown(*words, "-h")
+    arguments = {
+        "score": ["nothing.csv", "--model", "m", "--out", "o", "--length", "0"],
+        "power": ["--candidates", "10", "--members", "5", "--auc", "0.9", "--fdr", "2"],
+    }[words[1]]
+    assert run([*words, *arguments]) == 2
+    assert capsys.readouterr().err.startswith("divulge: --")
+
+
+def test_weights_without_candidates_reads_points_off_them(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    ShallowReLU(rng.normal(size=(9, 1)), rng.normal(size=9), rng.normal(size=9)).to_safetensors(
+        tmp_path / "net.safetensors"
+    )
+    net = str(tmp_path / "net.safetensors")
+    told = []
+    for words in (["weights", net], ["reconstruct", net]):
+        assert run([*words, "--margin", "1", "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert told[0] == told[1]
+    for more, option in ((["--leaked", net], "--leaked"), (["--candidates", net, "--algorithm", "1"], "--algorithm")):
+        assert run(["weights", net, *more]) == 2
+        assert capsys.readouterr().err.startswith(f"divulge: {option}: ")

@@ -1,0 +1,129 @@
+"""Every sentence of an erasure check's report, in each of its readings."""
+
+import re
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.report.markdown import render
+from divulge.unlearning import erasure_page
+
+IDS = [f"{i:03d}" for i in range(600)]
+MOVED = np.arange(600) < 300
+
+
+def table(shift=0.0, seed=0, *, both_ways=False, correct=False):
+    noise = np.random.default_rng(seed).normal(size=600)
+    difficulty = 3 * np.random.default_rng(99).normal(size=600)
+    signs = np.where(np.arange(600) % 2, 1, -1) if both_ways else 1
+    made = {"id": IDS, "score": difficulty + noise + shift * MOVED * signs}
+    return made | ({"correct": (noise > -shift).astype(int)} if correct else {})
+
+
+CONTROLS = [table(seed=seed) for seed in range(10, 18)]
+READINGS = {
+    "remembered": {"after": table(4, 1)},
+    "moved both ways": {"after": table(3, 1, both_ways=True)},
+    "forgotten": {"after": table(0, 2)},
+    "overdone": {"after": table(-4, 1)},
+    "constant": {"after": {"id": IDS, "score": np.zeros(600)}},
+    "no control": {"after": table(4, 1), "retrained": []},
+    "one control": {"after": table(4, 1), "retrained": CONTROLS[:1]},
+    "two controls": {"after": table(0, 2), "retrained": CONTROLS[:2]},
+    "copies": {"after": table(0, 2), "retrained": [*CONTROLS[:5], CONTROLS[0]]},
+    "nothing done": {"after": table(4, 0)},
+    "no model before": {"after": table(0, 2), "before": None},
+    "accuracy": {"after": table(4, 1, correct=True), "before": table(4, 0, correct=True)},
+    "two requests": {"after": table(4, 1), "forget": {"a": IDS[:150], "b": IDS[150:300]}},
+    "references": {"after": table(0, 2), "retrained": [], "references": CONTROLS},
+    "both": {"after": table(0, 2), "retrained": CONTROLS[:4], "references": CONTROLS[4:]},
+}
+
+
+@pytest.fixture(scope="module")
+def pages():
+    found = {}
+    for name, changes in READINGS.items():
+        sets = {"forget": IDS[:300], "never": IDS[300:], "margin": 0.1}
+        arguments = {"before": table(4, 0), "retrained": CONTROLS} | sets | changes
+        result = dv.forget(arguments.pop("before"), arguments.pop("after"), **arguments)
+        found[name] = (result, result.page(), render(result.page()))
+    return found
+
+
+# Of the first sentence where it holds, and of the second where it does not.
+SENTENCES = [
+    (
+        "Still remembered",
+        ["remembered", "moved both ways", "one control", "nothing done", "two requests"],
+        ["forgotten"],
+    ),
+    ("above that of models that never saw the records", ["remembered", "one control"], ["moved both ways", "overdone"]),
+    ("their scores vary more than under models that never saw", ["moved both ways"], ["remembered", "forgotten"]),
+    ("No difference from a model that never saw them", ["forgotten", "references", "both"], ["remembered", "overdone"]),
+    ("would have been found in 4 of 5 checks", ["forgotten"], ["remembered", "overdone", "constant", "no control"]),
+    ("Overdone", ["overdone"], ["remembered", "forgotten"]),
+    ("below that of models that never saw the records", ["overdone"], ["remembered", "forgotten"]),
+    ("Too little data to say", ["constant", "no control", "two controls"], ["remembered", "forgotten"]),
+    ("The model after the erasure scores all records alike", ["constant"], ["forgotten"]),
+    ("No model that never saw the records was given", ["no control"], ["one control", "forgotten"]),
+    ("without one an AUC says nothing", ["no control"], ["one control"]),
+    ("training noise is not included", ["no control", "one control"], ["two controls", "forgotten"]),
+    ("the spread between their trainings is in every interval", ["two controls", "forgotten"], ["one control"]),
+    ("2 models that never saw the records; 4 or more are recommended", ["two controls"], ["one control", "forgotten"]),
+    ("score every record as another one does, and were left out", ["copies"], ["forgotten"]),
+    ("both models score every record alike: nothing was done", ["nothing done"], ["remembered"]),
+    ("the models differ", ["remembered"], ["nothing done", "no model before"]),
+    ("Not known: the model before the erasure was not given", ["no model before"], ["forgotten"]),
+    ("No single record is shown to be remembered", ["forgotten", "overdone"], ["remembered", "moved both ways"]),
+    ("are expected to be wrong", ["remembered"], ["forgotten"]),
+    ("some records score higher and others lower than under these models", ["forgotten", "remembered"], ["no control"]),
+    ("Between trainings the AUC varies by", ["forgotten"], ["one control", "no control"]),
+    ("| accuracy |", ["accuracy"], ["remembered"]),
+    ("2 requests", ["two requests"], ["remembered"]),
+    ("8 retrained models", ["forgotten"], ["references", "both", "no control"]),
+    ("8 reference models", ["references"], ["forgotten", "both"]),
+    ("8 retrained and reference models", ["both"], ["forgotten", "references"]),
+    ("Train more models without the records", ["no control", "two controls"], ["remembered", "forgotten", "constant"]),
+    ("Compare more records", ["constant"], ["two controls", "forgotten"]),
+    ("Train again without the records", ["remembered", "overdone"], ["forgotten", "constant"]),
+    ("does not see what no score shows", ["remembered", "forgotten", "no control"], []),
+]
+
+
+@pytest.mark.parametrize(("sentence", "there", "not_there"), SENTENCES)
+def test_a_sentence_stands_where_it_holds_and_nowhere_else(pages, sentence, there, not_there):
+    for name in there:
+        assert sentence in pages[name][2], name
+    for name in not_there:
+        assert sentence not in pages[name][2], name
+
+
+def test_numbers_of_the_page_are_those_of_the_findings(pages):
+    for result, page, text in pages.values():
+        assert page.verdict == result.verdict.text
+        for one in result.findings:
+            assert f"{one.auc_after.value:.3f}" in text
+            if len(one.controls) > 1:
+                assert f"{min(one.controls):.3f} to {max(one.controls):.3f}" in text
+        listed = sum(len(ids) for ids in result.remembered.values())
+        assert listed == sum(one.remembered for one in result.findings)
+        if listed:
+            assert re.search(rf"\b{listed} records? on the list", text)
+
+
+def test_tones_follow_the_answers(pages):
+    tones = {result.verdict.answer.split(":")[0]: page.tone for result, page, _ in pages.values()}
+    assert tones == {
+        "still remembered": "leak", "no difference from a model that never saw them": "clear", "overdone": "doubt",
+        "too little data to say": "undecided",
+    }  # fmt: skip
+
+
+def test_every_picture_and_notebook_is_drawn(pages):
+    for name, (result, page, _) in pages.items():
+        charts = [chart for section in page.sections for chart in section.blocks if hasattr(chart, "title")]
+        assert charts, name
+        assert result.verdict.text.split(".")[0][:20] in result._repr_html_()
+    assert erasure_page.REQUEST_COLUMNS[0] == "request"
