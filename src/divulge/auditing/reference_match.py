@@ -201,6 +201,6 @@ def _describe_agreement(found: ReferenceAgreement, *, matched: bool) -> str:
         return f"{text}: no more than trainings alike differ, as far as {found.models} reference models show."
     advice = "of the settings that were tried none comes nearer" if matched else 'give its settings, or match="auto"'
     return (
-        f"{text}: they were trained otherwise than the target, or on other numbers of records, and attacks that compare "
-        f"with them tend to understate a leak; {advice}."
+        f"{text}: they were trained otherwise than the target, or on other numbers of records, and attacks that compare"
+        f" with them tend to understate a leak; {advice}."
     )
