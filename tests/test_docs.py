@@ -78,9 +78,8 @@ def methods_of(page):
 @pytest.mark.parametrize("page", ROLES, ids=lambda page: page.stem)
 def test_every_page_by_role_runs_as_a_notebook(page, tmp_path, monkeypatch, capsys):
     """The notebooks are made of the pages (`test_generated_docs`), so that each example runs once."""
-    if page.stem in ("torch", "language_models"):
+    if page.stem == "torch":
         pytest.importorskip("torch")
-        pytest.importorskip("transformers" if page.stem == "language_models" else "torch")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```(?:python|console)\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     notebook = json.loads((EXAMPLES / f"{page.stem}.ipynb").read_text(encoding="utf-8"))
@@ -88,7 +87,7 @@ def test_every_page_by_role_runs_as_a_notebook(page, tmp_path, monkeypatch, caps
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [text.replace("!divulge", "$ divulge") for text in code] == [block.strip("\n") for block in blocks]
     assert all("<table" in text for text in shown)
-    assert bool(shown) == (page.stem in ("torch", "privacy_engineer", "language_models"))
+    assert bool(shown) == (page.stem in ("torch", "privacy_engineer"))
     assert f"roles/{page.name}" in NAVIGATION
 
 

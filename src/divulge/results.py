@@ -570,6 +570,74 @@ class TokenFit:
 
 
 @dataclass(frozen=True, slots=True)
+class ReferenceAgreement:
+    """How well reference models answer like the target, on calibration records, which neither was trained on.
+
+    Args:
+        references: which reference models: those that saw none of the candidates ("out"), or half ("in and out").
+        records: number of records.
+        models: number of reference models.
+        measure: what ``target`` and ``mean`` are the means of.
+        target: of the target.
+        mean: of the reference models.
+        distance: what ``rmse`` and ``spread`` compare.
+        rmse: between the target and the mean of all trainings like the references'.
+        spread: between one such training and their mean; None with one reference.
+        differs: whether the target was trained otherwise, as far as this shows; None where nothing tells.
+        text: all of this, in sentences.
+    """
+
+    references: str
+    records: int
+    models: int
+    measure: str
+    target: Estimate
+    mean: Estimate
+    distance: str
+    rmse: Estimate
+    spread: Estimate | None
+    differs: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriedSetting:
+    """A setting of reference models that was tried.
+
+    Args:
+        setting: in words.
+        models: number of its trial models.
+        rmse: root mean squared difference between their answers and the target's; None where training diverged.
+        score: of two or more, mean absolute difference less half of that between two of them (continuous ranked
+            probability score).
+    """
+
+    setting: str
+    models: int
+    rmse: Estimate | None
+    score: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedReferences:
+    """How the settings of the reference models were chosen.
+
+    Args:
+        chosen: the setting, in words.
+        held_out: number of the population's records on which trial models were compared with the target.
+        distance: what was compared there.
+        models: number of trial models.
+        tried: all settings, the nearest first; the nearest of many, so its own distance is a little too small.
+    """
+
+    chosen: str
+    held_out: int
+    distance: str
+    models: int
+    tried: tuple[TriedSetting, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunMetadata:
     """An audit without its scores.
 
@@ -590,6 +658,8 @@ class RunMetadata:
         regression_fit: how well a regression model predicts; None for others.
         single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
         stored: candidates that stand in the model's own arrays; None where that was not looked for.
+        agreement: how well each kind of reference models answers like the target; empty without any.
+        matched: how their settings were chosen; None where they were given.
     """
 
     settings: AuditSettings
@@ -608,6 +678,8 @@ class RunMetadata:
     regression_fit: RegressionFit | None = None
     single_answer: bool = False
     stored: StoredRecords | None = None
+    agreement: tuple[ReferenceAgreement, ...] = ()
+    matched: MatchedReferences | None = None
 
     @property
     def told_apart(self) -> bool:

@@ -492,6 +492,9 @@ class TrainingSettings(PlacementSettings):
     precision: Literal["single", "double", "mixed"] = Field(
         "single", description="Floating-point precision; mixed is bfloat16 autocast."
     )
+    stop_after: Count | None = Field(
+        None, description="Epochs after which training stops, of those that the schedule is made for; all by default."
+    )
 
 
 class CustomTrainingSettings(OutputsSetting):
@@ -539,6 +542,9 @@ class FineTuningSettings(Settings):
     )
     warmup: Number = Field(0.0, ge=0, lt=1, description="Share of the steps in which the learning rate rises.")
     weight_decay: Number = Field(0.0, ge=0, description="Weight decay of AdamW.")
+    stop_after: Count | None = Field(
+        None, description="Epochs after which training stops, of those that the schedule is made for; all by default."
+    )
     length: Annotated[Integer, Field(ge=2)] | None = Field(
         None, description="Longest stretch of tokens in training; the base's context by default."
     )
@@ -553,7 +559,15 @@ class FineTuningSettings(Settings):
     workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
 
 
+MatchPlan: TypeAlias = Literal["auto"] | dict[Name, Annotated[list[Any], Field(min_length=1)]]
+
+
 class _ReferencesPlan(Settings):
+    match: MatchPlan | None = Field(
+        None,
+        description="Choose the training's settings so that references answer like the target on records that neither "
+        "was trained on: auto, or a table of settings and the values to try, such as {lr = [0.01, 0.1]}.",
+    )
     pool: str | None = Field(None, description="Folder of finished models; in the run directory by default.")
     device: str | None = Field(None, description="Where models are trained; where the audit runs by default.")
 
@@ -704,6 +718,11 @@ class InitSettings(Settings):
     label: Name = Field("", description="Column of the classes (of documents: of the text).")
     references: Integer = Field(
         0, ge=0, description="Reference models to train; with 0 of them there are only weaker attacks."
+    )
+    task: TaskName = Field(
+        "auto",
+        description="What the model does; to be said of a network or function that predicts whole numbers, such as "
+        "counts, which may be classes.",
     )
 
 

@@ -80,7 +80,7 @@ SENTENCES = [
     ("are expected to be wrong", ["remembered"], ["forgotten"]),
     ("some records score higher and others lower than under these models", ["forgotten", "remembered"], ["no control"]),
     ("Between trainings the AUC varies by", ["forgotten"], ["one control", "no control"]),
-    ("accuracy", ["accuracy"], ["remembered"]),
+    ("| accuracy |", ["accuracy"], ["remembered"]),
     ("2 requests", ["two requests"], ["remembered"]),
     ("8 retrained models", ["forgotten"], ["references", "both", "no control"]),
     ("8 reference models", ["references"], ["forgotten", "both"]),

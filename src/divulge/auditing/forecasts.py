@@ -15,6 +15,7 @@ from divulge.auditing.signals import (
     training_data,
     white_box_names,
 )
+from divulge.references import matching
 from divulge.signals import internals
 from divulge.validation import check_memory
 
@@ -40,6 +41,7 @@ class Forecast:
         scoring: seconds for the target to answer; None where it was not asked, or a signal does not say how often it
             will be.
         memory: bytes held at once, without what training takes.
+        trials: models that are trained at most to find settings that match the target; they count in ``training``.
     """
 
     records: int
@@ -48,11 +50,14 @@ class Forecast:
     training: float | None
     scoring: float | None
     memory: float
+    trials: int = 0
 
     @property
     def text(self) -> str:
         """The forecast in one line."""
         parts = [f"{self.records:,} records"]
+        if self.trials:
+            parts.append(f"at most {self.trials:,} trial models to match the target")
         if self.models:
             parts.append(f"{self.models:,} reference models of {self.lessons:,} records on average")
             duration = None if self.training is None else f"at most {_format_duration(self.training)} on one core"
@@ -74,6 +79,7 @@ def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
         training=_training_seconds(audit, lessons[0][0], sizes) if len(sizes) else 0.0,
         scoring=None,
         memory=estimate_memory(audit, on_disk=on_disk),
+        trials=0 if audit.held_out is None else matching.count_trials(audit.references)[0],
     )
 
 
@@ -117,15 +123,18 @@ def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray)
     if not hasattr(references, "brief"):
         return None
     settings = getattr(references, "config", references)
-    size, epochs = settings.batch_size, settings.epochs
+    # Epochs of all models together, each of the mean size; a matched setting may have more than the given one.
+    size, epochs = settings.batch_size, matching.longest_training(references)
+    trial_epochs = 0 if audit.held_out is None else matching.count_trials(references)[1]
+    n_epochs = epochs * len(sizes) + trial_epochs
     small_count, large_count = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
     small_seconds = _epoch_seconds(audit, records, small_count)
     if large_count == small_count:
-        return small_seconds * epochs * len(sizes)
+        return small_seconds * n_epochs
     seconds_per_record = max(_epoch_seconds(audit, records, large_count) - small_seconds, 0.0) / (
         large_count - small_count
     )
-    return seconds_per_record * float(sizes.sum()) * epochs
+    return seconds_per_record * float(sizes.mean()) * n_epochs
 
 
 def _epoch_seconds(audit: PreparedAudit, records: Records, count: int) -> float:

@@ -139,6 +139,16 @@ class LanguageModel(Modality):
         """Ask the target for the tokens of the documents once."""
         target.tokens(list(records.x))
 
+    def matched_answer(self, target: Any) -> str:
+        """Return what is compared: log-likelihoods."""
+        return "log-likelihoods per token"
+
+    def measure_answers(self, target: Any, records: Records) -> Floats:
+        """Return the mean log-probability of the tokens of each record, ``[n]``."""
+        texts, counts = people.split_documents(list(records.x))
+        statistics = target.tokens(texts, vocabulary=False)
+        return mean_of_tokens(statistics.logp, people.record_offsets(statistics.offsets, counts))
+
     def estimate_memory(self, audit: PreparedAudit, n_models: int) -> int:
         """Estimate the bytes of the token statistics."""
         characters = sum(map(len, audit.views[0].x))
@@ -147,6 +157,17 @@ class LanguageModel(Modality):
     def compute_signals(self, audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
         """Compute the signals of every document under the target and under reference models."""
         return compute_document_signals(audit, log)
+
+
+def mean_of_tokens(values: Floats, offsets: Ints) -> Floats:
+    """Return the mean over the tokens of each record, ``[n]``; 0 where there are none.
+
+    Examples:
+        >>> mean_of_tokens(np.array([-1.0, -3.0, -5.0]), np.array([0, 2, 3]))
+        array([-2., -5.])
+    """
+    sums = np.append(0.0, np.cumsum(values, dtype=np.float64))
+    return (sums[offsets[1:]] - sums[offsets[:-1]]) / np.maximum(np.diff(offsets), 1)
 
 
 def with_journal(target: Any, folder: Path) -> Any:

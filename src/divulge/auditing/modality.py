@@ -142,10 +142,12 @@ class Modality:
                 continue  # refused later, with the name of the argument
             if self.labels == "real values":
                 sets[name] = records.with_real_values()
-            elif records.y is not None and records.labels is None:
+                continue
+            sets[name] = labelled = records.with_class_labels()
+            if labelled.y is not None and labelled.labels is None:
                 raise InputError(
                     f"{name}: y: the target is {self.name}: whole-number labels are needed, or names of classes, got "
-                    f"real values (first: {records.y[records.y % 1 != 0][0]:g})"
+                    f"real values (first: {labelled.y[labelled.y % 1 != 0][0]:g})"
                 )
         return replace(data, **sets)
 
@@ -173,6 +175,14 @@ class Modality:
         """Ask the target for its outputs once, so that the time can be measured."""
         for output in self.outputs:
             getattr(target, output)(records)
+
+    def matched_answer(self, target: Any) -> str:
+        """Return what of target and reference models is compared where settings are matched, in words."""
+        return self.outputs[0]
+
+    def measure_answers(self, target: Any, records: Records) -> Floats:
+        """Return what settings of reference models are matched by, one number per record ``[n]``."""
+        return np.asarray(getattr(target, self.outputs[0])(records), dtype=np.float64).reshape(len(records), -1)[:, 0]
 
     def estimate_memory(self, audit: PreparedAudit, n_models: int) -> int:
         """Estimate the bytes held at once for outputs of the target and of ``n_models`` reference models."""
@@ -317,6 +327,17 @@ class Classifier(Modality):
                     'task = "regression"'
                 ) from None
         return width
+
+    def matched_answer(self, target: Any) -> str:
+        """Return what is compared: scaled logits of the true class, or whether the label is right."""
+        return "correct labels" if is_label_only(target) else "scaled logits of the true class"
+
+    def measure_answers(self, target: Any, records: Records) -> Floats:
+        """Return scaled logits of the true class, or 1 where a target of labels alone is right, ``[n]``."""
+        name = "correctness" if is_label_only(target) else "scaled-logit"
+        logits, predicted = query_target(target, records, (name,))
+        classes = 2 if records.labels is None else max(2, 1 + int(max(records.labels.max(), predicted.max())))
+        return signals_from_answers(logits, predicted, records.labels, (name,), classes)[:, 0]
 
     def query(self, target: Any, records: Records) -> None:
         """Ask the target for its logits, or its labels, once."""

@@ -108,6 +108,7 @@ def sections(run: AuditRun[Any]) -> list[Section]:
     return [
         _advice_section(audit, summary),
         Section("Evidence", [strongest_recipe_table(summary, strongest)]),
+        Section("How well the reference models match the target", reference_blocks(summary), annex=True),
         Section("All recipes", [all_recipes_fold(summary)], annex=True),
         known_share_section(audit, tuple(related.values())),
         trade_off_section(audit, strongest),
@@ -340,6 +341,32 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
         note=_INTERVALS_NOTE if summary.adjusted is None else f"{summary.adjusted.text} {_INTERVALS_NOTE}",
         sortable=False,
     )
+
+
+def reference_blocks(summary: AuditSummary) -> list[Block]:
+    """Say how well reference models match the target, and which settings were tried."""
+    blocks: list[Block] = [Paragraph(each.text) for each in summary.about.agreement]
+    matched = summary.about.matched
+    if matched is None:
+        return blocks
+    rows = [
+        [
+            each.setting,
+            str(each.models),
+            "training diverged" if each.rmse is None else format_estimate(each.rmse),
+            "–" if each.score is None else format_estimate(each.score),
+        ]
+        for each in matched.tried
+    ]
+    note = (
+        f"RMSE of {matched.distance} on {matched.held_out:,} population records that neither the target nor a trial "
+        "model was trained on; the nearest was chosen. The last column is the mean difference less half of that "
+        "between two trainings of it. The nearest of many looks a little nearer than it is: the paragraph above is of "
+        "records without a part in the choice."
+    )
+    columns = ["setting", "trial models", "RMSE to the target", "beyond the scatter"]
+    table = Table(columns, rows, note=note, sortable=False)
+    return [*blocks, Collapsible(f"Settings of the reference models: {matched.chosen}", [table])]
 
 
 def describe_recipe(summary: AuditSummary, name: str) -> str:

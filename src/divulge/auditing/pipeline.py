@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from divulge.auditing.inputs import ALL_KNOWN, align_data, attach_features, chec
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality
 from divulge.auditing.prepared import AuditLog, PreparedAudit
+from divulge.auditing.reference_match import choose_held_out, match_references, report_agreement
 from divulge.auditing.regression import RegressionModel, resolve_task
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
@@ -249,10 +252,13 @@ def _prepare_audit(
     versions = signals.make_version_views(inputs.recipes, views[0], options.seed, len(views))
     views = (*views, *versions.views)
     n_classes = modality.probe_target(aligned_target, inputs)
+    is_matched = getattr(references, "match", None) is not None
+    is_matched &= any(need in recipe.needs for recipe in inputs.recipes for need in signals.TRAINED_REFERENCES)
     signals.check_white_box(aligned_target, references, inputs.recipes, inputs.candidates)
     prepared = PreparedAudit(
         inputs, modality, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
         keep_texts=options.texts, version_views=versions.places,
+        held_out=choose_held_out(inputs.population, options.seed) if is_matched else None,
     )  # fmt: skip
     partial_metadata = (
         None if subject.known is None else ALL_KNOWN if partial_knowledge is None else partial_knowledge.metadata()
@@ -302,8 +308,15 @@ def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
 
 def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditSettings, path: Path | None) -> Audit:
     """Run a prepared audit: signals, scores, checks of the split, metadata."""
-    inputs, layout, log = prepared.inputs, prepared.layout, AuditLog()
-    views = prepared.modality.compute_signals(prepared, log)
+    with contextlib.ExitStack() as stack:
+        if prepared.held_out is not None and prepared.pool is None:  # trial models become references through a pool
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="divulge-"))
+            prepared = replace(prepared, pool=Path(folder) / "pool")
+        log = AuditLog()
+        prepared = match_references(prepared, log)
+        views = prepared.modality.compute_signals(prepared, log)
+    report_agreement(prepared, views[0], log)
+    inputs, layout = prepared.inputs, prepared.layout
     names = signals.signal_names(inputs.recipes)
     scoring = {
         r.name: partial(score_recipe, r, names[r.name], views, prepared.version_views.get(r.name, ()))
@@ -351,6 +364,8 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         single_answer=log.predicted_labels is not None
         and plausibility.gives_single_answer(prepared, log.predicted_labels),
         stored=stored,
+        agreement=tuple(log.agreement),
+        matched=log.matched,
     )
     return Audit(
         scores=scores,

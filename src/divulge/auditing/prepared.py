@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from divulge.auditing.modality import Modality
     from divulge.recipes import Recipe
     from divulge.references import Progress
-    from divulge.results import RegressionFit, TokenFit
+    from divulge.results import MatchedReferences, ReferenceAgreement, RegressionFit, TokenFit
     from divulge.types import Array, Bools, Ints
 
 T = TypeVar("T")
@@ -156,6 +156,8 @@ class PreparedAudit:
         scratch_folder: folder for signals that exceed memory, or None.
         keep_texts: whether documents may be stored and shown.
         version_views: recipe name → positions in ``views`` of the further versions that the recipe queries.
+        held_out: bool ``[z]``, the population records on which settings of reference models are matched and that no
+            such model is trained on; None where settings are given.
     """
 
     inputs: AuditInputs
@@ -171,6 +173,7 @@ class PreparedAudit:
     scratch_folder: Path | None = None
     keep_texts: bool = True
     version_views: Mapping[str, range] = field(default_factory=dict)
+    held_out: Bools | None = None
 
     @property
     def layout(self) -> Layout:
@@ -190,6 +193,8 @@ class AuditLog:
         predicted_labels: class that the target predicts for each record, ``[n]``; None for a language model.
         token_fit: fit of a language model to its training documents; None for other targets.
         regression_fit: how well a regression model predicts; None for other targets.
+        agreement: how well each kind of reference models answers like the target.
+        matched: how their settings were chosen; None where they were given.
     """
 
     timings: dict[str, float] = field(default_factory=dict)
@@ -199,6 +204,8 @@ class AuditLog:
     predicted_labels: Ints | None = None
     token_fit: TokenFit | None = None
     regression_fit: RegressionFit | None = None
+    agreement: list[ReferenceAgreement] = field(default_factory=list)
+    matched: MatchedReferences | None = None
 
     def run_timed(self, name: str, work: Callable[[], T]) -> T:
         """Return the result of ``work`` and add its seconds to those of ``name``."""

@@ -55,6 +55,10 @@ class RegressionModel(Modality):
         """Return the attacks that do best with or without reference models."""
         return book.on_errors(book.Auto().recipe_in(has_references=references is not None))
 
+    def matched_answer(self, target: Any) -> str:
+        """Return what is compared: predictions."""
+        return "predictions"
+
     def target_signals(
         self, audit: PreparedAudit, records: Records, needed: Sequence[OutputSignal], log: AuditLog
     ) -> dict[str, Floats]:

@@ -114,6 +114,8 @@ def _reference_options(references: Any) -> list[tuple[str, str]]:
         if not option.repr:
             continue
         value = getattr(references, option.name, getattr(config, option.name))
+        if value is None and option.name in ("match", "stop_after"):
+            continue
         if option.name == "base" and (key := weights_key(value)):
             pairs.append((option.name, f"{type(value).__name__} {key}"))
             continue

@@ -359,7 +359,12 @@ def training_data(audit: PreparedAudit, need: Need) -> tuple[Records, Bools]:
         return audit.views[0][audit.layout.population_rows], np.ones((count, len(population)), dtype=bool)
     if need == Need.REFERENCES_OUT:
         halves = splits.offline(
-            len(population), max(count, 2), audit.seed, labels=population.labels, groups=_duplicate_groups(population)
+            len(population),
+            max(count, 2),
+            audit.seed,
+            labels=population.labels,
+            groups=_duplicate_groups(population),
+            candidates=audit.held_out,
         ).trained_on
         return population, halves[:count]  # one model is trained on a half, too
     records = audit.views[0]
@@ -396,11 +401,10 @@ def _train_models(
     audit: PreparedAudit, log: AuditLog, need: Need, recipes: Sequence[Recipe], progress: Progress
 ) -> dict[int, Models]:
     # Signals of the inside come last: they are kept beside the others, for the first view alone.
-    needed = sorted(signals_read(audit, recipes), key=lambda signal: signal.output == "internals")
+    needed = reference_signals(audit, recipes)
     names = [signal.name for signal in needed]
     n_of_outputs = sum(signal.output != "internals" for signal in needed)
-    view_places = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
-    view_places += sorted({place for recipe in recipes for place in audit.version_views.get(recipe.name, ())})
+    view_places = observed_views(audit, recipes)
     views = [audit.views[place] for place in view_places]
     records, rows = training_data(audit, need)
     options = audit.modality.reference_options(audit, needed)
@@ -442,6 +446,17 @@ def _train_models(
         )
         for place, view, outputs in zip(view_places, views, trained.outputs, strict=True)
     }
+
+
+def reference_signals(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[OutputSignal]:
+    """Return the signals that are kept of each reference model, those of its inside last."""
+    return sorted(signals_read(audit, recipes), key=lambda signal: signal.output == "internals")
+
+
+def observed_views(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[int]:
+    """Return the positions of the views that reference models of these recipes are asked about."""
+    places = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
+    return places + sorted({place for recipe in recipes for place in audit.version_views.get(recipe.name, ())})
 
 
 def signals_read(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[OutputSignal]:

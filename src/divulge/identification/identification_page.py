@@ -183,8 +183,8 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
     share = format_percent(summary.settings.fdr)
     on_lists = Bullet(
         "If the documents are yours, rely on the set and not on one document.",
-        f"All that were selected stand in {LIST_FILE} and in the annex. On average {share} of such a list may be "
-        "wrong, and it does not tell which; how many of the best can be is said in the annex.",
+        f"All that were selected stand in {LIST_FILE} and in the annex. On average up to {share} of such a list may "
+        "be wrong, and it does not tell which; how many of the best can be is said in the annex.",
     )
     return [BulletList([on_lists]), *membership_advice(documents=True)]
 
@@ -294,7 +294,7 @@ def _level_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
     path = folder / "selection.parquet"
     below = [(pl.col("q") <= level).sum().alias(str(i)) for i, level in enumerate(levels)]
     with tables.table_errors(str(path)):
-        counts = list(tables.open_parquet(path).select(below).collect().row(0))
+        counts = list(tables.open_parquet(path).select(below).collect(engine="streaming").row(0))
     caveat = "If the assumption holds: " if summary.guarantee.standing == "doubtful" else ""
     stops = []
     for level, count in zip(levels, counts, strict=True):

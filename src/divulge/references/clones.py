@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from divulge import errors, lazy, seeds, store, targets
 from divulge.errors import InputError
-from divulge.references import fitting, pool
+from divulge.references import fitting, matching, pool
 from divulge.references.engines import Placement
 from divulge.references.jobs import (
     Job,
@@ -36,6 +36,7 @@ from divulge.targets.estimators import (
     sub_estimators,
 )
 from divulge.targets.rights import FramedTarget
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from sklearn import base
@@ -68,6 +69,7 @@ class CloneTraining:
         engine: "auto", "serial", "processes" or "ray".
         workers: processes for "processes"; None means one per core.
         target: the fitted target, from which columns and names of classes are taken; None where it is no estimator.
+        match: which parameters are tried, see `Train`.
 
     Raises:
         divulge.InputError: the estimator holds fitted parts, which have seen the target's training records.
@@ -78,7 +80,28 @@ class CloneTraining:
     engine: EngineName = "auto"
     workers: int | None = None
     target: SklearnTarget | SklearnRegressor | None = field(default=None, repr=False)
+    match: Any = None
     device = "cpu"
+
+    def with_settings(self, **changes: Any) -> CloneTraining:
+        """Return the same training of clones with other parameters; ``match`` is a setting of the training.
+
+        Raises:
+            divulge.InputError: a parameter that the estimator does not have.
+        """
+        training = replace(self, match=changes.pop("match", self.match))
+        if not changes:
+            return training
+        clone = clone_estimator(self.estimator, 0)
+        known = clone.get_params(deep=True)
+        if unknown := [name for name in changes if name not in known]:
+            check_choice(unknown[0], f"match: a parameter of {type(clone).__name__}", known)
+        with errors.user_code_errors(f"match: {type(clone).__name__}"):
+            return replace(training, estimator=base.clone(self.estimator).set_params(**changes))
+
+    def make_learner(self, records: Records) -> CloneLearner:
+        """Return the learner of these settings."""
+        return CloneLearner(self)
 
     def __post_init__(self) -> None:
         _refuse_fitted_parts(clone_estimator(self.estimator, 0))
@@ -106,6 +129,7 @@ class CloneTraining:
 
     def fit_request(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         """Train the clones that a checked request asks for."""
+        matching.require_chosen(self.match)
         placement = Placement(self.engine, self.workers)
         return fitting.fit_references(CloneLearner(self), request, self.count, seed, placement)
 
@@ -215,6 +239,7 @@ def train_clone(config: CloneTraining, records: Records, seed: int, classes: int
         divulge.InputError: records without labels.
         divulge.errors.UserCodeError: the estimator raised an error.
     """
+    records = records.with_class_labels()
     if records.labels is None:
         raise InputError("references: labels are needed to train on, got y=None")
     like = config.target if isinstance(config.target, SklearnTarget) else None
@@ -272,7 +297,7 @@ def train_regressor(config: CloneTraining, records: Records, seed: int) -> Any:
     inputs = model_inputs(like, clone, records)
     with errors.user_code_errors(f"references: {type(clone).__name__}.fit"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the target's training has said the same once
-        clone.fit(inputs, records.y.astype(np.float64))
+        clone.fit(inputs, records.with_real_values().y)
     target = CloneRegressor(SklearnRegressor(clone), like)
     return target if records.table is None else FramedTarget(target, records[:1])
 
@@ -328,7 +353,9 @@ def resolve_training(training: Any, target: Any) -> Any:
     if estimator is None:
         return training
     training.check_network_settings()
-    return CloneTraining(estimator, training.count, training.engine, training.workers, fitted)
+    # Without make_model, clones have the target's own parameters: nothing is left to find out by itself.
+    match = None if training.make_model is None and training.match == "auto" else training.match
+    return CloneTraining(estimator, training.count, training.engine, training.workers, fitted, match)
 
 
 def build_estimator(make_model: Callable[..., Any]) -> Any:

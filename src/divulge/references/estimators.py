@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 
 from divulge import errors, lazy, settings, store, targets
 from divulge.errors import InputError
-from divulge.references import clones, fitting, pool
+from divulge.references import clones, fitting, matching, pool
 from divulge.references.engines import EngineName, Placement
 from divulge.references.jobs import (
     InternalSignal,
@@ -141,11 +141,13 @@ class Hyperparameters:
     augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
     privacy: Private | None = None
     precision: Literal["single", "double", "mixed"] = _TRAINING.precision
+    stop_after: int | None = _TRAINING.stop_after
 
     def __post_init__(self) -> None:
         if self.make_model is not None and (not callable(self.make_model) or _is_network(self.make_model)):
             raise InputError("make_model: a function that returns a new network or estimator each time is needed")
         settings.TrainingSettings.check_attributes(self, *(["schedule"] if callable(self.schedule) else []))
+        matching.check_stop(self.stop_after, self.epochs)
         if self.privacy is not None:
             check_instance(self.privacy, "privacy", Private, "a references.Private")
         if self.augment is not None:
@@ -274,10 +276,15 @@ class Train(Hyperparameters, _ReferenceTraining):
         augment: ``augment(x, generator) -> x`` on each batch tensor, drawing from the ``torch.Generator`` it is given.
         privacy: train with DP-SGD; ``batch_size`` is then the expected size of a Poisson sample.
         precision: "single", "double", or "mixed" (bfloat16 autocast).
+        stop_after: epochs after which training stops, of the ``epochs`` that the schedule is made for; None for all.
         engine: "serial" (one after the other), "stacked" (many at once), "processes" (several on this machine),
             "ray" (several machines), or "auto" (a short measured trial chooses).
         device: "auto", "cpu", "cuda" or "mps".
         workers: processes for "processes"; None means one per core.
+        match: in an audit, choose the settings whose models answer most like the target on records of the population
+            that neither was trained on (`divulge.references.matching`): "auto" tries learning rates and epochs (of an
+            estimator that ``make_model`` returns, its usual parameters), a mapping of settings or an estimator's
+            parameters to lists tries all combinations of these values. None: the settings as they are.
 
     Raises:
         divulge.InputError: a setting out of its range.
@@ -292,13 +299,28 @@ class Train(Hyperparameters, _ReferenceTraining):
     engine: EngineName = _TRAINING.engine
     device: str = "auto"
     workers: int | None = _TRAINING.workers
+    match: Literal["auto"] | Mapping[str, Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:
         Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
+        object.__setattr__(self, "match", matching.check_match(self.match))
 
     def brief(self) -> Train:
         """Return settings for one model and one epoch in this process, from which the time is forecast."""
-        return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
+        return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None, stop_after=None, match=None)
+
+    def with_settings(self, **changes: Any) -> Train:
+        """Return the training with other settings.
+
+        Raises:
+            divulge.InputError: one that networks do not have, or a value out of its range.
+        """
+        matching.check_names(changes, Train)
+        return replace(self, **changes)
+
+    def make_learner(self, records: Records) -> network_learner.NetworkLearner:
+        """Return the learner of these settings for such records."""
+        return network_learner.NetworkLearner(network_training.initialize_lazy(self, records.x), self.device)
 
     def for_target(self, target: Any) -> Any:
         """Return how references are trained for an adapted target: clones, where an estimator is to be trained.
@@ -325,6 +347,7 @@ class Train(Hyperparameters, _ReferenceTraining):
         return Placement(self.engine, self.workers)
 
     def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
+        matching.require_chosen(self.match)
         if request.measure is not None:
             raise InputError("references: Train makes classifiers; models of another kind need references.Custom")
         if (estimator := clones.build_estimator(self.network_function())) is not None:
@@ -534,13 +557,16 @@ class FineTuneSettings:
     schedule: Literal["linear", "cosine", "constant"] = _FINE_TUNING.schedule
     warmup: float = _FINE_TUNING.warmup
     weight_decay: float = _FINE_TUNING.weight_decay
+    stop_after: int | None = _FINE_TUNING.stop_after
     length: int | None = _FINE_TUNING.length
     bos: Literal["tokenizer", "add", "none"] = _FINE_TUNING.bos
     engine: Literal["auto", "serial", "processes", "ray"] = _FINE_TUNING.engine
     device: str = "auto"
     workers: int | None = _FINE_TUNING.workers
+    match: Literal["auto"] | Mapping[str, Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "match", matching.check_match(self.match))
         if isinstance(self.base, str | Path):
             check_string(str(self.base), "base")
         else:
@@ -548,6 +574,7 @@ class FineTuneSettings:
         if self.lora is not None:
             check_instance(self.lora, "lora", LoRA)
         settings.FineTuningSettings.check_attributes(self)
+        matching.check_stop(self.stop_after, self.epochs)
 
     @property
     def learning_rate(self) -> float:
@@ -572,12 +599,16 @@ class FineTune(FineTuneSettings):
         schedule: "linear" (to zero), "cosine" (to zero) or "constant".
         warmup: share of the steps in which the learning rate rises.
         weight_decay: of AdamW.
+        stop_after: epochs after which training stops, of the ``epochs`` that the schedule is made for; None for all.
         length: longest stretch of tokens in training; the base's context when None.
         bos: "tokenizer", "add" or "none", see `divulge.targets.CausalLM`; for a base given as a folder.
         engine: "serial", "processes" (several on this machine), "ray" (several machines), or "auto" (processes, on a
             CPU and where a short measured trial says that the work is worth their start).
         device: where models are trained: "auto", "cpu", "cuda".
         workers: processes for "processes"; None means one per core.
+        match: in an audit, choose the settings whose models answer most like the target on documents of the population
+            that neither was trained on (`divulge.references.matching`): "auto" tries learning rates and epochs, a
+            mapping of settings to lists all combinations of these values. None: the settings as they are.
 
     What the pool keeps of such a model is the log-probability of each token of the observed documents.
 

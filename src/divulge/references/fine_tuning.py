@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import time
@@ -17,9 +18,9 @@ from torch.nn import functional
 
 from divulge import errors, lazy, networks, people, seeds, store
 from divulge.errors import InputError
-from divulge.references import fitting, pool
+from divulge.references import fitting, matching, pool
 from divulge.references.engines import Placement
-from divulge.references.jobs import Job, LocalEngine, OutputLearner, Task, Tick, TrainedModel, output_only_model
+from divulge.references.jobs import Job, LocalEngine, OutputLearner, Task, Tick, TrainedModel, Visit, output_only_model
 from divulge.references.network_training import DivergedError
 from divulge.targets import folders, language_models, token_statistics
 from divulge.targets.language_models import CausalLM
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from divulge.references.estimators import FineTuneSettings
     from divulge.references.jobs import Trained
+    from divulge.references.network_training import AfterEpoch
     from divulge.references.progress import Progress
     from divulge.references.splits import Splits
     from divulge.types import Bools
@@ -40,7 +42,7 @@ else:
 
 
 _MAX_GRADIENT_NORM = 1.0  # gradients are clipped to it, as the usual trainers do
-_EXECUTION = ("base", "count", "engine", "device", "workers")
+_EXECUTION = ("base", "count", "engine", "device", "workers", "match")
 _TRIAL_BATCHES = 3  # batches that a trial times, the first of them to warm up
 
 
@@ -81,9 +83,29 @@ class LoadedFineTune:
         """Number of reference models."""
         return self.config.count
 
+    @property
+    def match(self) -> Any:
+        """Which settings are tried, see `FineTune`."""
+        return self.config.match
+
+    def with_settings(self, **changes: Any) -> LoadedFineTune:
+        """Return the same loaded base under other settings.
+
+        Raises:
+            divulge.InputError: one that there is not, or a value out of its range.
+        """
+        matching.check_names(changes, type(self.config))
+        return _with_settings(self, replace(self.config, **changes))
+
+    def make_learner(self, records: Records) -> DocumentLearner:
+        """Return the learner of these settings."""
+        return DocumentLearner(self)
+
     def brief(self) -> LoadedFineTune:
         """Return settings for one model and one epoch in this process, from which the time is forecast."""
-        return _with_settings(self, replace(self.config, count=1, epochs=1, engine="serial"))
+        return _with_settings(
+            self, replace(self.config, count=1, epochs=1, engine="serial", stop_after=None, match=None)
+        )
 
     def fit(
         self,
@@ -98,6 +120,7 @@ class LoadedFineTune:
     ) -> Trained:
         """Fine-tune the models of ``splits``; see `FineTune.fit`."""
         config = self.config
+        matching.require_chosen(config.match)
         if not config.count:
             raise InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
         work = fitting.TrainingRequest(records, splits, tuple(observe), None, 0, pool, out, progress)
@@ -164,15 +187,49 @@ class LoadedFineTune:
         Raises:
             divulge.references.network_training.DivergedError: NaN or infinity in the loss.
         """
+        return self.finished(self._train(documents, seed, tick))
+
+    def traced(
+        self, documents: Sequence[Sequence[list[int]]], seed: int, visit: Callable[[int, CausalLM], tuple[bool, bool]]
+    ) -> CausalLM | None:
+        """Fine-tune as `tuned`, show the model after each epoch, and return the last state that was to be kept."""
+        kept: dict[str, torch.Tensor] = {}
+        trained: list[Any] = []
+
+        def after_epoch(epoch: int, model: Any) -> bool:
+            with torch.random.fork_rng(devices=[]):  # what is asked of a model must not move its training
+                keep, stop = visit(epoch, self.finished(copy.deepcopy(model)))
+            if keep:
+                kept.update({name: w.detach().clone() for name, w in model.named_parameters() if w.requires_grad})
+                trained[:] = [model]
+            return stop
+
+        with contextlib.suppress(DivergedError):  # what was kept before is whole
+            self._train(documents, seed, lambda share: None, after_epoch)
+        if not trained:
+            return None
+        with torch.no_grad():
+            for name, weight in trained[0].named_parameters():
+                if name in kept:
+                    weight.copy_(kept[name])
+        return self.finished(trained[0])
+
+    def finished(self, model: Any) -> CausalLM:
+        """Return a trained model as a target, its adapters merged; the model itself is changed."""
+        if self.config.lora is not None:
+            model = folders.merge_adapter(model)
+        return replace(self.base, model=model.to(self.base.model.dtype).eval(), name=f"{self.base.name}, fine-tuned")
+
+    def _train(
+        self, documents: Sequence[Sequence[list[int]]], seed: int, tick: Tick, after_epoch: AfterEpoch | None = None
+    ) -> Any:
         stretches = [stretch for document in documents for stretch in document]
         # Dropout and the adapters' first weights are drawn from torch's own generators.
         device = self.base.model.device
         with networks.torch_seed(seeds.derive_seed(seed, "fine-tune"), device), networks.single_thread():
             model = self._copy()
-            _train_epochs(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
-        if self.config.lora is not None:
-            model = folders.merge_adapter(model)
-        return replace(self.base, model=model.to(self.base.model.dtype).eval(), name=f"{self.base.name}, fine-tuned")
+            _train_epochs(model, stretches, self.config, seeds.generator(seed, "batches"), tick, after_epoch)
+        return model
 
     def _copy(self) -> Any:
         model = copy.deepcopy(self.base.model).float()  # small steps are lost in half precision
@@ -208,7 +265,7 @@ class DocumentLearner(OutputLearner):
         settings = {
             setting.name: repr(getattr(config, setting.name))
             for setting in fields(config)
-            if setting.name not in _EXECUTION
+            if setting.name not in _EXECUTION and (setting.name, config.stop_after) != ("stop_after", None)
         }
         return settings | {"base": f"{self.opened.base.name} ({self.opened.digest[:16]})"}
 
@@ -235,7 +292,8 @@ class DocumentLearner(OutputLearner):
             return "serial", 0.0, ""
         config, documents = self.opened.config, self._lessons(task)
         steps = sum(
-            config.epochs * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size) for job in jobs
+            (config.stop_after or config.epochs) * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size)
+            for job in jobs
         )
         trial_documents = [documents[row] for row in jobs[0].rows[: _TRIAL_BATCHES * config.batch_size]]
         began = time.perf_counter()
@@ -261,19 +319,28 @@ class DocumentLearner(OutputLearner):
         documents = self._lessons(task)
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
-            tuned = self.opened.tuned([documents[row] for row in job.rows], job.seed, tick)
-
-            def predict(records: Records) -> Floats:
-                return tuned.tokens(people.split_documents(list(records.x))[0], vocabulary=False).logp.astype(
-                    np.float32
-                )
-
-            return output_only_model(predict)
+            return _as_trained(self.opened.tuned([documents[row] for row in job.rows], job.seed, tick))
 
         return learn
 
+    def trace(self, task: Task, job: Job, visit: Visit) -> TrainedModel | None:
+        """Fine-tune one model, show it after each epoch, and return the last state that was to be kept."""
+        documents = self._lessons(task)
+        lessons = [documents[row] for row in job.rows]
+        tuned = self.opened.traced(lessons, job.seed, lambda epoch, model: visit(epoch, _as_trained(model)))
+        return None if tuned is None else _as_trained(tuned)
+
     def _lessons(self, task: Task) -> list[list[list[int]]]:
         return self.opened.tokenised(_require_texts(task.records))
+
+
+def _as_trained(tuned: CausalLM) -> TrainedModel:
+    """Return a fine-tuned model as engines do: asked for the log-probability of every token."""
+
+    def predict(records: Records) -> Floats:
+        return tuned.tokens(people.split_documents(list(records.x))[0], vocabulary=False).logp.astype(np.float32)
+
+    return output_only_model(predict, tuned)
 
 
 def _with_settings(opened: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
@@ -297,7 +364,12 @@ def _require_texts(records: Records) -> list[str]:
 
 
 def _train_epochs(
-    model: Any, stretches: Sequence[list[int]], config: FineTuneSettings, rng: np.random.Generator, tick: Tick
+    model: Any,
+    stretches: Sequence[list[int]],
+    config: FineTuneSettings,
+    rng: np.random.Generator,
+    tick: Tick,
+    after_epoch: AfterEpoch | None = None,
 ) -> None:
     """Train with AdamW on batches of nearly equal length.
 
@@ -312,9 +384,9 @@ def _train_epochs(
     optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_factor(config, step, total))
     loss_function = NextTokenLoss.of(model)
-    model.train()
-    steps_done = 0
-    for _ in range(config.epochs):
+    steps_done, epochs = 0, config.stop_after or config.epochs
+    for epoch in range(epochs):
+        model.train()
         for batch in batch_stretches(stretches, config.batch_size, rng):
             loss = loss_function(batch)
             norm = torch.nn.utils.clip_grad_norm_(weights, _MAX_GRADIENT_NORM)
@@ -324,7 +396,9 @@ def _train_epochs(
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
             steps_done += 1
-        tick(steps_done / total)
+        tick(steps_done / (steps * epochs))
+        if after_epoch is not None and after_epoch(epoch + 1, model):
+            break
 
 
 def _rate_factor(config: FineTuneSettings, step: int, total: int) -> float:

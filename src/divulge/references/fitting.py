@@ -42,11 +42,11 @@ def fit_references(
     """Train what the pool lacks, and collect outputs of all models."""
     started = time.monotonic()
     splits = _check_splits(request, count)
-    task = _make_task(learner, request)
+    task = make_task(learner, request)
     learner.check(task)
     if task.pool is not None:
         Pool(task.pool).claim()
-    jobs = [_make_job(task, splits, model, seed, "model") for model in range(len(splits))]
+    jobs = [make_job(task, splits, model, seed, "model") for model in range(len(splits))]
     training = _TrainingRun(
         task,
         OutputStore(len(jobs), None if request.out is None else Path(request.out)),
@@ -61,7 +61,7 @@ def fit_references(
         engine, note = _choose_engine(task, missing, placement)
         try:
             diverged = training.train(engine, missing, note)
-            retries = [_make_job(task, splits, job.model, seed, "retry") for job in diverged]
+            retries = [make_job(task, splits, job.model, seed, "retry") for job in diverged]
             training.give_up(training.train(engine, [job for job in retries if not training.restore(job)], note))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(training.interrupted()) from None
@@ -147,7 +147,8 @@ def _check_splits(request: TrainingRequest, count: int) -> Splits:
     return splits
 
 
-def _make_task(learner: Learner, request: TrainingRequest) -> Task:
+def make_task(learner: Learner, request: TrainingRequest) -> Task:
+    """Return what all jobs of a request share."""
     observe = tuple(r if isinstance(r, Records) else Records(r) for r in request.observe)
     return Task(
         how=learner,
@@ -162,7 +163,8 @@ def _make_task(learner: Learner, request: TrainingRequest) -> Task:
     )
 
 
-def _make_job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
+def make_job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
+    """Return the job of one model, with its seed and its name in the pool."""
     rows, model_seed = splits.members(model), seeds.derive_seed(seed, "references", stream, model)
     return Job(model, model_seed, rows, "" if task.pool is None else task.how.key(task, model_seed, rows))
 

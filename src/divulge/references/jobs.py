@@ -61,6 +61,10 @@ class JobResult:
     rows: Sequence[Floats] | None
 
 
+Visit: TypeAlias = "Callable[[int, TrainedModel], tuple[bool, bool]]"
+"""Called with the number of epochs done and the model; returns whether to keep this state, and whether to stop."""
+
+
 class Learner(Protocol):
     """How one model is trained, stored and restored: networks, the user's own models, fine-tunes."""
 
@@ -96,6 +100,13 @@ class Learner(Protocol):
         """Return a function that trains a model; it holds the data where training needs them."""
         ...
 
+    def trace(self, task: Task, job: Job, visit: Visit) -> TrainedModel | None:
+        """Train one model, show it after each epoch, and return the last state that was to be kept; None without any.
+
+        Models that are not trained in epochs are shown once, as after one epoch.
+        """
+        ...
+
     def stack(
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
     ) -> Iterator[tuple[Job, TrainedModel | None]]:
@@ -115,6 +126,15 @@ class OutputLearner:
     """Models of which the pool keeps their outputs on the observed records, and which are trained one by one."""
 
     __slots__ = ()
+
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
+        """Return a function that trains a model; a subclass says how."""
+        raise NotImplementedError
+
+    def trace(self, task: Task, job: Job, visit: Visit) -> TrainedModel | None:
+        """Train a model, and show it once, as after one epoch."""
+        learned = self.learner(task)(job, lambda share: None)
+        return learned if visit(1, learned)[0] else None
 
     def stack(
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]

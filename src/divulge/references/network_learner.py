@@ -14,7 +14,7 @@ from torch import nn
 from divulge import errors, networks, seeds, store
 from divulge.errors import InputError
 from divulge.references import network_training, pool, private, stacked
-from divulge.references.jobs import Job, LocalEngine, Task, Tick, TrainedModel, count_classes, query_model
+from divulge.references.jobs import Job, LocalEngine, Task, Tick, TrainedModel, Visit, count_classes, query_model
 from divulge.targets.torch_modules import TorchTarget, resolve_device
 from divulge.types import Array, Floats, Ints, Records
 
@@ -71,6 +71,35 @@ class NetworkLearner:
             return self.learned(train_network(self.config, data, job.rows, job.seed, tick))
 
         return learn
+
+    def trace(self, task: Task, job: Job, visit: Visit) -> TrainedModel | None:
+        """Train one network, show it after each epoch, and return the last state that was to be kept."""
+        kept: dict[str, torch.Tensor] = {}
+        data = self.data(task)
+
+        def after_epoch(epoch: int, module: nn.Module) -> bool:
+            with torch.random.fork_rng(devices=[]):  # what is asked of a network must not move its training
+                keep, stop = visit(epoch, self.learned(module))
+            if keep:
+                kept.update({name: value.detach().clone() for name, value in module.state_dict().items()})
+            return stop
+
+        try:
+            if self.config.privacy is not None:  # its noise is for the whole of the training
+                module = private.train_privately(self.config, data, job.rows, job.seed)
+                after_epoch(self.config.stop_after or self.config.epochs, module)
+            elif stacked.has_explicit_backward(self.config):
+                stacked.train_stack(self.config, data, [job], _ignore_progress, after_epoch)
+            else:
+                network_training.train_by_sgd(self.config, data, job.rows, job.seed, after_epoch=after_epoch)
+        except network_training.DivergedError:
+            pass  # what was kept before is whole
+        if not kept:
+            return None
+        module = network_training.build_network(self.config.make_model, job.seed)
+        module.to(dtype=network_training.weights_dtype(self.config.precision))
+        module.load_state_dict(kept)
+        return self.learned(module)
 
     def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
         """Return the faster engine for these jobs, its seconds, and the reason."""

@@ -236,8 +236,17 @@ class DivergedError(ArithmeticError):
     """The loss became NaN or infinite, and the weights with it."""
 
 
+AfterEpoch: TypeAlias = "Callable[[int, nn.Module], bool]"
+"""Called with the number of epochs done and the network, which it may query; True ends the training."""
+
+
 def train_by_sgd(
-    config: Hyperparameters, data: TrainingData, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+    config: Hyperparameters,
+    data: TrainingData,
+    rows: Ints,
+    seed: int,
+    tick: Callable[[float], None] | None = None,
+    after_epoch: AfterEpoch | None = None,
 ) -> nn.Module:
     """Train one network on ``data[rows]``.
 
@@ -247,6 +256,7 @@ def train_by_sgd(
         rows: positions of this model's records.
         seed: the model's own seed: weights, batch order, dropout and augmentation follow from it.
         tick: called with the share of epochs done after each.
+        after_epoch: called after each epoch.
 
     Raises:
         DivergedError: NaN or infinity in the weights.
@@ -260,7 +270,7 @@ def train_by_sgd(
     step = 0
     with networks.torch_seed(seeds.derive_seed(seed, "noise"), device):
         augment_rng = torch.Generator(device=device).manual_seed(seeds.derive_seed(seed, "augment"))
-        for epoch in range(config.epochs):
+        for epoch in range(config.stop_after or config.epochs):
             module.train()
             correct = torch.zeros((), device=device)
             for batch in networks.epoch_batches(rows, seed, epoch, config.batch_size):
@@ -282,7 +292,9 @@ def train_by_sgd(
             if not networks.all_finite(module.parameters()):
                 raise DivergedError
             if tick is not None:
-                tick((epoch + 1) / config.epochs)
+                tick((epoch + 1) / (config.stop_after or config.epochs))
+            if after_epoch is not None and after_epoch(epoch + 1, module):
+                break
             if config.stop_at_accuracy is not None and float(correct) >= config.stop_at_accuracy * len(rows):
                 break
     return set_layout(module, CONTIGUOUS)

@@ -402,7 +402,9 @@ def digest_function(function: object) -> str:
 
 def list_settings(config: Any) -> list[tuple[str, str]]:
     """List the settings that determine the trained models; where they are trained determines nothing."""
-    execution = ("make_model", "count", "engine", "device", "workers", "lr")  # `learning_rate` stands for the last
+    execution = ["make_model", "count", "engine", "device", "workers", "match", "lr"]  # `learning_rate` is listed
+    if config.stop_after is None:  # models that were stored before there was this setting keep their keys
+        execution.append("stop_after")
     pairs = [(f.name, digest_value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
     return [*pairs, ("learning_rate", repr(config.learning_rate))]
 

@@ -60,14 +60,14 @@ def train_privately(
     )
     count = networks.steps_per_epoch(len(rows), config.batch_size)
     with networks.torch_seed(seeds.derive_seed(seed, "noise"), device):
-        for epoch in range(config.epochs):
+        for epoch in range(config.stop_after or config.epochs):
             for number, batch in enumerate(poisson_batches(rows, seed, epoch, count, config.batch_size)):
                 batch_rows = torch.from_numpy(batch).to(device)
                 step(data.x[batch_rows], data.y[batch_rows], config.rate((epoch + number / count) / config.epochs))
             if not networks.all_finite(module.parameters()):
                 raise network_training.DivergedError
             if tick is not None:
-                tick((epoch + 1) / config.epochs)
+                tick((epoch + 1) / (config.stop_after or config.epochs))
     return module
 
 

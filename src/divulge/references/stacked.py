@@ -123,15 +123,17 @@ def train_stack(
     data: network_training.TrainingData,
     jobs: Sequence[Job],
     watch: Callable[[Job, float], None],
+    after_epoch: network_training.AfterEpoch | None = None,
 ) -> Sequence[nn.Module | None]:
-    """Train networks with equally many records as one stack."""
+    """Train networks with equally many records as one stack; ``after_epoch`` is called with the first of them."""
     device, size = data.x.device, config.batch_size
     stack = _make_stack(config, [network_training.build_network(config.make_model, job.seed) for job in jobs], device)
     augment_rngs = [torch.Generator(device=device).manual_seed(seeds.derive_seed(job.seed, "augment")) for job in jobs]
     total = config.epochs * networks.steps_per_epoch(len(jobs[0].rows), size)
     finished: dict[int, nn.Module | None] = {}
     step = 0
-    for epoch in range(config.epochs):
+    epochs = config.stop_after or config.epochs
+    for epoch in range(epochs):
         correct = torch.zeros(len(jobs), device=device)
         orders = [networks.epoch_batches(job.rows, job.seed, epoch, size) for job in jobs]
         for batch in zip(*orders, strict=True):
@@ -146,7 +148,9 @@ def train_stack(
                 correct += (z.argmax(2) == y).sum(1)
         _finish_networks(config, stack, jobs, correct, finished)
         for job in jobs:
-            watch(job, (epoch + 1) / config.epochs)
+            watch(job, (epoch + 1) / epochs)
+        if after_epoch is not None and 0 not in finished and after_epoch(epoch + 1, stack.module(0)):
+            break
         if len(finished) == len(jobs):
             break
     return [finished[index] if index in finished else stack.module(index) for index in range(len(jobs))]

@@ -1,0 +1,206 @@
+"""Reference models beside the target: settings chosen so that they answer alike, and a report of how well they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import seeds
+from divulge.attacks import Need
+from divulge.auditing import signals
+from divulge.auditing.language_models import LanguageModel, mean_of_tokens
+from divulge.duplicates import number_groups
+from divulge.errors import InputError
+from divulge.evaluation import agreement
+from divulge.references import fitting, matching, splits
+from divulge.references.matching import MatchGoal
+from divulge.report.formatting import format_estimate
+from divulge.results import MatchedReferences, ReferenceAgreement, TriedSetting
+
+if TYPE_CHECKING:
+    from divulge.auditing.prepared import AuditLog, PreparedAudit
+    from divulge.evidence import Measurements, Models
+    from divulge.types import Bools, Floats, Records
+
+_SHARE, _FEWEST, _MOST = 0.2, 20, 1000  # records of the population that are held out
+
+
+def choose_held_out(population: Records, seed: int) -> Bools:
+    """Choose the population records on which settings are matched; equal records are on one side.
+
+    Raises:
+        divulge.InputError: too few records.
+    """
+    groups = number_groups(population.x, population.y)
+    n_groups = int(groups.max()) + 1
+    count = min(max(_FEWEST, round(_SHARE * n_groups)), _MOST)
+    if n_groups < 3 * _FEWEST:
+        raise InputError(
+            f"match: at least {3 * _FEWEST} distinct population records beyond those for calibration are needed, got "
+            f"{n_groups}"
+        )
+    order = seeds.generator(seed, "held out").permutation(n_groups)
+    return np.isin(groups, order[:count])
+
+
+def match_references(audit: PreparedAudit, log: AuditLog) -> PreparedAudit:
+    """Return the audit with reference models whose settings are chosen, where they are to be.
+
+    The choice reads the target's answers on held-out records of the population, and models that were trained on others
+    of the population: no candidate and no calibration record.
+
+    Raises:
+        divulge.InputError: what training raises.
+    """
+    if audit.held_out is None or getattr(audit.references, "match", None) is None:
+        return audit
+    held_out = audit.inputs.population[audit.held_out]
+    measure = partial(_measure_answers, audit.modality)
+    goal = MatchGoal(held_out, measure(audit.target, held_out), measure)
+    rows = splits.Splits(signals.training_data(audit, Need.REFERENCES_OUT)[1])
+    work = partial(matching.match_settings, audit.references, _request(audit), rows, audit.seed, goal)
+    match = log.run_timed("matching of references", work)
+    tried = []
+    for setting in match.tried:
+        rmse, score = agreement.distance_between(goal.target, setting.answers) if setting.answers else (None, None)
+        name = _describe_setting(audit.references, setting.changes)
+        tried.append(TriedSetting(name, len(setting.answers), rmse, score))
+    log.matched = MatchedReferences(
+        tried[0].setting, len(held_out), audit.modality.matched_answer(audit.target), match.n_models, tuple(tried)
+    )
+    return replace(audit, references=match.training)
+
+
+def _measure_answers(modality: Any, target: Any, records: Records) -> Floats:
+    return modality.measure_answers(target, records)
+
+
+def _request(audit: PreparedAudit) -> fitting.TrainingRequest:
+    """Return what reference models that saw no candidate are trained on and asked, as they will be afterwards."""
+    records, rows = signals.training_data(audit, Need.REFERENCES_OUT)
+    recipes = [recipe for recipe in audit.inputs.recipes if Need.REFERENCES_OUT in recipe.needs]
+    if isinstance(audit.modality, LanguageModel):
+        observe = (audit.views[0],) if recipes else ()
+        return fitting.TrainingRequest(records, rows, observe, None, 0, audit.pool, None, None)
+    if recipes:
+        needed = signals.reference_signals(audit, recipes)
+        observe = tuple(audit.views[place] for place in signals.observed_views(audit, recipes))
+        options = dict(audit.modality.reference_options(audit, needed))
+    else:
+        observe, options = (), dict(audit.modality.reference_options(audit, []))
+    return fitting.TrainingRequest(
+        records,
+        rows,
+        observe,
+        options.get("signal"),
+        options.get("classes"),
+        audit.pool,
+        None,
+        None,
+        options.get("inside"),
+        options.get("measure"),
+    )
+
+
+def _describe_setting(references: Any, changes: Mapping[str, Any]) -> str:
+    """Describe a setting by what it changes; of trainings in epochs always by rate and epochs."""
+    config = getattr(references, "config", references)
+    shown: dict[str, Any] = {}
+    if hasattr(config, "learning_rate") and hasattr(config, "epochs"):
+        shown = {"lr": config.learning_rate, "epochs": config.epochs}
+    values = {name: getattr(value, "__qualname__", value) for name, value in (shown | dict(changes)).items()}
+    return ", ".join(f"{name}={value}" for name, value in values.items()) or "as given"
+
+
+def report_agreement(audit: PreparedAudit, measured: Measurements, log: AuditLog) -> None:
+    """Report how well each kind of reference models answers like the target, and warn where they do not.
+
+    Calibration records tell: neither the target nor these models were trained on them, and nothing was chosen by them.
+    """
+    for need in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT):
+        if need not in measured.models:
+            continue
+        found = _compare(audit, measured, measured.models[need], need)
+        if found is None:
+            log.warnings.append(
+                f"{need}: too few calibration records to say how well the reference models answer like the target"
+            )
+            continue
+        log.agreement.append(found)
+        if found.differs:
+            log.warnings.append(found.text)
+
+
+def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need: Need) -> ReferenceAgreement | None:
+    rows = audit.layout.calibration_rows
+    is_out = ~models.trained_on[:, rows]
+    if rows.stop - rows.start < 2 or not is_out.any(axis=1).all():
+        return None
+    base = None
+    if measured.tokens is not None and models.tokens is not None:
+        offsets = measured.tokens.offsets
+        target = mean_of_tokens(measured.tokens.target, offsets)[rows]
+        references = np.stack([mean_of_tokens(row, offsets)[rows] for row in models.tokens])
+        base_models = measured.models.get(Need.REFERENCES_BASE)
+        if base_models is not None and base_models.tokens is not None:
+            base = mean_of_tokens(base_models.tokens[0], offsets)[rows]
+        measure = "log-likelihood per token" if base is None else "drift of the log-likelihood per token from the base"
+        distance = "log-likelihoods per token"
+        shown = (target, references) if base is None else (target - base, references - base)
+    else:
+        name = next((name for name in _PREFERRED if name in models.signals), next(iter(models.signals), None))
+        if name is None or name not in measured.target:
+            return None
+        target, references = measured.target[name][rows], np.asarray(models.signals[name])[:, rows]
+        measure, distance, shown = name, f"{name}s", (target, references)
+        if name in _PREFERRED:
+            losses = [-s if name == "negative-loss" else np.logaddexp(0.0, -s) for s in (target, references)]
+            measure, shown = "loss", (losses[0], losses[1])
+    try:
+        compared = agreement.compare_answers(target, references, is_out)
+    except InputError:
+        return None
+    counts = np.maximum(is_out.sum(axis=0), 1)
+    mean_shown = (shown[1] * is_out).sum(axis=0) / counts
+    target_mean = agreement.mean_estimate(shown[0])
+    reference_mean = agreement.mean_estimate(mean_shown[is_out.any(axis=0)])
+    found = ReferenceAgreement(
+        references=need.removeprefix("references "),
+        records=compared.records,
+        models=compared.models,
+        measure=measure,
+        target=target_mean,
+        mean=reference_mean,
+        distance=distance,
+        rmse=compared.rmse,
+        spread=compared.spread,
+        differs=compared.differs,
+        text="",
+    )
+    return replace(found, text=_describe_agreement(found, matched=audit.held_out is not None))
+
+
+_PREFERRED = ("scaled-logit", "negative-loss")
+
+
+def _describe_agreement(found: ReferenceAgreement, *, matched: bool) -> str:
+    """Describe how well references match, what that means for the results, and what can be done."""
+    text = (
+        f"Reference models ({found.references}) beside the target, on {found.records:,} calibration records that "
+        f"neither was trained on: held-out {found.measure} {format_estimate(found.mean)} against the target's "
+        f"{format_estimate(found.target)}; RMSE of their {found.distance} {format_estimate(found.rmse)}"
+    )
+    if found.spread is None:
+        return f"{text}. One reference model does not show how far two trainings differ by chance."
+    text += f", where one training differs from the mean of its kind by {format_estimate(found.spread)}"
+    if not found.differs:
+        return f"{text}: no more than trainings alike differ, as far as {found.models} reference models show."
+    advice = "of the settings that were tried none comes nearer" if matched else 'give the target\'s, or match="auto"'
+    return (
+        f"{text}: they were trained otherwise than the target, and attacks that compare with them tend to understate a "
+        f"leak; {advice}."
+    )

@@ -1,0 +1,100 @@
+"""How well references match: false alarms where all are trained alike, and what is seen where they are not."""
+
+import numpy as np
+import pytest
+
+from divulge.errors import InputError
+from divulge.evaluation import agreement
+
+RUNS = 400
+
+
+def _alarms(draw, models, seed=0, half=False):
+    rng = np.random.default_rng([seed, models])
+    alarms = 0
+    for _ in range(RUNS):
+        answers = draw(rng, models + 1)
+        out = rng.permuted(np.tile(np.arange(models)[:, None] % 2 == 0, answers.shape[1]), axis=0) if half else None
+        alarms += bool(agreement.compare_answers(answers[0], answers[1:], out).differs)
+    return alarms
+
+
+def _normal(rng, count):
+    return rng.normal(size=60) + rng.normal(size=(count, 60)) + 0.3 * rng.normal(size=(count, 1))
+
+
+def _tied(rng, count):
+    return np.round(rng.normal(size=30) + rng.normal(size=(count, 30)))
+
+
+def _heavy(rng, count):
+    return rng.standard_t(2, size=(count, 40)) * np.exp(rng.normal(size=40))
+
+
+def _scaled(rng, count):
+    """Trainings that differ most in how sure they are."""
+    return np.exp(0.5 * rng.normal(size=(count, 1))) * rng.normal(size=50)
+
+
+@pytest.mark.parametrize("models", [2, 4, 8])
+@pytest.mark.parametrize("draw", [_normal, _tied, _heavy, _scaled])
+def test_trainings_alike_are_called_different_no_more_often_than_promised(draw, models):
+    """Of m references and a target trained alike, one is the farthest by chance; 3.3 sd: 1 in 2000."""
+    level = 1 / (models + 1)
+    assert _alarms(draw, models) <= RUNS * level + 3.3 * (RUNS * level * (1 - level)) ** 0.5
+
+
+def test_references_that_saw_half_of_the_records_are_compared_where_they_did_not():
+    level = 1 / 9
+    assert _alarms(_normal, 8, half=True) <= RUNS * level + 3.3 * (RUNS * level * (1 - level)) ** 0.5
+    rng = np.random.default_rng(0)
+    references = rng.normal(size=(4, 100))
+    is_out = np.arange(400).reshape(4, 100) % 2 == np.array([[0], [0], [1], [1]])
+    spoilt = np.where(is_out, references, 1e6)
+    found = agreement.compare_answers(np.zeros(100), spoilt, is_out)
+    assert found.rmse.high < 2.0
+
+
+def test_a_target_trained_otherwise_is_seen():
+    rng = np.random.default_rng(1)
+    difficulty = rng.normal(size=100)
+    for target in (3 * difficulty, 0.1 * difficulty, difficulty + 3):
+        found = agreement.compare_answers(target, difficulty + 0.5 * rng.normal(size=(8, 100)))
+        assert found.differs
+        assert found.rmse.low > found.spread.high
+
+
+def test_one_reference_and_equal_answers():
+    alone = agreement.compare_answers(np.ones(5), np.zeros((1, 5)))
+    assert alone.differs is None
+    assert alone.spread is None
+    assert alone.rmse.value == 1.0
+    equal = agreement.compare_answers(np.ones(5), np.ones((3, 5)))
+    assert equal.differs is False
+    assert equal.rmse.value == equal.spread.value == 0.0
+    with pytest.raises(InputError, match="at least 2 records"):
+        agreement.compare_answers([1.0], [[1.0], [2.0]])
+
+
+def test_the_squared_distance_to_all_trainings_is_unbiased():
+    """However few references there are, and however much they scatter; within 3.3 standard errors."""
+    rng = np.random.default_rng(2)
+    target, mean = rng.normal(size=3000), rng.normal(size=3000)
+    found = agreement.compare_answers(target, mean + 3 * rng.normal(size=(2, 3000)))
+    true = ((target - mean) ** 2).mean() ** 0.5
+    assert found.rmse.low < true < found.rmse.high
+    assert found.spread.low < 3.0 < found.spread.high
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_less_the_scatter_the_true_setting_is_nearest(k):
+    """Against others of the same mean that scatter more, or less, and against a shifted one."""
+    rng = np.random.default_rng(k)
+    mean = rng.normal(size=4000)
+    target = mean + rng.normal(size=4000)
+
+    def score(scatter, shift=0.0):
+        answers = mean + shift + scatter * rng.normal(size=(k, 4000))
+        return agreement.distance_between(target, list(answers))[1].value
+
+    assert score(1.0) < min(score(0.3), score(3.0), score(1.0, shift=0.7)) - 0.02

@@ -1,0 +1,241 @@
+"""Settings that match a target: what is compared, what is reused, and who has no say in it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from torch import nn
+
+import divulge as dv
+from divulge.auditing.pipeline import _prepare_audit
+from divulge.auditing.prepared import AuditLog
+from divulge.auditing.reference_match import match_references
+from divulge.errors import InputError
+from divulge.references import Train, engines, fitting, matching, network_training, stacked
+from divulge.references.progress import ignore_progress
+from divulge.settings import AuditOptions
+from divulge.types import AuditData
+
+
+def make():
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+
+
+def make_normalised():
+    return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 3))
+
+
+def draw(n, seed):
+    rng = np.random.default_rng([17, seed])
+    x = rng.normal(size=(n, 6)).astype(np.float32)
+    return dv.Records(x, (x[:, :3] + rng.normal(size=(n, 3))).argmax(axis=1))
+
+
+def draw_sets():
+    return {"members": draw(80, 0), "nonmembers": draw(80, 1), "population": draw(240, 2)}
+
+
+SETTINGS = {"epochs": 3, "optimizer": "adam", "batch_size": 32}
+
+
+def prepare(references, pool=None, target=None, **changes):
+    sets = draw_sets() | changes
+    target = target or Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).one(sets["members"], seed=3)
+    options = AuditOptions(recipes=("calibrated",), references=references, fpr=(0.1,))
+    return _prepare_audit(target, AuditData(**sets), options, ignore_progress, pool)[0]
+
+
+def test_settings_are_ranked_by_the_distance_of_all_trial_models():
+    target = np.zeros(2)
+    assert matching.root_mean_square(target, [np.full(2, 1.0), np.full(2, 7.0)]) == 5.0
+    assert matching.root_mean_square(target, []) == np.inf
+
+
+@pytest.mark.parametrize(("model", "engine"), [(make, "stacked"), (make_normalised, "serial")])
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_an_early_epoch_is_the_model_of_a_shorter_training(model, engine, schedule):
+    """Bit for bit, whatever was asked of it on the way; and the training goes on as if nobody had asked."""
+    config = Train(model, schedule=schedule, **SETTINGS | {"epochs": 6})
+    records = draw(64, 5)
+    shorter = {"epochs": 4} if schedule == "constant" else {"stop_after": 4}
+    request = fitting.TrainingRequest(records, np.ones((1, 64), dtype=bool), (records,), None, 3, None, None, None)
+    rows = dv.references.Splits(request.splits)
+    learner = config.make_learner(records)
+    task = fitting.make_task(learner, request)
+    job = fitting.make_job(task, rows, 0, 0, "model")
+    asked = []
+    with engines.limit_to_one_thread():
+        kept = learner.trace(task, job, lambda epoch, m: (asked.append(m.predict(records)) or epoch == 4, False))
+    assert len(asked) == 6
+    expected = dataclasses.replace(config, count=1, engine=engine, **shorter)
+    np.testing.assert_array_equal(kept.predict(records), expected.fit(**_arguments(request)).outputs[0][0])
+    whole = dataclasses.replace(config, count=1, engine=engine).fit(**_arguments(request)).outputs[0][0]
+    np.testing.assert_array_equal(asked[-1], whole)
+
+
+def _arguments(request):
+    return {"records": request.records, "splits": request.splits, "seed": 0, "observe": request.observe, "classes": 3}
+
+
+def test_a_trial_model_is_the_reference_and_is_not_trained_again(tmp_path):
+    references = Train(make, count=3, match={"lr": [0.0001, 0.01], "epochs": [3, 12]}, **SETTINGS)
+    prepared, log = prepare(references, tmp_path / "pool"), AuditLog()
+    matched = match_references(prepared, log)
+    chosen = matched.references
+    assert chosen.match is None
+    assert (chosen.lr, chosen.epochs) == (0.01, 12)
+    assert [setting.models for setting in log.matched.tried] == [2, 2]  # each with its nearest epoch
+    found = matched.modality.compute_signals(matched, AuditLog())
+    (models,) = found[0].models.values()
+    fresh = dataclasses.replace(matched, pool=tmp_path / "other").modality.compute_signals(
+        dataclasses.replace(matched, pool=tmp_path / "other"), AuditLog()
+    )
+    (fresh_models,) = fresh[0].models.values()
+    for name, values in models.signals.items():
+        np.testing.assert_allclose(values, fresh_models.signals[name], atol=1e-5)  # stacks of 1, 2 and 3
+    again = chosen.fit(
+        prepared.inputs.population,
+        _rows(prepared),
+        seed=prepared.seed,
+        classes=3,
+        pool=tmp_path / "pool",
+    )
+    assert again.reused == 3
+    assert not models.trained_on[:, prepared.layout.population_rows][:, prepared.held_out].any()
+
+
+def _rows(prepared):
+    from divulge.attacks import Need
+    from divulge.auditing.signals import training_data
+
+    return training_data(prepared, Need.REFERENCES_OUT)[1]
+
+
+def test_candidates_and_calibration_have_no_say(tmp_path):
+    """Whatever stands in their place, the same settings are tried, at the same distances, and the same is chosen."""
+    references = Train(make, count=2, match={"lr": [0.001, 0.01], "epochs": [2, 4]}, **SETTINGS)
+    target = Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).one(draw(80, 0), seed=3)
+    tables, rng = [], np.random.default_rng(0)
+    for number in range(2):
+        prepared = prepare(references, tmp_path / str(number), target)
+        inputs = prepared.inputs
+        if number:
+            order = rng.permutation(len(inputs.candidates))
+            strange = inputs.candidates[order].with_values(inputs.candidates.x[order] * 1000)
+            inputs = dataclasses.replace(
+                inputs,
+                candidates=strange,
+                calibration=inputs.calibration.with_values(inputs.calibration.x[::-1] * 3),
+                truth=inputs.truth[order],
+            )
+        log = AuditLog()
+        chosen = match_references(
+            dataclasses.replace(prepared, inputs=inputs, views=(inputs.everything,)), log
+        ).references
+        tables.append((chosen, log.matched))
+    assert tables[0] == tables[1]
+
+
+def test_auto_finds_a_learning_rate_far_from_the_given_one(tmp_path):
+    references = Train(make, count=2, lr=0.0003, match="auto", **SETTINGS)
+    log = AuditLog()
+    chosen = match_references(prepare(references, tmp_path), log).references
+    tried = {setting.setting: setting.rmse.value for setting in log.matched.tried}
+    assert chosen.lr >= 0.003
+    assert min(tried.values()) < max(tried.values())
+    assert len(tried) <= matching.count_trials(references)[0]
+
+
+def test_parameters_of_estimators_are_matched(tmp_path):
+    members = draw(80, 0)
+    forest = RandomForestClassifier(30, max_depth=2, random_state=0).fit(members.x, members.y)
+    target = dv.targets.CallableTarget(lambda x: np.log(forest.predict_proba(x) + 1e-3))
+    grid = {"max_depth": [None, 2], "n_estimators": [10, 30]}
+    references = Train(lambda: RandomForestClassifier(random_state=0), count=2, match=grid)
+    log = AuditLog()
+    chosen = match_references(prepare(references, tmp_path, target), log).references
+    assert chosen.estimator.max_depth == 2
+    assert log.matched.models == matching.count_trials(references.for_target(target))[0] == 8
+    auto, log = Train(lambda: RandomForestClassifier(10, random_state=0), count=2, match="auto"), AuditLog()
+    found = match_references(prepare(auto, tmp_path, target), log).references.estimator
+    distances = {setting.setting: setting.rmse.value for setting in log.matched.tried}
+    assert distances[log.matched.chosen] < distances["as given"]
+    assert found.max_depth is not None or found.max_leaf_nodes is not None
+
+
+def test_clones_of_the_target_need_no_search():
+    members = draw(80, 0)
+    target = GradientBoostingClassifier(n_estimators=3).fit(members.x, members.y)
+    assert prepare(Train(count=2, match="auto"), target=target).held_out is None
+    assert prepare(Train(count=2, match={"n_estimators": [3, 6]}), target=target).held_out is not None
+
+
+@pytest.mark.parametrize(
+    ("match", "message"),
+    [
+        ("best", "match: must be one of|match: 'best'"),
+        ({}, "a mapping of settings"),
+        ([0.1], "a mapping of settings"),
+        ({"lr": []}, "match: lr: at least 1 value is needed"),
+        ({"lr": 0.1}, "match: lr"),
+        ({"lr": range(1, 100), "epochs": range(1, 100)}, "at most 200 combinations .* got 9,801"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(match, message):
+    with pytest.raises(InputError, match=message):
+        Train(make, match=match)
+
+
+@pytest.mark.parametrize(
+    ("match", "message"),
+    [
+        ({"rate": [0.1]}, "a setting"),
+        ({"count": [2]}, "a setting"),
+        ({"lr": [-1.0]}, "lr: must lie"),
+        ({"stop_after": [9], "epochs": [3], "schedule": ["linear"]}, "stop_after: must be at most"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_before_any_training(match, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        match_references(prepare(Train(make, count=2, match=match, **SETTINGS), tmp_path), AuditLog())
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_a_parameter_that_the_estimator_lacks_is_named(tmp_path):
+    references = Train(lambda: RandomForestClassifier(), count=2, match={"depth": [2]})
+    target = dv.targets.CallableTarget(lambda x: x[:, :3])
+    with pytest.raises(InputError, match=r"match: a parameter of RandomForestClassifier.*depth"):
+        match_references(prepare(references, tmp_path, target), AuditLog())
+
+
+def test_matching_needs_a_target_and_records_enough():
+    records = draw(20, 0)
+    with pytest.raises(InputError, match=r"match: settings are chosen in divulge\.audit alone"):
+        Train(make, count=1, match="auto").fit(records, np.ones((1, 20), dtype=bool), seed=0)
+    with pytest.raises(InputError, match="match: at least 60 distinct population records"):
+        prepare(Train(make, count=2, match="auto", **SETTINGS), population=draw(70, 4))
+
+
+def test_training_that_diverges_with_every_setting_is_an_error(tmp_path):
+    references = Train(make, count=2, match={"lr": [1e30, 1e35]}, epochs=2)
+    with pytest.raises(InputError, match="match: training diverged"):
+        match_references(prepare(references, tmp_path), AuditLog())
+
+
+def test_stored_models_keep_their_keys_where_the_new_settings_are_not_used():
+    from divulge.references import pool
+
+    names = [name for name, _ in pool.list_settings(Train(make))]
+    assert not {"match", "stop_after"} & set(names)
+    assert "stop_after" in dict(pool.list_settings(Train(make, stop_after=2)))
+
+
+def test_hooks_stop_a_training():
+    data = network_training.TrainingData(*(__import__("torch").zeros(8, 6), __import__("torch").zeros(8).long()))
+    epochs = []
+    hook = lambda epoch, module: epochs.append(epoch) or epoch == 2  # noqa: E731
+    network_training.train_by_sgd(Train(make, epochs=5), data, np.arange(8), 0, after_epoch=hook)
+    job = fitting.Job(0, 0, np.arange(8), "")
+    stacked.train_stack(Train(make, epochs=5), data, [job], lambda job, share: None, hook)
+    assert epochs == [1, 2, 1, 2]
