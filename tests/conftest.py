@@ -4,14 +4,15 @@ import sys
 
 import pytest
 
-from divulge import cli
+from divulge import cli, machine
 
 
 @pytest.fixture
 def divulge(monkeypatch, capsys):
     """Run the command line in this process: exit code, standard output, standard error."""
 
-    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)  # which the command line sets for the processes it starts
+    for name in ("PYTHONSAFEPATH", *machine.TABLE_MEMORY):  # which the command line sets
+        monkeypatch.delenv(name, raising=False)
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])

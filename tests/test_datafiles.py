@@ -1,5 +1,6 @@
 """Files of records: what is wrong is said in words that name the setting which mends it."""
 
+import gzip
 import json
 import re
 import shutil
@@ -494,7 +495,7 @@ def test_labels_stand_one_a_line_under_a_header_or_not(tmp_path, text, expected)
     assert read_labels(tmp_path / "y.csv").tolist() == expected
 
 
-@pytest.mark.parametrize("text", ["nan\n1\n", "other\n1\n", "label\nx\n"])
+@pytest.mark.parametrize("text", ["nan\n1\n", "1.5\n1\n", "label\nx\n"])
 def test_labels_that_are_no_numbers_are_refused(tmp_path, text):
     (tmp_path / "y.csv").write_text(text)
     with pytest.raises(dv.InputError, match="one whole number per line"):
@@ -534,3 +535,71 @@ def test_tables_keep_names_types_and_missing_values(tmp_path):
     assert found.records.class_names == ("ill", "well")
     with pytest.raises(dv.InputError, match=r"data\.scale: 0\.5 is a factor on numbers, and the columns sex"):
         read_records(tmp_path / "a.csv", FileLayout(label="outcome", scale=0.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("y.csv", b"id;Label\n007;1\n008;0\n"),
+        ("y.csv.gz", gzip.compress(b"label\ntrue\nfalse\n")),
+        ("y.tsv", "y\n1\n0\n".encode("utf-16")),
+        ("y.jsonl", b'{"id": "a", "label": 1}\n{"id": "b", "label": 0}\n'),
+        ("y.csv", b"Outcome\r\n1\r\n0\r\n"),
+        ("y.csv", b"1\r\n0\r\n"),
+    ],
+)
+def test_labels_are_read_from_any_table(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    assert read_labels(tmp_path / name).tolist() == [1, 0]
+
+
+def test_the_column_of_labels_is_named_or_the_only_one_that_may_be_it(tmp_path):
+    path = tmp_path / "y.csv"
+    path.write_text("a,b\n1,0\n")
+    assert read_labels(path, "b").tolist() == [0]
+    with pytest.raises(dv.InputError, match=r"one column is needed, got a, b; --label names it"):
+        read_labels(path)
+    with pytest.raises(dv.InputError, match=r"--label.*'c'"):
+        read_labels(path, "c")
+    path.write_text("label\n1\n\n0\n")
+    with pytest.raises(dv.InputError, match="the column 'label' holds others"):
+        read_labels(path)
+
+
+def write_named_rows(frame, path):
+    if path.suffix == ".parquet":
+        frame.write_parquet(path)
+    elif path.suffix == "":
+        path.mkdir()
+        frame[:2].write_ndjson(path / "0.jsonl")
+        frame[2:].write_csv(path / "1.csv", separator=";")
+    else:
+        frame.write_csv(path)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows"])
+def test_named_rows_are_read_from_any_table(tmp_path, name):
+    frame = pl.DataFrame(
+        {"id": ["007", "1e5", "c"], "b": [1.5, 2, 3], "a": [4, 5, 6], "label": [1, 0, 1], "member": [True, False, True]}
+    )
+    write_named_rows(frame, tmp_path / name)
+    found = datafiles.read_named_rows(tmp_path / name)
+    assert found.ids.tolist() == ["007", "1e5", "c"]
+    assert found.columns == ("b", "a")
+    assert found.x.tolist() == [[1.5, 4], [2, 5], [3, 6]]
+    assert found.y.tolist() == [1, 0, 1]
+    assert found.member.tolist() == [True, False, True]
+    assert datafiles.read_named_rows(tmp_path / name, order=("a", "b")).x.tolist() == [[4, 1.5], [5, 2], [6, 3]]
+    with pytest.raises(dv.InputError, match=r"differ from those of the candidates in b, c"):
+        datafiles.read_named_rows(tmp_path / name, order=("a", "c"))
+
+
+def test_named_rows_that_are_no_numbers_are_said(tmp_path):
+    (tmp_path / "rows.csv").write_text("id,a,b\n1,2,x\n")
+    with pytest.raises(dv.InputError, match="numbers are needed, and the columns b hold none"):
+        datafiles.read_named_rows(tmp_path / "rows.csv")
+    layout = FileLayout(drop=("b",))
+    assert datafiles.read_named_rows(tmp_path / "rows.csv", layout).x.tolist() == [[2]]
+    (tmp_path / "rows.csv").write_text("a,member\n1,2\n")
+    with pytest.raises(dv.InputError, match="member: bool values are needed"):
+        datafiles.read_named_rows(tmp_path / "rows.csv")

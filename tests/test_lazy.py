@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import divulge as dv
-from divulge import lazy
+from divulge import lazy, machine
 
 SOURCE = Path(dv.__file__).parent
 
@@ -76,6 +77,22 @@ def typed(lines):
         elif isinstance(line, ast.ImportFrom):
             found |= {a.asname or a.name: f"{line.module}.{a.name}" for a in line.names}
     return found
+
+
+def test_the_command_line_says_how_much_memory_tables_take_before_polars_is_loaded():
+    code = (
+        "import os, sys; from divulge import cli, machine; print('polars' in sys.modules); "
+        "sys.argv = ['divulge', '--version']\ntry: cli.main()\nexcept SystemExit: pass\n"
+        "print(*(os.environ[name] for name in machine.TABLE_MEMORY))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in machine.TABLE_MEMORY}
+    environment["POLARS_CSV_CHUNK_SIZE"] = "7"  # which the user has set
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    loaded, _, values = said.stdout.splitlines()
+    assert loaded == "False"
+    expected = machine.TABLE_MEMORY | {"POLARS_CSV_CHUNK_SIZE": "7"}
+    # polars puts what it sets for its allocator in front, of which the last counts.
+    assert all(value.endswith(want) for value, want in zip(values.split(), expected.values(), strict=True))
 
 
 def test_commands_that_need_no_learner_do_not_load_one():

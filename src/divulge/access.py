@@ -205,9 +205,9 @@ class DropGroups:
 
 
 def _require_labels(records: Records, name: str) -> Ints:
-    if records.labels is None:
+    if (labels := records.with_class_labels().labels) is None:
         raise InputError(f"{name}: labelled records are needed, but there are no labels")
-    return records.labels
+    return labels
 
 
 def _check_some_left(mask: Bools, name: str) -> Bools:

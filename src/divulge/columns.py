@@ -7,7 +7,6 @@ import datetime as dt
 import decimal
 import hashlib
 import importlib.util
-import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from divulge import lazy
 from divulge.errors import InputError
-from divulge.validation import format_value
+from divulge.validation import format_value, is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -71,39 +70,69 @@ class Column:
 def is_frame(value: Any) -> bool:
     """Check whether ``value`` is a data frame with named columns, of pandas, polars, PyArrow or another such library.
 
-    A pandas frame whose columns are numbered is an array.
+    A pandas frame whose columns are numbered is an array. An object of which no more is known than that it has Arrow's
+    interface, such as a record batch, is a frame unless it is an array or one column.
     """
-    frame = nw.from_native(value, pass_through=True)
-    return isinstance(frame, nw.LazyFrame) or (
-        isinstance(frame, nw.DataFrame) and (not frame.columns or any(isinstance(name, str) for name in frame.columns))
-    )
+    try:
+        frame = nw.from_native(value, pass_through=True)
+    except nw.exceptions.DuplicateError:  # read_frame says which name
+        return True
+    if isinstance(frame, nw.DataFrame):
+        return not frame.columns or any(isinstance(name, str) for name in frame.columns)
+    return isinstance(frame, nw.LazyFrame) or _is_arrow_table(frame)
+
+
+def _is_arrow_table(value: Any) -> bool:
+    has_interface = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+    return has_interface and (hasattr(value, "schema") or not hasattr(value, "__array__"))
 
 
 def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
     """Wrap the user's data frame; nothing is copied.
 
     Raises:
-        divulge.InputError: a lazy frame, no rows, no columns, names that repeat or are no texts, nested columns.
+        divulge.InputError: a lazy frame, no rows, no columns, names that repeat or are no texts, columns of another
+            type than those of `Measure`.
     """
-    frame = nw.from_native(value, pass_through=True)
+    try:
+        frame: Any = nw.from_native(value, pass_through=True)
+        if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+            frame = nw.from_native(pl.DataFrame(value))
+    except (nw.exceptions.DuplicateError, pl.exceptions.DuplicateError):
+        names = list(getattr(value, "column_names", getattr(value, "columns", ())))
+        repeated = [column for column in names if names.count(column) > 1]
+        which = f", {repeated[0]!r} occurs more than once" if repeated else ""
+        raise InputError(f"{name}: column names must be unique{which}") from None
     if isinstance(frame, nw.LazyFrame):
         raise InputError(f"{name}: a lazy frame holds no rows yet; pass its .collect()")
-    columns = frame.columns
+    columns: list[Any] = frame.columns
     if odd := [column for column in columns if not isinstance(column, str)]:
         raise InputError(f"{name}: column names must be texts, got {format_value(odd[0])}")
-    if repeated := sorted({column for column in columns if columns.count(column) > 1}):
-        raise InputError(f"{name}: column names must be unique, {repeated[0]!r} occurs more than once")
     if not columns:
         raise InputError(f"{name}: at least 1 column is needed, got none")
     if not len(frame):
         raise InputError(f"{name}: at least 1 entry is needed, got 0")
+    _check_types(frame, name)
+    wide = [column for column, dtype in frame.schema.items() if isinstance(dtype, nw.Int128 | nw.UInt128)]
+    for column in wide:  # NumPy has no such numbers
+        _check_exact(column, frame[column])
+    return frame.with_columns(nw.col(column).cast(nw.Int64) for column in wide) if wide else frame
+
+
+def _check_types(frame: nw.DataFrame[Any], name: str) -> None:
+    """Raise if a column is of a type whose values are no numbers, truth values, categories, texts or dates."""
     nested = [column for column, dtype in frame.schema.items() if dtype.is_nested() or isinstance(dtype, nw.Binary)]
     if nested:
         raise InputError(
             f"{name}: the columns {format_names(nested)} hold lists or images, and a value is a number, a text or a "
             "date; bring them as an array x, or leave them out"
         )
-    return frame
+    for column, dtype in frame.schema.items():
+        if isinstance(dtype, nw.Duration | nw.Time):
+            raise InputError(
+                f"{name}: column {column!r} holds values of type {dtype}, and a value is a number, a text or a date; "
+                "turn it into a number, such as hours, or leave it out"
+            )
 
 
 def read_column(frame: nw.DataFrame[Any], name: str) -> Column:
@@ -125,17 +154,24 @@ def read_column(frame: nw.DataFrame[Any], name: str) -> Column:
     return _object_column(name, series.to_list(), is_categorical=isinstance(dtype, nw.Categorical | nw.Enum))
 
 
+def _check_exact(name: str, series: nw.Series[Any]) -> None:
+    """Raise if float64 cannot tell the whole numbers of a column apart."""
+    if series.is_null().all():
+        return
+    low, high = int(series.min()), int(series.max())
+    if low < -_EXACT or high > _EXACT:
+        raise InputError(
+            f"column {name!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart, got "
+            f"{high if high > _EXACT else low}; pass it as ids, or leave it out"
+        )
+
+
 def _number_column(name: str, series: nw.Series[Any]) -> Column:
     if isinstance(series.dtype, nw.Decimal):
         return _numbers(name, [None if value is None else float(value) for value in series.to_list()])
     missing = series.is_null().to_numpy().astype(bool)
-    if series.dtype.is_integer() and not missing.all():
-        low, high = int(series.min()), int(series.max())
-        if low < -_EXACT or high > _EXACT:
-            raise InputError(
-                f"column {name!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart, got "
-                f"{high if high > _EXACT else low}; pass it as ids, or leave it out"
-            )
+    if series.dtype.is_integer():
+        _check_exact(name, series)
     values = series.cast(nw.Float64).to_numpy().astype(np.float64) if missing.any() else series.to_numpy()
     values = values.astype(np.float64, copy=True)
     missing = missing | np.isnan(values)
@@ -179,23 +215,23 @@ def _object_column(name: str, values: Sequence[Any], *, is_categorical: bool) ->
         return _numbers(name, [None if absent else float(value) for value, absent in zip(values, missing, strict=True)])
     if all(isinstance(value, dt.date) for value in present) and present:
         return _date_column(name, [None if absent else value for value, absent in zip(values, missing, strict=True)])
-    for row, value in enumerate(values):
-        if not missing[row] and not isinstance(value, str) and not is_categorical:
-            raise InputError(
-                f"column {name!r}: values of one kind are needed, got {type(value).__name__} in row {row} among others"
-            )
+    if not is_categorical and not all(isinstance(value, str) for value in present):
+        first_rows: dict[str, int] = {}
+        for row, value in enumerate(values):
+            if not missing[row]:
+                first_rows.setdefault(_describe_type(value), row)
+        listed = " and ".join(f"{kind} in row {row}" for kind, row in list(first_rows.items())[:2])
+        raise InputError(
+            f"column {name!r}: values of one kind are needed (numbers, texts, truth values or dates), got {listed}"
+        )
     texts = np.empty(len(values), dtype=object)
     texts[:] = [None if absent else str(value) for value, absent in zip(values, missing, strict=True)]
     return Column(name, "category", texts, missing)
 
 
-def is_missing(value: object) -> bool:
-    """Check whether a Python value is missing: None, NaN, NaT, pandas' NA."""
-    return (
-        value is None
-        or type(value).__name__ in ("NAType", "NaTType")
-        or (isinstance(value, float) and math.isnan(value))
-    )
+def _describe_type(value: object) -> str:
+    described = {bool: "a truth value", str: "a text", int: "a number", float: "a number", dt.date: "a date"}
+    return next((text for kind, text in described.items() if isinstance(value, kind)), type(value).__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

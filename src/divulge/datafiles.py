@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,12 +126,13 @@ _MAX_EXACT_INTEGER = 2**53  # float64 cannot represent all whole numbers beyond 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedRows:
-    """Records ``[n, d]`` and their names; labels and membership, if the file has them."""
+    """Records ``[n, d]`` and their names; labels, membership and names of the columns, if the file has them."""
 
     x: Floats
     ids: Array
     y: Array | None = None
     member: Bools | None = None
+    columns: tuple[str, ...] = ()
 
 
 def read_records(path: Path, layout: FileLayout) -> DataFile:
@@ -143,7 +145,7 @@ def read_records(path: Path, layout: FileLayout) -> DataFile:
     if not (path.is_file() or path.is_dir()):
         raise InputError(f"no such file: {path}")
     try:
-        if path.is_dir() and not _is_table_folder(path):
+        if path.is_dir() and not tables.is_table(path):
             return _from_images(path, layout)
         if layout.text is not None:
             return _from_texts(path, layout, layout.text)
@@ -153,26 +155,58 @@ def read_records(path: Path, layout: FileLayout) -> DataFile:
         raise InputError(message if str(path) in message else f"{path}: {message}") from None
 
 
-def read_named_rows(path: Path) -> NamedRows:
-    """Read the arrays ``x`` and, if present, ``y``, ``ids`` and ``member`` of an ``.npz``.
+def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequence[str] = ()) -> NamedRows:
+    """Read records of numbers from a table, or the arrays ``x`` and, if present, ``y``, ``ids`` and ``member``.
+
+    Args:
+        path: of a table, of a folder of tables, or of an ``.npz``.
+        layout: columns of the table; membership stands in a column ``member``.
+        order: columns of the values of a record in the order to return them in; as they stand in the table when empty.
 
     Raises:
-        divulge.InputError: a missing or damaged file, no ``x``, arrays of different lengths.
+        divulge.InputError: a missing or damaged file, no ``x``, arrays of different lengths, columns that are missing,
+            that are too many or that hold no numbers.
     """
-    arrays = store.read_arrays(path)
-    if "x" not in arrays:
-        raise InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
-    x = check_nonempty(check_array(arrays["x"], f"{path}: x"), f"{path}: x")
-    member = check_mask(arrays["member"], f"{path}: member", (len(x),)) if "member" in arrays else None
-    ids = check_ids(arrays["ids"], f"{path}: ids", len(x)) if "ids" in arrays else np.arange(len(x))
-    return NamedRows(x.reshape(len(x), -1).astype(float), ids, arrays.get("y"), member)
+    if not tables.is_table(path):
+        arrays = store.read_arrays(path)
+        if "x" not in arrays:
+            raise InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
+        x, given, columns = arrays["x"], arrays, ()
+    else:
+        frame = tables.read_table(path, texts=[layout.id, *layout.codes])
+        for key in sorted(layout.user_set & {"label", "id"}):
+            _require_column(getattr(layout, key), f"data.{key}", frame.columns)
+        roles = {layout.label: "y", layout.id: "ids", _MEMBER: "member"}
+        given = {role: tables.to_array(frame[name]) for name, role in roles.items() if name in frame.columns}
+        columns = tuple(name for name in frame.columns if name not in roles and name not in layout.drop)
+        if order and sorted(order) != sorted(columns):
+            different = sorted({*order} ^ {*columns})
+            raise InputError(f"{path}: the columns differ from those of the candidates in {_format_names(different)}")
+        columns = tuple(order) or columns
+        values = _check_values(frame.select(columns), 1.0, ())
+        if texts := [name for name in columns if not values[name].dtype.is_numeric()]:
+            raise InputError(f"{path}: numbers are needed, and the columns {_format_names(texts)} hold none")
+        x = values.to_numpy()
+    x = check_nonempty(check_array(x, f"{path}: x"), f"{path}: x")
+    member = given.get("member")
+    if member is not None:
+        if member.dtype.kind in "iu" and np.isin(member, (0, 1)).all():
+            member = member.astype(bool)
+        member = check_mask(member, f"{path}: member", (len(x),))
+    ids = check_ids(given["ids"], f"{path}: ids", len(x)) if "ids" in given else np.arange(len(x))
+    return NamedRows(x.reshape(len(x), -1).astype(float), ids, given.get("y"), member, columns)
 
 
+_MEMBER = "member"
 _HEADERS = ("label", "labels", "y", "class", "target", "truth")
 
 
-def read_labels(path: Path) -> Array:
+def read_labels(path: Path, label: str | None = None) -> Array:
     """Read labels from a table, lines of numbers with or without a header, a ``.npy``, or ``y`` of an ``.npz``.
+
+    Args:
+        path: of the file, or of a folder of tables.
+        label: the column; None takes the only one, or the one of a usual name.
 
     Raises:
         divulge.InputError: a file that cannot be read, or holds anything else.
@@ -183,12 +217,8 @@ def read_labels(path: Path) -> Array:
         labels = store.read_arrays(path).get("y")
         if labels is None:
             raise InputError(f"labels: {path}: an array named 'y' is needed")
-    elif tables.is_table_file(path) and path.suffix != ".csv":
-        frame = tables.read_table(path, "labels")
-        names = [name for name in frame.columns if name.lower() in _HEADERS] or frame.columns
-        if len(names) != 1:
-            raise InputError(f"labels: {path}: one column is needed, got {_format_names(names)}")
-        labels = tables.to_array(frame[names[0]])
+    elif tables.is_table(path):
+        labels = _read_label_column(path, label)
     else:
         try:
             with io.TextIOWrapper(open_untrusted(path, limit=MAX_LINES_BYTES), encoding="utf-8") as lines:
@@ -199,7 +229,40 @@ def read_labels(path: Path) -> Array:
             raise InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
         except ValueError as error:
             raise InputError(f"labels: {path}: one whole number per line is needed ({error})") from None
-    return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
+    return labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
+
+
+def _read_label_column(path: Path, label: str | None) -> Array:
+    """Return the labels in a table; a single column may have a label in place of its name.
+
+    Raises:
+        divulge.InputError: no such column, several that may be it, values that are no whole numbers.
+    """
+    table = tables.scan_table(path, "labels")
+    if label is not None:
+        _require_column(label, "--label", table.columns)
+    names = [label] if label else [name for name in table.columns if name.lower() in _HEADERS] or list(table.columns)
+    if len(names) != 1:
+        raise InputError(f"labels: {path}: one column is needed, got {_format_names(names)}; --label names it")
+    (name,) = names
+    column = table.collect(names)[name]
+    if not label and re.fullmatch(r"\s*[+-]?\d+\s*", name) and column.dtype.is_integer():  # there is no header
+        column = pl.concat([pl.Series(name, [int(name)], column.dtype), column])
+    elif name.strip().lower() in ("", "nan", "na", "null", "none") or _is_number(name):
+        raise InputError(f"labels: {path}: one whole number per line is needed, got {format_value(name)} in the first")
+    if not (column.dtype.is_integer() or column.dtype == pl.Boolean) or column.null_count():
+        raise InputError(
+            f"labels: {path}: one whole number per line is needed, and the column {format_value(name)} holds others"
+        )
+    return tables.to_array(column)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def require_labels(files: dict[str, DataFile], layout: FileLayout) -> None:
@@ -251,13 +314,6 @@ def _from_images(path: Path, layout: FileLayout) -> DataFile:
             "data.group, data.text, data.columns, data.covariates, data.features: a folder of images has no columns"
         )
     return DataFile(Records(_scale_array(records.x, layout.scale), records.y, records.ids), folders=names)
-
-
-def _is_table_folder(path: Path) -> bool:
-    """Return whether a folder holds tables instead of images."""
-    if tables.is_saved_dataset(path) or any(tables.is_table_file(each) for each in path.iterdir()):
-        return True
-    return (path / "data").is_dir() and any(tables.is_table_file(each) for each in (path / "data").iterdir())
 
 
 def _scan(path: Path, layout: FileLayout) -> Table:
@@ -480,9 +536,12 @@ def _scale_array(x: Array, scale: float) -> Array:
 
 def _check_classes(records: Records, layout: FileLayout) -> Records:
     """Return the records if their labels, where they have some, are of classes, or real values are welcome."""
-    if not layout.real_values and records.y is not None and records.labels is None:
+    if layout.real_values:
+        return records
+    labelled = records.with_class_labels()
+    if labelled.y is not None and labelled.labels is None:
         raise InputError("y: whole-number labels are needed, or names of classes, got float")
-    return records
+    return labelled
 
 
 _USUAL_LABEL_COLUMNS = ("label", "labels", "class", "classes", "target", "y", "category", "outcome", "diagnosis")

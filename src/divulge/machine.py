@@ -12,6 +12,17 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+TABLE_MEMORY = {
+    "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",  # row groups of Parquet
+    "POLARS_CSV_CHUNK_PREFETCH_LIMIT": "1",
+    "POLARS_CSV_CHUNK_SIZE": str(1 << 20),  # bytes
+    "_RJEM_MALLOC_CONF": "dirty_decay_ms:100,muzzy_decay_ms:0",  # of its allocator, which keeps pages for 10 s else
+}
+"""Settings of polars with which a table that is read in batches takes the memory of few of them.
+
+By default polars reads as far ahead as it can; our batches are worked on in Python, which is slower anyway.
+"""
+
 _MAX_DIGITS = 11  # of the seconds until the year 5138
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
@@ -25,6 +36,15 @@ def available_cores() -> int:
         True
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def limit_table_memory() -> None:
+    """Make polars, which must not be imported yet, read tables with little memory; what the user has set stays.
+
+    This is for a process of our own: elsewhere it would slow the user's own queries.
+    """
+    for name, value in TABLE_MEMORY.items():
+        os.environ.setdefault(name, value)
 
 
 def map_in_threads(work: Callable[[_Part], _Result], parts: Sequence[_Part]) -> Iterator[_Result]:

@@ -470,6 +470,9 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     """
     answers: dict[str, Any] = {}
     for name, field in InitSettings.model_fields.items():
+        if name == "task":  # not asked: files and data show it nearly always
+            answers[name] = InitSettings.check(task=given.get(name) or "auto").task
+            continue
         usual = _usual_answer(name, answers, given)
         options = get_args(field.annotation)
         question = f"{field.description}"[:-1] + (f" ({', '.join(options)})" if name == "records" else "")
@@ -593,6 +596,7 @@ def make_model():
     """The untrained network; one output for each class."""
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 '''
+_STUB_OF_VALUES = _STUB.replace("one output for each class", "one output, the value").replace("256, 10", "256, 1")
 _FACTORY = "my_model:make_model"
 
 
@@ -610,7 +614,7 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     answers = answers.model_copy(update={name: _relative_to(folder, getattr(answers, name)) for name in files})
     texts = {"plan.toml": format_starting_plan(answers, columns, level)}
     if answers.model.endswith(".safetensors") or (answers.references and _has_networks(answers)):
-        texts["my_model.py"] = _STUB
+        texts["my_model.py"] = _STUB_OF_VALUES if answers.task == "regression" else _STUB
     paths = {check_path(folder / name, "folder"): text for name, text in texts.items()}
     if existing := [path for path in paths if path.exists()]:
         raise InputError(f"folder: {existing[0]} is there already; move it away, or name another folder")
@@ -662,17 +666,23 @@ def format_starting_plan(
         >>> print(format_starting_plan(complete_answers({"records": "text"}, None)).splitlines()[0])
         # An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
     """
-    parts = [_audit_keys(fpr), _target_keys(answers), _data_keys(answers, columns), _reference_keys(answers)]
+    parts = [
+        _audit_keys(fpr, answers.task),
+        _target_keys(answers),
+        _data_keys(answers, columns),
+        _reference_keys(answers),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def _audit_keys(fpr: float) -> str:
-    return f"""# An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
+def _audit_keys(fpr: float, task: str) -> str:
+    lines = f"""# An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
 # Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
 
 {_line(AuditSettings, "recipes", list(_DEFAULTS.recipes))}
 {_line(AuditSettings, "fpr", [fpr])}
 {_line(AuditSettings, "seed", _DEFAULTS.seed)}"""
+    return lines if task == "auto" else f"{lines}\n{_line(AuditSettings, 'task', task)}"
 
 
 def _target_keys(answers: InitSettings) -> str:

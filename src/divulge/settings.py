@@ -719,6 +719,11 @@ class InitSettings(Settings):
     references: Integer = Field(
         0, ge=0, description="Reference models to train; with 0 of them there are only weaker attacks."
     )
+    task: TaskName = Field(
+        "auto",
+        description="What the model does; to be said of a network or function that predicts whole numbers, such as "
+        "counts, which may be classes.",
+    )
 
 
 # An identification.

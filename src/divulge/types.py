@@ -7,6 +7,7 @@ Every signal and every score is oriented so that *larger means more like a membe
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -61,8 +62,10 @@ class Records:
     Args:
         x: array ``[n, ...]`` of numbers (rows, images) or of strings (documents), or a data frame of pandas, polars or
             PyArrow with numbers, booleans, categories, texts, dates and missing values.
-        y: class labels ``[n]``: whole numbers ≥ 0; or booleans, texts or other whole numbers, which are names of
-            classes; or real values (floats, not all of them whole), for models that predict such; or None.
+        y: class labels or real values ``[n]``, or None. Booleans and texts are names of classes, numbers that are not
+            all whole are real values. Whole numbers ≥ 0 may be either, and stay as they are. Where the lowest is -1
+            they are names of classes, as in tables with -1 and 1; where it is lower they are real values. An audit
+            reads them as its target needs them: `with_real_values` and `with_class_labels` lose nothing.
         ids: one unique identifier per record, or None.
         class_names: all classes where ``y`` holds names, in the order of the target's outputs; None where the target
             knows its classes by these names itself.
@@ -109,6 +112,7 @@ class Records:
         n = len(data)
         numbers: Array | None = None
         names = None
+        y = _without_decimals(y)
         if y is not None and class_names is None and _holds_real_values(y):
             numbers = check_vector(y, "y", length=n)
         elif y is not None:
@@ -186,6 +190,8 @@ class Records:
     def with_real_values(self) -> Records:
         """Return the same records with ``y`` as float64; names of classes are read as the numbers that they spell.
 
+        That is what a model of whole numbers from -1 on is trained on: their ``y`` is taken for classes.
+
         Raises:
             divulge.InputError: names that are no numbers.
 
@@ -204,6 +210,19 @@ class Records:
                 f"y: real values are needed, and these are names: {format_value(list(self.class_names))}"
             ) from None
         return self._with(y=values[self.y], class_names=None, has_class_order=False)
+
+    def with_class_labels(self) -> Records:
+        """Return the same records with ``y`` as classes, where it holds whole numbers; else as they are.
+
+        Examples:
+            >>> likert = Records([[0.0], [1.0], [2.0]], [-2, 2, 0])
+            >>> likert.y, likert.with_class_labels().class_names
+            (array([-2.,  2.,  0.]), ('-2', '0', '2'))
+        """
+        if self.y is None or self.labels is not None or (self.y % 1 != 0).any():
+            return self
+        labels, names = check_class_labels(self.y, "y", length=len(self))
+        return self._with(y=labels, class_names=names)
 
     def with_ids(self, ids: object) -> Records:
         """Return the same records under other identifiers."""
@@ -283,6 +302,14 @@ class Records:
         return f"Records(n={len(self)}, {shape}, {classes})"
 
 
+def _without_decimals(y: object) -> object:
+    """Return ``y`` as floats where it holds decimals, as columns of amounts do."""
+    values = None if y is None else to_numpy(y, "y")
+    if values is None or values.dtype != object or not any(isinstance(label, Decimal) for label in values.ravel()):
+        return y
+    return np.array([float(label) if isinstance(label, Decimal) else label for label in values.ravel().tolist()])
+
+
 def check_features(value: object, name: str, length: int) -> tuple[Floats, tuple[str, ...] | None]:
     """Return features as float64 ``[n, d]``, and the names of their columns where they are a data frame.
 
@@ -312,10 +339,15 @@ def check_features(value: object, name: str, length: int) -> tuple[Floats, tuple
     return array, names
 
 
+_LOWEST_CLASS = -1  # of whole numbers that are classes; -1 is the other class, or none, in many tables
+
+
 def _holds_real_values(y: object) -> bool:
-    """Tell real values from class labels, which pandas may have made floats of: finite floats, not all whole."""
+    """Tell real values from class labels, which pandas may have made floats of."""
     values = to_numpy(y, "y")
-    return values.dtype.kind == "f" and bool(np.isfinite(values).all()) and bool((values % 1 != 0).any())
+    if values.dtype.kind not in "iuf" or not values.size or not np.isfinite(values).all():
+        return False
+    return bool((values % 1 != 0).any() or values.min() < _LOWEST_CLASS)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

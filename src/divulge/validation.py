@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import difflib
 import itertools
+import math
 import os
 import re
 from pathlib import Path
@@ -53,6 +55,20 @@ def _from_torch(value: Any, name: str) -> NDArray[Any]:
             f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read as "
             f"an array ({format_exception(error)})"
         ) from None
+
+
+def is_missing(value: object) -> bool:
+    """Check whether a Python value is missing: None, NaN, NaT, pandas' NA.
+
+    Examples:
+        >>> is_missing(None), is_missing(float("nan")), is_missing("")
+        (True, True, False)
+    """
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float | decimal.Decimal) and math.isnan(value))
+    )
 
 
 def check_array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
@@ -252,9 +268,7 @@ def check_class_labels(
     if values.shape != (length,):
         raise InputError(f"{name}: {length} labels are needed (one per record), got shape {values.shape}")
     labels = values.tolist()
-    missing_rows = [
-        row for row, label in enumerate(labels) if label is None or label != label or type(label).__name__ == "NAType"
-    ]
+    missing_rows = [row for row, label in enumerate(labels) if is_missing(label)]
     if missing_rows:
         raise InputError(
             f"{name}: {len(missing_rows)} records have no class (first: row {missing_rows[0]}); leave them out"
@@ -287,7 +301,7 @@ def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
     values = to_numpy(value, name)
     if values.shape != (length,):
         raise InputError(f"{name}: {length} identifiers are needed, got shape {values.shape}")
-    absent = [row for row, identifier in enumerate(values.tolist()) if identifier is None or identifier != identifier]
+    absent = [row for row, identifier in enumerate(values.tolist()) if is_missing(identifier)]
     if absent:
         raise InputError(f"{name}: {len(absent)} records have no identifier (first: row {absent[0]})")
     try:

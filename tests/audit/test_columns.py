@@ -1,6 +1,7 @@
 """Column names, types and classes travel from the user's frame to the user's model."""
 
 import datetime as dt
+import decimal
 import gzip
 
 import numpy as np
@@ -351,6 +352,33 @@ class TestEncoding:
         first, second = (columns.row_digests(read_frame(pl.DataFrame(each), "x")) for each in split)
         assert first != second
 
+    def test_what_has_arrows_interface_alone_is_a_frame(self):
+        batch = pa.record_batch({"age": [48, 31], "sex": ["f", "m"]})
+
+        class Relation:
+            def __arrow_c_stream__(self, requested_schema=None):
+                return pa.table(batch).__arrow_c_stream__(requested_schema)
+
+        for given in (batch, Relation(), pa.RecordBatchReader.from_batches(batch.schema, [batch])):
+            assert dv.Records(given).table.columns == ["age", "sex"]
+        for column in (pa.array([1.0, 2.0]), pa.chunked_array([[1.0, 2.0]]), pl.Series([1.0, 2.0])):
+            assert dv.Records(column).table is None
+
+    def test_numbers_of_128_bits_are_numbers(self):
+        wide = pl.DataFrame({"a": pl.Series([1, None, 3], dtype=pl.Int128), "b": pl.Series([1, 2, 3], dtype=pl.Int128)})
+        assert dv.Records(wide).x[:, 2].tolist() == [1, 2, 3]
+        assert dv.Records(wide.select("b")).x.tolist() == [[1], [2], [3]]
+
+    def test_labels_are_read_whatever_their_library_calls_missing(self):
+        frame = pl.DataFrame({"a": [1, 2]})
+        with pytest.raises(dv.InputError, match=r"y: 1 records have no class \(first: row 1\)"):
+            dv.Records(frame, pd.array([True, None], dtype="boolean"))
+        with pytest.raises(dv.InputError, match=r"ids: 1 records have no identifier \(first: row 0\)"):
+            dv.Records(frame, ids=pd.array([None, 7], dtype="Int64"))
+        prices = pl.Series([decimal.Decimal("1.50"), decimal.Decimal("2.00")])
+        assert dv.Records(frame, prices).y.tolist() == [1.5, 2.0]
+        assert dv.Records(frame, [decimal.Decimal(1), decimal.Decimal(0)]).y.tolist() == [1, 0]
+
     @pytest.mark.parametrize(
         ("frame", "message"),
         [
@@ -360,7 +388,16 @@ class TestEncoding:
             (pl.DataFrame({"a": [1]}).lazy(), r"collect\(\)"),
             (pl.DataFrame({"a": [float("inf"), 1.0]}), r"column 'a': 1 values are infinite \(first in row 0\)"),
             (pl.DataFrame({"a": [2**53 + 1, 1]}), r"column 'a' holds whole numbers beyond"),
-            (pd.DataFrame({"a": [1, "x"]}), r"column 'a': values of one kind"),
+            (
+                pd.DataFrame({"a": [1, "x"]}),
+                r"column 'a': values of one kind.* got a number in row 0 and a text in row 1",
+            ),
+            (pd.DataFrame({"a": [1j, 2j]}), r"column 'a': values of one kind.* got complex in row 0"),
+            (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"unique, 'a' occurs more than once"),
+            (pa.table([[1], [2]], names=["b", "b"]), r"unique, 'b' occurs more than once"),
+            (pl.DataFrame({"a": [dt.timedelta(hours=1)]}), r"'a' holds values of type Duration.* such as hours"),
+            (pl.DataFrame({"a": [dt.time(12)]}), r"'a' holds values of type Time"),
+            (pl.DataFrame({"a": pl.Series([2**70], dtype=pl.Int128)}), r"'a' holds whole numbers beyond ±2\^53"),
         ],
     )
     def test_frames_that_cannot_be_read_say_why(self, frame, message):

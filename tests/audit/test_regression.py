@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from scipy import stats
@@ -13,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import divulge as dv
-from divulge import auditing, plan, recipes, targets
+from divulge import auditing, cli, plan, recipes, targets
 from divulge.attacks import RMIA, LiRA, OnErrors, Threshold
 from divulge.attacks.prediction_errors import error_logits, error_variance
 from divulge.auditing.compare import Comparison, compare, comparison_page, gate
@@ -283,12 +284,14 @@ def test_references_that_are_classifiers_are_refused(sets):
 
 
 def test_a_function_of_whole_numbers_is_a_regression_model_only_if_the_user_says_so(sets):
-    whole = {name: dv.Records(records.x, np.round(records.y).astype(int)) for name, records in sets.items()}
+    whole = {name: dv.Records(records.x, np.abs(np.round(records.y)).astype(int)) for name, records in sets.items()}
     linear = LinearRegression().fit(whole["members"].x, whole["members"].y)
     with pytest.raises(dv.InputError, match="task='regression'"):
         audited(lambda x: linear.predict(x), whole)
     assert audited(lambda x: linear.predict(x), whole, task="regression").labels is None
     assert audited(linear, whole).labels is None  # an estimator says it itself
+    below = {name: dv.Records(records.x, np.round(records.y).astype(int) - 2) for name, records in sets.items()}
+    assert audited(lambda x: linear.predict(x) - 2, below).labels is None  # no class is called -2
 
 
 # What y means.
@@ -460,10 +463,69 @@ def test_init_writes_a_plan_that_runs_with_clones(sets, tmp_path):
 
 
 def test_a_plan_names_the_task_of_an_onnx_file_where_data_do_not_show_it(sets, tmp_path):
-    whole = {name: dv.Records(records.x, np.round(records.y).astype(int)) for name, records in sets.items()}
+    whole = {name: dv.Records(records.x, np.abs(np.round(records.y)).astype(int)) for name, records in sets.items()}
     linear = LinearRegression().fit(whole["members"].x, whole["members"].y)
     (tmp_path / "line.onnx").write_bytes(onnx_bytes(linear))
     with pytest.raises(dv.InputError, match="task='regression'"):
         audit_plan(write_plan(tmp_path, whole, "line.onnx"))
     assert audit_plan(write_plan(tmp_path, whole, "line.onnx", task="regression")).about.regression_fit is not None
     assert audit_plan(write_plan(tmp_path, sets, "line.onnx")).about.regression_fit is not None
+
+
+@pytest.mark.parametrize(
+    ("y", "kept"),
+    [
+        ([0, 3, 7], [0, 3, 7]),
+        ([-1, 1, 1], [0, 1, 1]),  # codes of the names -1 and 1
+        ([-1.0, 1.0, 0.0], [0, 2, 1]),
+        ([-12, 3, 7], [-12.0, 3.0, 7.0]),
+        (pd.array([-12, 3, 7], dtype="Int64"), [-12.0, 3.0, 7.0]),
+        ([-2.0, 2.0, 0.0], [-2.0, 2.0, 0.0]),
+        ([0.5, -1, 2], [0.5, -1.0, 2.0]),
+    ],
+)
+def test_whole_numbers_are_classes_from_minus_one_on_and_nothing_is_lost(y, kept):
+    records = dv.Records(np.arange(3.0)[:, None], y)
+    assert records.y.tolist() == kept
+    assert records.with_real_values().y.tolist() == [float(value) for value in y]
+    classes = records.with_class_labels()
+    if all(value % 1 == 0 for value in y):
+        names = classes.class_names or tuple(map(str, range(8)))
+        assert [names[code] for code in classes.labels] == [str(int(value)) for value in y]
+    else:
+        assert classes.labels is None
+
+
+def test_a_classifier_whose_classes_go_below_minus_one_is_audited_by_them():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(240, 3)), rng.integers(-2, 3, 240)
+    sets = [dv.Records(x[part], y[part]) for part in (slice(0, 80), slice(80, 160), slice(160, 240))]
+    model = RandomForestClassifier(5, random_state=0).fit(x[:80], y[:80])
+    names = ("members", "nonmembers", "population")
+    result = dv.audit(model, **dict(zip(names, sets, strict=True)), recipes=["loss"], fpr=[0.1])
+    assert result.class_names == ("-2", "-1", "0", "1", "2")
+    assert result["loss"].auc.low > 0.6
+
+
+def test_a_task_on_the_command_line_is_the_plans(divulge, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, error = divulge("init", "--records", "table", "--model", "model.onnx", "--task", "regression")
+    assert code == 0, error
+    written = plan.read(tmp_path / "plan.toml")
+    assert written.task == "regression"
+    code, _, error = divulge("check", "plan.toml", "--task", "regresion")
+    assert code == 2
+    assert "--task" in error
+    assert "regression" in error
+    assert cli.plans._with_task(written, "classification").task == "classification"
+    assert cli.plans._with_task(written, None).task == "regression"
+    code, _, error = divulge("audit", "--demo", "--task", "regression")
+    assert (code, "--task: goes with a plan" in error) == (2, True)
+
+
+def test_a_network_that_predicts_values_has_one_output_in_the_stub(divulge, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = ["--records", "images", "--model", "model.safetensors", "--task", "regression"]
+    assert divulge("init", *options)[0] == 0
+    assert "nn.Linear(256, 1)" in (tmp_path / "my_model.py").read_text()
+    assert "nn.Linear(256, 10)" not in (tmp_path / "my_model.py").read_text()

@@ -252,3 +252,25 @@ def test_templates_that_do_not_fit(tmp_path):
     (tmp_path / "t.csv").write_text("id\n")
     with pytest.raises(dv.InputError, match="a header and at least one row"):
         labels.Submission.like(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("content", "separator"),
+    [
+        (b"id,p\n007,0.5\nb,0.5\n", ","),
+        (b"\xef\xbb\xbfid;p\r\n007;0,5\r\nb;0,5\r\n", ";"),
+        ("id\tp\n007\t1\nb\t1\n".encode("utf-16"), "\t"),
+    ],
+)
+def test_a_template_is_read_as_any_csv(tmp_path, content, separator):
+    (tmp_path / "t.csv").write_bytes(content)
+    assert labels.Submission.like(tmp_path / "t.csv") == labels.Submission(("007", "b"), ("id", "p"), separator)
+
+
+def test_a_template_that_is_no_csv_or_lacks_an_identifier_is_refused(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"id": 1, "p": 2}\n')
+    with pytest.raises(dv.InputError, match="a CSV file is needed"):
+        labels.Submission.like(tmp_path / "t.jsonl")
+    (tmp_path / "t.csv").write_text("id,p\n,1\n")
+    with pytest.raises(dv.InputError, match="each with an identifier"):
+        labels.Submission.like(tmp_path / "t.csv")

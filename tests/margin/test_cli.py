@@ -51,6 +51,32 @@ def test_members_are_selected_with_guarantees(divulge, files):
     assert all(group in page for group in ("members", "fresh candidates", "known non-members"))
 
 
+def test_tables_say_the_same_as_arrays_whatever_the_order_of_their_columns(divulge, files):
+    for name in ("candidates", "unseen"):
+        arrays = np.load(files / f"{name}.npz")
+        columns = {f"x{i}": arrays["x"][:, i] for i in range(50)} | {"outcome": arrays["y"]}
+        frame = pl.DataFrame(columns | {key: arrays[key] for key in ("member", "ids") if key in arrays})
+        if name == "unseen":
+            frame = frame.select(reversed(frame.columns))
+        frame.write_csv(files / f"{name}.csv", separator=";")
+    found = []
+    for ending, named in (("npz", []), ("csv", ["--label", "outcome", "--id", "ids"])):
+        given = ["--candidates", files / f"candidates.{ending}", "--nonmembers", files / f"unseen.{ending}", *named]
+        options = [*given, "--margin", 100, "--band", 0.1, "--json"]
+        if ending == "csv":
+            code, _, err = divulge("weights", files / "net.safetensors", *options)
+            assert code == 2
+            assert "'ids'" in err  # which the non-members lack
+            options = [each if each != files / "unseen.csv" else files / "named.csv" for each in options]
+            unseen = pl.read_csv(files / "unseen.csv", separator=";").with_row_index("ids")
+            unseen.write_csv(files / "named.csv")
+        code, out, err = divulge("weights", files / "net.safetensors", *options)
+        assert code == 0, err
+        found.append(json.loads(out))
+    assert found[0]["decisions"] == found[1]["decisions"]
+    assert found[0]["called"] == found[1]["called"]
+
+
 def test_a_leaked_record_tells_the_margin(divulge, files):
     code, out, err = divulge(
         "weights", files / "net.safetensors", "--candidates", files / "candidates.npz", "--leaked", files / "leaked.npz"

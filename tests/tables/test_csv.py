@@ -7,6 +7,7 @@ import io
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -285,3 +286,52 @@ def test_tables_that_are_written_polars_reads(data, n):
     theirs = pl.DataFrame({name: pl.Series(values.tolist(), strict=False) for name, values in columns.items()})
     want = oracle(theirs.write_csv().encode())
     assert repr(oracle(file.getvalue())) == repr(want)
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b"sep=;\na;b\n1;x\n", [(1, "x")]),  # what Excel writes before the header
+        (b'"sep=|"\r\na|b\r\n1|x\r\n', [(1, "x")]),
+        ("sep=;\na;b\n1;é\n".encode("utf-16"), [(1, "é")]),
+        (b'"Name, first";"Name, last"\n1;x\n', [(1, "x")]),  # signs inside quotes are part of a name
+        ("a;b\n1;«café» Ü\n".encode("cp1252"), [(1, "«café» Ü")]),  # é» begins as a letter of UTF-8 does, and is none
+        ("a;b\n1;é€\n".encode("cp1252"), [(1, "é€")]),
+    ],
+)
+def test_files_as_office_programs_write_them(content, rows):
+    assert tables.read_table(content).rows() == rows
+
+
+def test_a_column_called_sep_is_a_column():
+    assert tables.read_table(b"sep=x,b\n1,2\n").columns == ["sep=x", "b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04 and more", "an Excel file or a ZIP archive"),
+        (b"BZh91AY&SY and more", "packed by bzip2"),
+        (b"FEA1 and more", "Feather of version 1"),
+    ],
+)
+def test_files_of_other_kinds_are_named(content, message, tmp_path):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(dv.InputError, match=message):
+        tables.read_table(tmp_path / "t.csv")
+
+
+def test_names_of_other_files_are_said(tmp_path):
+    (tmp_path / "t.json").write_text('{"a": 1}\n')
+    with pytest.raises(dv.InputError, match=r"JSON lines are named \.jsonl"):
+        tables.read_table(tmp_path / "t.json")
+    (tmp_path / "t.jsonl").write_text('[{"a": 1},\n{"a": 2}]')
+    with pytest.raises(dv.InputError, match="one array holds everything"):
+        tables.read_table(tmp_path / "t.jsonl")
+
+
+def test_a_packed_file_in_another_encoding_is_said(tmp_path):
+    with pa.output_stream(str(tmp_path / "t.csv.zst"), compression="zstd") as out:
+        out.write("a\né\n".encode("cp1252"))
+    with pytest.raises(dv.InputError, match="not UTF-8; unpack the file"):
+        tables.read_table(tmp_path / "t.csv.zst")

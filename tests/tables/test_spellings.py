@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -189,6 +191,28 @@ def test_splits_of_the_hub_are_several_data_sets(tmp_path):
         TABLE.write_parquet(tmp_path / f"{split}-00000-of-00001.parquet")
     with pytest.raises(dv.InputError, match=r"several data sets \(test, train\)"):
         tables.read_table(tmp_path)
+
+
+def test_files_called_by_splits_are_several_data_sets(tmp_path):
+    for split in ("train", "test"):
+        TABLE.write_csv(tmp_path / f"{split}.csv")
+    with pytest.raises(dv.InputError, match=r"several data sets \(test, train\)"):
+        tables.read_table(tmp_path)
+    (tmp_path / "test.csv").unlink()
+    assert len(tables.read_table(tmp_path)) == COUNT
+
+
+def test_folders_inside_a_folder_are_not_read(tmp_path):
+    (tmp_path / "year=2020").mkdir()
+    TABLE.write_parquet(tmp_path / "year=2020" / "0.parquet")
+    with pytest.raises(dv.InputError, match="folders inside it are not read"):
+        tables.read_table(tmp_path)
+
+
+def test_names_that_repeat_in_a_parquet_file_are_said(tmp_path):
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t.parquet")
+    with pytest.raises(dv.InputError, match="columns of different names are needed"):
+        tables.read_table(tmp_path / "t.parquet")
 
 
 def test_two_thousand_shards_are_one_table(tmp_path):

@@ -132,6 +132,20 @@ def test_the_command_answers_with_its_exit_code(tmp_path, capsys):
     two = ["--forget", f"{tmp_path}/one.csv", "--forget", f"{tmp_path}/two.csv", "--json"]
     assert cli.run([*base, "--after", f"{tmp_path}/before.csv", *two]) == 1
     assert [one["request"] for one in json.loads(capsys.readouterr().out)["findings"]] == ["one", "two"]
+    shards = tmp_path / "after"
+    shards.mkdir()
+    whole = pl.read_csv(tmp_path / "after.csv", schema_overrides={"id": pl.String})
+    whole[:7].write_parquet(shards / "0.parquet")
+    whole[7:].write_csv(shards / "1.csv", separator=";")
+    pl.read_csv(tmp_path / "forget.csv", infer_schema=False).write_ndjson(tmp_path / "forget.jsonl")
+    answers = []
+    for after, forget in (("after.csv", "forget.csv"), ("after", "forget.jsonl")):
+        capsys.readouterr()
+        cli.run([*base, "--after", f"{tmp_path}/{after}", "--forget", f"{tmp_path}/{forget}", "--json"])
+        printed = capsys.readouterr()
+        assert not printed.err
+        answers.append(json.loads(printed.out))
+    assert answers[0]["findings"] == answers[1]["findings"]
     words = ["forget", "--after", f"{tmp_path}/after.csv", "--forget", f"{tmp_path}/forget.csv"]
     assert cli.run([*words, "--never", f"{tmp_path}/never.csv"]) == 3
     assert cli.run(words) == 2

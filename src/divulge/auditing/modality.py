@@ -142,10 +142,12 @@ class Modality:
                 continue  # refused later, with the name of the argument
             if self.labels == "real values":
                 sets[name] = records.with_real_values()
-            elif records.y is not None and records.labels is None:
+                continue
+            sets[name] = labelled = records.with_class_labels()
+            if labelled.y is not None and labelled.labels is None:
                 raise InputError(
                     f"{name}: y: the target is {self.name}: whole-number labels are needed, or names of classes, got "
-                    f"real values (first: {records.y[records.y % 1 != 0][0]:g})"
+                    f"real values (first: {labelled.y[labelled.y % 1 != 0][0]:g})"
                 )
         return replace(data, **sets)
 

@@ -94,6 +94,7 @@ _add("reconstruct", weights.reconstruct, hidden=True)
 def main() -> None:
     """Run the command line: every error is one line on standard error and has an exit code of its own."""
     printing.prepare()
+    machine.limit_table_memory()
     os.environ["PYTHONSAFEPATH"] = "1"  # of the processes that are started: none imports from the current folder
     if "_DIVULGE_COMPLETE" in os.environ:  # a shell asks how a line may go on
         typer.main.get_command(app)(prog_name="divulge")

@@ -82,7 +82,7 @@ def forget(
             needed = "--after" if after is None else "--never" if never is None else "--forget"
             raise InputError(f"{needed}: needed; or give a plan with a table [forget] (--plan)")
         read = _Reader(
-            factory, outputs, device, tuple(trust or ()), columns, tables.is_table_file(Path(after)), settings.task,
+            factory, outputs, device, tuple(trust or ()), columns, tables.is_table(Path(after)), settings.task,
             tuple(classes or ()),
         )  # fmt: skip
         provenance.declare_input_files(before=before, after=after, never=never, retained=retained, other=other)
@@ -173,7 +173,7 @@ class _Reader:
     def model(self, name: str, option: str) -> Any:
         """Return a table of scores, or a model."""
         path = Path(name)
-        if tables.is_table_file(path):
+        if tables.is_table(path):
             frame = self._table(path, option)
             others = [column for column in frame.columns if column not in (self.id, "id")]
             return frame.select(self.id, *others).rename({self.id: "id"})
@@ -205,7 +205,7 @@ class _Reader:
         return found
 
     def _table(self, path: Path, name: str) -> Any:
-        if not path.is_file():
+        if not path.exists():
             raise InputError(f"{name}: no such file: {path}")
         frame = tables.read_table(path, name, texts=[self.id])
         if self.id not in frame.columns:

@@ -20,7 +20,7 @@ from divulge.cli.modules import (
 )
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
-from divulge.settings import DefenceSettings, DesignSettings, OracleSettings, SeasonSettings
+from divulge.settings import ColumnNames, DefenceSettings, DesignSettings, OracleSettings, SeasonSettings
 
 if TYPE_CHECKING:
     from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
@@ -139,10 +139,11 @@ def show_design(
 @options.from_settings
 def show_simulation(
     labels_file: Annotated[
-        Path, typer.Argument(metavar="LABELS", help="True labels: one number per line, .npy, or .npz.")
+        Path, typer.Argument(metavar="LABELS", help="True labels: a table, one number per line, .npy, or .npz.")
     ],
     oracle: OracleSettings,
     design: DesignSettings,
+    columns: Annotated[ColumnNames, ("label",)],
     header: Headers = None,
     template: Template = None,
     key: ScoreKey = "score",
@@ -157,7 +158,7 @@ def show_simulation(
     Exit code 4 when the answers contradict what was declared of the endpoint.
     """
     provenance.declare_input_files(labels=labels_file, public=public)
-    y = datafiles.read_labels(labels_file)
+    y = datafiles.read_labels(labels_file, columns.required().get("label"))
     spec = make_spec(oracle, len(y))
     plan = modules.labels.design(spec, design.method)
     endpoint = None if url is None else _make_oracle(url, template, header, key)

@@ -48,12 +48,13 @@ def init(
     population: Annotated[str | None, _init_option("population")] = None,
     label: Annotated[str | None, _init_option("label")] = None,
     references: Annotated[int | None, _init_option("references")] = None,
+    task: Annotated[str | None, _init_option("task")] = None,
     json: options.Json = False,
 ) -> None:
     """Write a commented plan, and a stub of the code it names; asks for what no option says."""
     answers_given = {
         "records": records, "model": model, "members": members, "nonmembers": nonmembers, "population": population,
-        "label": label, "references": references,
+        "label": label, "references": references, "task": task,
     }  # fmt: skip
     is_asking = sys.stdin.isatty() and not json
     answers = modules.plan.complete_answers(answers_given, _ask if is_asking else None)
@@ -70,16 +71,21 @@ def _ask(question: str, default: str) -> str:
     return printing.ask(f"{question} [{default}]: ") or default
 
 
+Task = Annotated[str | None, options.setting(AuditSettings, "task", "In place of the plan's.")]
+
+
 @options.from_settings
 def check(
     plan: PlanFile,
     columns: ColumnNames,
     features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
+    task: Task = None,
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
     changed = _with_columns(modules.plan.read(plan), columns, **({"features": features} if features else {}))
+    changed = _with_task(changed, task)
     resolved = modules.plan.resolve(changed, plan.parent, trust or ())
     forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
     if json:
@@ -95,6 +101,13 @@ def _with_columns(plan: Plan, columns: ColumnNames, **others: Any) -> Plan:
     """Return a plan with the columns that the user named."""
     changed_columns = {key: getattr(columns, key) for key in columns.model_fields_set} | others
     return plan.model_copy(update={"data": plan.data.model_copy(update=changed_columns)}) if changed_columns else plan
+
+
+def _with_task(plan: Plan, task: str | None) -> Plan:
+    """Return a plan with the task that the user named."""
+    return (
+        plan if task is None else plan.model_copy(update={"task": options.check_options(AuditSettings, task=task).task})
+    )
 
 
 @options.from_settings
@@ -118,12 +131,13 @@ def audit(
     ] = None,
     features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
     columns: ColumnNames,
+    task: Task = None,
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if demo:
-        _check_demo_options(columns, fpr, covariate, features)
+        _check_demo_options(columns, fpr, covariate, features=features, task=task)
         finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
     else:
         if plan is None:
@@ -137,6 +151,7 @@ def audit(
             read = read.model_copy(update={"fpr": levels})
         changed: dict[str, Any] = {"covariates": list(covariate)} if covariate else {}
         read = _with_columns(read, columns, **changed, **({"features": features} if features else {}))
+        read = _with_task(read, task)
         finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
     if json:
         summaries = {name: result.summary() for name, result in finished.items()}
@@ -148,7 +163,7 @@ def audit(
 
 
 def _check_demo_options(
-    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, features: str | None
+    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, **others: str | None
 ) -> None:
     if columns.model_fields_set:
         raise InputError(
@@ -156,10 +171,9 @@ def _check_demo_options(
         )
     if fpr:
         raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
-    if covariate:
-        raise InputError("--covariate: goes with a plan")
-    if features:
-        raise InputError("--features: goes with a plan")
+    for name, value in {"covariate": covariate, **others}.items():
+        if value:
+            raise InputError(f"--{name}: goes with a plan")
 
 
 def _run_demo(

@@ -19,7 +19,7 @@ from divulge.cli.modules import (
     weights_page,
 )
 from divulge.errors import InputError
-from divulge.settings import WeightsSettings
+from divulge.settings import ColumnNames, WeightsSettings
 
 if TYPE_CHECKING:
     from divulge.results import WeightsSummary
@@ -35,22 +35,24 @@ def weights(
     candidates: Annotated[
         Path | None,
         typer.Option(
-            help=".npz with x (n rows of d), and y (labels), ids and member (bool) where known. Without it, training "
+            help=".npz with x (n rows of d), and y (labels), ids and member (bool) where known; or a table with "
+            "columns of numbers in the order of the network's inputs, and label, id and member. Without it, training "
             "points of a network of one input are read off its weights."
         ),
     ] = None,
     nonmembers: Annotated[
-        Path | None, typer.Option(help=".npz like it, of records known not to be in the training set.")
+        Path | None, typer.Option(help="A file like it, of records known not to be in the training set.")
     ] = None,
-    leaked: Annotated[Path | None, typer.Option(help=".npz of records, one of which was trained on.")] = None,
+    leaked: Annotated[Path | None, typer.Option(help="A file of records, one of which was trained on.")] = None,
     settings: WeightsSettings,
+    columns: Annotated[ColumnNames, ("label", "id", "drop")],
     out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
     selection: Annotated[
         Path | None, typer.Option(help="Every candidate with its id, output, score and decisions (Parquet) to write.")
     ] = None,
     algorithm: Annotated[str | None, typer.Option(help="Without candidates: both, 1, 2 or crossings.")] = None,
     truth: Annotated[
-        Path | None, typer.Option(help="Without candidates: .npz with the training points x, to compare.")
+        Path | None, typer.Option(help="Without candidates: .npz or table with the training points x, to compare.")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -61,12 +63,13 @@ def weights(
         return
     _refuse("it reads points off the weights, without --candidates", algorithm=algorithm, truth=truth)
     net = modules.margin.ShallowReLU.from_safetensors(model)
+    layout = datafiles.FileLayout.from_column_names(columns)
+    rows = datafiles.read_named_rows(candidates, layout)
+    unseen, known = (
+        None if file is None else datafiles.read_named_rows(file, layout, rows.columns) for file in (nonmembers, leaked)
+    )
     examined = weights_audit.examine_weights(
-        net,
-        datafiles.read_named_rows(candidates),
-        weights_audit.ExaminationRules(**dict(settings)),
-        nonmembers=None if nonmembers is None else datafiles.read_named_rows(nonmembers),
-        leaked=None if leaked is None else datafiles.read_named_rows(leaked),
+        net, rows, weights_audit.ExaminationRules(**dict(settings)), nonmembers=unseen, leaked=known
     )
     summary = examined.summary()
     if out is not None:
@@ -87,8 +90,8 @@ def weights(
 def _show(summary: WeightsSummary) -> None:
     """Print verdict, decisions and the records that are called members."""
     printing.verdict(summary.tone, summary.verdict)
-    if rows := weights_page.decision_rows(summary):
-        printing.table(f"{summary.candidates} candidates", ["rule", "called members", "claim"], rows)
+    if decisions := weights_page.decision_rows(summary):
+        printing.table(f"{summary.candidates} candidates", ["rule", "called members", "claim"], decisions)
     if called_rows := weights_page.called_rows(summary):
         printing.table("Called members", ["record", "|Φ|", summary.signal, "rules"], called_rows[:_N_SHOWN])
     if len(called_rows) > _N_SHOWN:
@@ -102,7 +105,7 @@ def reconstruct(
     model: Model,
     margin: Annotated[float | None, typer.Option(help="Margin of the training set.")] = None,
     algorithm: Annotated[str, typer.Option(help="both, 1, 2 or crossings.")] = "both",
-    truth: Annotated[Path | None, typer.Option(help=".npz with the training points x, to compare.")] = None,
+    truth: Annotated[Path | None, typer.Option(help=".npz or table with the training points x, to compare.")] = None,
     out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
     json: options.Json = False,
 ) -> None:

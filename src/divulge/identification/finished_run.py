@@ -339,7 +339,7 @@ def every_nth_row(path: Path, columns: Sequence[str], step: int) -> pl.DataFrame
     """Return columns of the first row and of every ``step``-th one after it; errors as for `highest_rows`."""
     rows = tables.open_parquet(path).select(columns)
     with tables.table_errors(str(path)):
-        return rows.gather_every(step).collect()
+        return rows.gather_every(step).collect(engine="streaming")
 
 
 @dataclass(frozen=True, slots=True)

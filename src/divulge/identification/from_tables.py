@@ -416,7 +416,7 @@ def _write_results(
     if selected:
         with tables.table_errors(str(selection)):
             lowest = tables.open_parquet(selection).filter("selected").select(pl.col("score").min())
-            threshold = float(lowest.collect().item())
+            threshold = float(lowest.collect(engine="streaming").item())
     summary = IdentificationSummary(
         claim=str(decision.guarantee),
         guarantee=decision.guarantee,

@@ -294,7 +294,7 @@ def _level_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
     path = folder / "selection.parquet"
     below = [(pl.col("q") <= level).sum().alias(str(i)) for i, level in enumerate(levels)]
     with tables.table_errors(str(path)):
-        counts = list(tables.open_parquet(path).select(below).collect().row(0))
+        counts = list(tables.open_parquet(path).select(below).collect(engine="streaming").row(0))
     caveat = "If the assumption holds: " if summary.guarantee.standing == "doubtful" else ""
     stops = []
     for level, count in zip(levels, counts, strict=True):

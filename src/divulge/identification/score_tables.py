@@ -35,6 +35,8 @@ _MAX_ROWS = 10  # row numbers in a message
 _MAX_VALUES = 5  # values in a message
 _TEXTS_PER_BATCH = 1 << 14  # small, because each row may hold a long document
 _ID_HASH_SEED = 0  # any: ids whose hashes repeat are compared themselves
+_HASHES_PER_BLOCK = 1 << 20
+_HASH_BITS = 3  # of a hash, by which parts are told apart
 # Spellings of membership in lower case; a missing value means unknown.
 _MEMBER = ("1", "1.0", "true", "t", "yes", "y", "member", "members")
 _NONMEMBER = ("0", "0.0", "false", "f", "no", "n", "nonmember", "non-member", "nonmembers", "non-members")
@@ -277,7 +279,7 @@ class _Cleaner:
         self.n_rows, self.unusable, self.overlapping = 0, _RowNumbers(), _RowNumbers()
         self.text_digests: list[Array] = []
         self.text_sample = TextSample(options.sample_size)
-        self.id_hashes: list[Array] = []
+        self.id_hashes = _Hashes()
 
     def clean(self, batch: pl.DataFrame) -> pl.DataFrame:
         """Return the usable rows of the next batch, with the columns of `CleanTable`."""
@@ -298,7 +300,7 @@ class _Cleaner:
             columns["truth"] = self._membership.read(batch[names.truth])
         rows = pl.DataFrame(columns).filter(pl.Series(usable))
         if names.id:
-            self.id_hashes.append(rows["id"].hash(_ID_HASH_SEED).to_numpy())
+            self.id_hashes.add(rows["id"].hash(_ID_HASH_SEED).to_numpy())
         return rows
 
     def _exclude_texts(self, column: pl.Series, usable: Bools, row: Array) -> Bools:
@@ -445,12 +447,41 @@ class TextSample:
             self._bound = np.uint64(lowest[-1][0])
 
 
-def _check_unique_ids(rows: pl.LazyFrame, hashes: list[Array], name: str) -> None:
+class _Hashes:
+    """64-bit hashes, in blocks of their own: small arrays of polars, kept among larger ones, would keep their pages."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Array] = []
+        self._n_filled = _HASHES_PER_BLOCK  # of the last block
+
+    def add(self, hashes: Array) -> None:
+        """Copy hashes ``[n]``."""
+        while len(hashes):
+            if self._n_filled == _HASHES_PER_BLOCK:
+                self._blocks.append(np.empty(_HASHES_PER_BLOCK, np.uint64))
+                self._n_filled = 0
+            count = min(len(hashes), _HASHES_PER_BLOCK - self._n_filled)
+            self._blocks[-1][self._n_filled : self._n_filled + count] = hashes[:count]
+            self._n_filled += count
+            hashes = hashes[count:]
+
+    def repeated(self) -> Array:
+        """Return the hashes that occur more than once, ascending, and forget all."""
+        if not self._blocks:
+            return np.empty(0, np.uint64)
+        blocks = [*self._blocks[:-1], self._blocks[-1][: self._n_filled]]
+        self._blocks.clear()
+        found = []
+        for part in range(1 << _HASH_BITS):  # an eighth is copied and sorted at a time
+            pooled = np.concatenate([block[block >> np.uint64(64 - _HASH_BITS) == part] for block in blocks])
+            pooled.sort()
+            found.append(np.unique(pooled[1:][pooled[1:] == pooled[:-1]]))
+        return np.concatenate(found)
+
+
+def _check_unique_ids(rows: pl.LazyFrame, hashes: _Hashes, name: str) -> None:
     """Raise for ids that repeat; only those whose hashes repeat are compared."""
-    pooled = np.concatenate(hashes)
-    hashes.clear()
-    pooled.sort()
-    repeated_hashes = np.unique(pooled[1:][pooled[1:] == pooled[:-1]])
+    repeated_hashes = hashes.repeated()
     if not len(repeated_hashes):
         return
     suspects = rows.select("id").filter(pl.col("id").hash(_ID_HASH_SEED).is_in(pl.Series(repeated_hashes).implode()))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import store, web
+from divulge import store, tables, web
 from divulge.errors import InputError
 from divulge.labels.oracles import QuotaReachedError
 from divulge.validation import (
@@ -91,18 +91,20 @@ class Submission:
 
     @classmethod
     def like(cls, path: Path) -> Submission:
-        """Read the template of an example file: its header and its identifiers (first column).
+        """Read the template of an example file, a CSV: its header, its separator and its identifiers (first column).
 
         Raises:
-            divulge.InputError: no such file, or no row below the header.
+            divulge.InputError: no such file, no CSV file, no row below the header, a row without an identifier.
         """
-        try:
-            rows = list(csv.reader(io.StringIO(store.read_text(path, limit=store.MAX_LINES_BYTES), newline="")))
-        except csv.Error as error:
-            raise InputError(f"template: {path}: not a CSV file ({error})") from None
-        if len(rows) < 2 or not all(rows):
-            raise InputError(f"template: {path}: a header and at least one row are needed, and no empty line")
-        return cls(tuple(row[0] for row in rows[1:]), tuple(rows[0]))
+        table = tables.scan_table(path, "template")
+        formats = [part.delimited for part in table.parts]
+        if len(formats) != 1 or formats[0] is None:
+            raise InputError(f"template: {path}: a CSV file is needed, as the endpoint takes it")
+        names, separator = formats[0].names, formats[0].separator
+        ids = table.collect(names[:1], texts=names[:1])[names[0]]
+        if not len(ids) or ids.null_count():
+            raise InputError(f"template: {path}: a header and at least one row are needed, each with an identifier")
+        return cls(tuple(ids.to_list()), names, separator)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -239,6 +239,7 @@ def train_clone(config: CloneTraining, records: Records, seed: int, classes: int
         divulge.InputError: records without labels.
         divulge.errors.UserCodeError: the estimator raised an error.
     """
+    records = records.with_class_labels()
     if records.labels is None:
         raise InputError("references: labels are needed to train on, got y=None")
     like = config.target if isinstance(config.target, SklearnTarget) else None
@@ -296,7 +297,7 @@ def train_regressor(config: CloneTraining, records: Records, seed: int) -> Any:
     inputs = model_inputs(like, clone, records)
     with errors.user_code_errors(f"references: {type(clone).__name__}.fit"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the target's training has said the same once
-        clone.fit(inputs, records.y.astype(np.float64))
+        clone.fit(inputs, records.with_real_values().y)
     target = CloneRegressor(SklearnRegressor(clone), like)
     return target if records.table is None else FramedTarget(target, records[:1])
 

@@ -7,7 +7,7 @@ missing value; whatever is wrong with a file is one `divulge.InputError` that na
 
 from divulge.settings import ColumnNames
 from divulge.tables.arrays import from_arrays, to_array
-from divulge.tables.sources import ENDINGS, find_files, is_saved_dataset, is_table_file, table_errors
+from divulge.tables.sources import ENDINGS, find_files, is_saved_dataset, is_table, is_table_file, table_errors
 from divulge.tables.table import (
     NUMBER,
     TEXT,
@@ -37,6 +37,7 @@ __all__ = [
     "find_files",
     "from_arrays",
     "is_saved_dataset",
+    "is_table",
     "is_table_file",
     "open_parquet",
     "open_pieces",

@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 import itertools
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
@@ -31,7 +32,9 @@ _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_
 _LONGEST_HEADER = 1 << 20  # bytes
 _LONGEST_CELL = 1 << 30  # characters
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
+_EXCEL_SEPARATOR = re.compile(r'[\r\n]*"?sep=(?P<sign>[^"])"?[\r\n]*')  # a first line that is no header
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
+_UTF8_LIKE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _EXACT_DECIMAL = r"^[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?$"
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
@@ -79,6 +82,9 @@ def open_delimited(file: TableFile, compression: str, separator: str | None) -> 
     """
     encoding, skipped = _find_encoding(file, compression)
     header = _read_header(file, compression, encoding, skipped)
+    if declared := _EXCEL_SEPARATOR.fullmatch(header):
+        skipped += len(header.encode(encoding))
+        header, separator = _read_header(file, compression, encoding, skipped), separator or declared["sign"]
     sign = separator or _find_separator(header)
     names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ()))
     if not names:
@@ -139,16 +145,15 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _is_western(block: bytes) -> bool:
-    """Check whether the bytes are code page 1252: all are defined there, and no two of them form a UTF-8 character."""
+    """Check whether the bytes are code page 1252: all are defined there, and none of them form a UTF-8 character."""
     try:
         block.decode("cp1252")
     except UnicodeDecodeError:
         return False
     values = np.frombuffer(block, np.uint8)
-    high = values >= 0x80
-    leads, follows = (values >= 0xC2) & (values <= 0xF4), (values >= 0x80) & (values <= 0xBF)
     control = (values < 0x20) & ~np.isin(values, [9, 10, 12, 13])
-    return not (leads[:-1] & follows[1:]).any() and not control.any() and bool(high.mean() < 0.5)
+    is_text = not control.any() and bool((values >= 0x80).mean() < 0.5)
+    return is_text and not any(_is_utf8(found[0]) for found in _UTF8_LIKE.finditer(block))
 
 
 def _read_header(file: TableFile, compression: str, encoding: str, skipped: int) -> str:
@@ -173,7 +178,14 @@ def _read_header(file: TableFile, compression: str, encoding: str, skipped: int)
 
 def _find_separator(header: str) -> str:
     """Return the sign that cuts the header into most names, a comma where none does."""
-    pieces = {sign: len(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ())) for sign in SEPARATORS}
+
+    def count_names(sign: str) -> int:
+        try:
+            return len(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign, strict=True), ()))
+        except csv.Error:  # a quote ends within a name
+            return 0
+
+    pieces = {sign: count_names(sign) for sign in SEPARATORS}
     return max(pieces, key=pieces.__getitem__)
 
 

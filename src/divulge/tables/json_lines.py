@@ -132,7 +132,8 @@ def _object(number: int, text: bytes, *, exact: bool) -> dict[str, Any]:
     try:
         value = (_EXACT if exact else _DECODER).decode(text.decode())
     except (ValueError, RecursionError) as error:  # Not JSON or not UTF-8, or nested too deeply.
-        raise InputError(f"line {number} is no JSON ({_reason(error)})") from None
+        hint = "; one array holds everything, and an object on each line is needed" if text.startswith(b"[") else ""
+        raise InputError(f"line {number} is no JSON ({_reason(error)}){hint}") from None
     if not isinstance(value, dict):
         raise InputError(f"line {number}: an object is needed, got {_describe(value)}")
     return value

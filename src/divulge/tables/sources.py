@@ -39,9 +39,19 @@ TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", ".arrow", ".feather", ".ipc")
 COMPRESSED = (".gz", ".zst")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_ARCHIVES = {
+    b"PK\x03\x04": "this is an Excel file or a ZIP archive",
+    b"\xd0\xcf\x11\xe0": "this is an Excel file",
+    **{b"BZh%d1AY&" % level: "this is packed by bzip2" for level in range(1, 10)},
+    b"\xfd7zXZ": "this is packed by xz",
+    b"FEA1": "this is Feather of version 1, which Arrow no longer writes",
+}
 _STATE = "state.json"
 _BLOCK = 1 << 20  # bytes
-_SPLIT = re.compile(r"(?P<split>.+)-\d{5}-of-\d{5}\.parquet")
+_SPLIT = re.compile(
+    r"(?P<split>.+)-\d{5}-of-\d{5}\.parquet|(?P<named>train|training|test|testing|validation|valid|val|dev|eval)\..+",
+    re.IGNORECASE,
+)
 _QUOTE = re.compile(r"""[\s:(]*['"`\[{].*""", re.DOTALL)
 
 
@@ -118,6 +128,15 @@ def is_table_file(path: Path) -> bool:
     return bool(_ending(path))
 
 
+def is_table(path: Path) -> bool:
+    """Return whether a path is a table: a file by its name, or a folder of such files or of a saved data set."""
+    if not path.is_dir():
+        return is_table_file(path)
+    return (
+        is_saved_dataset(path) or bool(_files_in(path)) or bool((path / "data").is_dir() and _files_in(path / "data"))
+    )
+
+
 def _ending(path: Path) -> str:
     if path.suffix.lower() in COMPRESSED:
         inner = Path(path.stem).suffix.lower()
@@ -140,12 +159,16 @@ def file_type(file: TableFile) -> tuple[FileType, str]:
         return "arrow file", ""
     if head.startswith(b"\xff\xff\xff\xff"):
         return "arrow stream", ""
+    for mark, described in _ARCHIVES.items():
+        if head.startswith(mark):
+            raise InputError(f"{described}; one of {', '.join(ENDINGS)} is needed ({' and '.join(COMPRESSED)} allowed)")
     ending = "" if file.path is None else _ending(file.path)
     if ending in (".parquet", ".arrow", ".feather", ".ipc"):
-        called = "Parquet" if ending == ".parquet" else "Arrow"
-        raise InputError(f"damaged or half-written (it does not begin as a {called} file does)")
+        called = "a Parquet" if ending == ".parquet" else "an Arrow"
+        raise InputError(f"damaged or half-written (it does not begin as {called} file does)")
     if file.path is not None and not ending:
-        raise InputError(f"one of {', '.join(ENDINGS)} is needed ({' and '.join(COMPRESSED)} allowed)")
+        hint = "; JSON lines are named .jsonl" if ".json" in (suffix.lower() for suffix in file.path.suffixes) else ""
+        raise InputError(f"one of {', '.join(ENDINGS)} is needed ({' and '.join(COMPRESSED)} allowed){hint}")
     if ending in (".jsonl", ".ndjson"):
         return "json lines", compression
     if not ending:
@@ -222,7 +245,12 @@ class _Lines(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            batch = next(self._batches, None)
+            try:
+                batch = next(self._batches, None)
+            except pl.exceptions.ComputeError as error:
+                if "utf8" not in str(error):
+                    raise
+                raise InputError("the text in it is not UTF-8; unpack the file, or save the text as UTF-8") from None
             if batch is None:
                 return 0
             self._ready = memoryview("".join(f"{line}\n" for line in batch["line"].to_list()).encode())
@@ -255,8 +283,10 @@ def find_files(path: Path) -> list[Path]:
         return _saved_files(path)
     files = _files_in(path) or (_files_in(path / "data") if (path / "data").is_dir() else [])
     if not files:
-        raise InputError(f"{path}: no {', '.join(ENDINGS)} file in this folder")
-    splits = sorted({found["split"] for file in files if (found := _SPLIT.fullmatch(file.name))})
+        below = "; folders inside it are not read" if any(each.is_dir() for each in path.iterdir()) else ""
+        raise InputError(f"{path}: no {', '.join(ENDINGS)} file in this folder{below}")
+    matches = [found for file in files if (found := _SPLIT.fullmatch(file.name))]
+    splits = sorted({found["split"] or found["named"] for found in matches})
     if len(splits) > 1:
         raise InputError(
             f"{path} holds several data sets ({', '.join(splits)}); name the files of one, or put them into a folder"
@@ -316,6 +346,8 @@ def table_errors(name: str) -> Generator[None]:
         raise InputError(f"{name}: cannot be read ({error.strerror or error_summary(error)})") from None
     except (EOFError, zlib.error, ValueError, RuntimeError, TypeError) as error:
         raise InputError(f"{name}: damaged or half-written ({error_summary(error)})") from None
+    except pl.exceptions.DuplicateError:
+        raise InputError(f"{name}: columns of different names are needed, and a name occurs twice") from None
     except BaseException as error:
         if not (isinstance(error, pl.exceptions.PolarsError) or is_panic(error)):
             raise

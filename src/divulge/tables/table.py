@@ -43,7 +43,7 @@ BATCH_OF_TEXTS = 1 << 14
 _MAX_SHOWN_LENGTH = 12  # characters of a value that a message shows
 _ROW = "\0row"  # a column's name that no file has
 _TEXT_TYPES = ("String", "Categorical", "Enum")
-_PIECE_ROWS, _PIECE_BYTES = 1 << 20, 1 << 26  # of a file of a `PieceWriter`, at most
+_PIECE_ROWS, _PIECE_BYTES = 1 << 18, 1 << 24  # of a file of a `PieceWriter`, at most
 
 
 @dataclass(frozen=True, slots=True)
