@@ -257,9 +257,11 @@ HEAD = """# References that match the target
 
 `benchmarks/matching.py`: the auditor does not know how the target was trained. References ({count}; 3 of language
 models) are trained with the defaults of `Train` and `FineTune` (of estimators: the library's defaults), with
-`match="auto"`, and with the target's own settings ("oracle"). Each number is the mean of {seeds} targets; standard
-deviations over them stand in brackets. The attack is the first of each case: LiRA offline with a common variance, for
-language models the likelihood ratio to the references. "RMSE" compares target and references on calibration records.
+`match="auto"`, and with the target's own settings ("oracle"). Each number is the mean over draws of records, target
+and references, whose number (at most {seeds}) stands beside the target; standard deviations stand in brackets. A single
+draw has the luck of one target: among 1,600 to 2,000 candidates, an AUC has a standard error of about .015. "RMSE"
+compares target and references on calibration records, with defaults, matched and oracle; "said to differ" is what the
+report says of each. The oracle differs too where the target had more records than half of the population.
 """
 
 

@@ -49,6 +49,7 @@ from partial_cases import images
 from selector import mean
 from unseen_images import DEVIATION, MEAN, ResNet20
 
+LEVEL, LEAST = "tpr@fpr=0.01", evaluation.min_nonmembers(0.01)
 FEATURES_SIZE, FEATURES_BLOCK, TUNED_SIZE = 96, 2000, 96
 SIGNALS = ("negative-loss", "scaled-logit", "confidence", "hinge", "top-two-gap")
 WITHOUT_REFERENCES = ("loss", "gap", "transductive", "quantile-trees", "quantile-gap-trees", "combined")
@@ -448,9 +449,12 @@ def unseen(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
             y, member = cell.records.y[: 2 * cell.third], np.arange(2 * cell.third) < cell.third
             for label in cell.unseen(fold):
                 own = y == label
-                base = evaluation.measure(scores["loss"][own], member[own], "tpr@fpr=0.01").value
+                if min((own & ~member).sum(), (own & member).sum()) < LEAST:
+                    print(f"{cell.name}: class {label} is left out: it has fewer than {LEAST} members or others")
+                    continue
+                base = evaluation.measure(scores["loss"][own], member[own], LEVEL).value
                 for name, values in scores.items():
-                    pair = [evaluation.measure(values[own], member[own], s).value for s in ("auc", "tpr@fpr=0.01")]
+                    pair = [evaluation.measure(values[own], member[own], s).value for s in ("auc", LEVEL)]
                     found.setdefault(name, []).append((pair[0], pair[1]))
                     gains.setdefault(name, []).append(pair[1] - base)
     if not found:

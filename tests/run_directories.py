@@ -11,8 +11,10 @@ import polars as pl
 
 import divulge as dv
 from divulge import canaries, cli, extraction, run_directory, store
+from divulge.attributes.result import AttributeInference
 from divulge.canaries import proof
 from divulge.extraction import Completions, Cut, MeasuredDocuments
+from divulge.results import AttributeSettings
 from divulge.targets import Decoding
 
 
@@ -81,12 +83,25 @@ def write_erasure(folder):
     dv.forget(table(3), table(3), forget=ids[:100], never=ids[100:], retrained=controls, out=folder)
 
 
+def write_attributes(folder):
+    rng = np.random.default_rng(0)
+    members = np.arange(400) < 200
+    guess = rng.random(400) < 0.5
+    AttributeInference(
+        ids=np.array([f"r{i}" for i in range(400)]), members=members, counted=np.ones(400, bool),
+        values=rng.integers(0, 2, 400), value_names=("f", "m"), right={"model": guess | members, "imputation": guess},
+        column="sex", tried=2, references=0, checks=(), warnings=(),
+        settings=AttributeSettings(None, 64, 0.1, 0.95, 0),
+    ).save(folder)  # fmt: skip
+
+
 WRITERS = {
     "audit": write_audit,
     "identification": write_identification,
     "extraction": write_extraction,
     "canary-audit": write_canary_audit,
     "erasure": write_erasure,
+    "attributes": write_attributes,
 }
 LEAKS = {
     "audit": "training records (49 to 93) can be recognised",
@@ -94,6 +109,7 @@ LEAKS = {
     "extraction": "Training documents can be extracted",
     "canary-audit": "is violated",
     "erasure": "Still remembered",
+    "attributes": "Whoever knows the rest of a training record",
 }
 
 
@@ -117,6 +133,8 @@ def forge_verdict(run, kind):
             summary |= {"selected": 0, "threshold": None, "claim": "nothing", "warnings": []}
         elif kind == "extraction":
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "not shown", "extracted": 0}
+        elif kind == "attributes":
+            summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "no leak found"}
         elif kind == "erasure":
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "too little data to say"}
             summary["findings"] = [one | {"answer": "too little data to say"} for one in summary["findings"]]

@@ -17,7 +17,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from divulge import access, completion, datafiles, tables, user_code
+from divulge import access, completion, datafiles, seeds, tables, user_code
 from divulge import recipes as book
 from divulge.columns import has_pandas
 from divulge.datafiles import DataFile, FileLayout
@@ -42,6 +42,7 @@ from divulge.store import read_untrusted
 from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
 from divulge.targets.estimators import fitted_frame_library
+from divulge.targets.sacro_folders import read_sacro_folder, refuse_pickle
 from divulge.types import AuditData, Records
 from divulge.validation import check_path
 
@@ -626,6 +627,41 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     except OSError as error:
         raise InputError(f"folder: {folder} cannot be written ({error.strerror or error})") from None
     return list(paths)
+
+
+def import_sacro_folder(model: Path, folder: Path, seed: int = 0) -> dict[str, Any]:
+    """Write the records of a target folder of SACRO-ML as tables into ``folder``, and return the answers they give.
+
+    The test records are split at random: one half are the non-members, the other the population.
+
+    Args:
+        model: the target folder; its model and arrays are no pickles (`divulge.targets.sacro_folders`).
+        folder: where the plan will be.
+        seed: of the split.
+
+    Raises:
+        divulge.InputError: pickles, missing arrays, fewer than two test records, tables that are there already.
+    """
+    source = read_sacro_folder(model)
+    refuse_pickle(source.model, "model")
+    sides = source.tables()
+    order = seeds.generator(seed, "test records of a target folder").permutation(len(sides["test"]))
+    if len(order) < 2:
+        raise InputError(f"model: {model} has {len(order)} test records; at least 2 are needed")
+    half = len(order) // 2
+    sets = {
+        "members": sides["train"],
+        "nonmembers": sides["test"][np.sort(order[:half])],
+        "population": sides["test"][np.sort(order[half:])],
+    }
+    paths = {name: folder / f"{name}.parquet" for name in sets}
+    if existing := [path for path in paths.values() if path.exists()]:
+        raise InputError(f"folder: {existing[0]} is there already; move it away, or name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in sets.items():
+        tables.write_parquet(table, paths[name])
+    files = {name: str(path) for name, path in paths.items()}
+    return {"records": "table", "model": str(source.model), "label": "label"} | files
 
 
 def _has_networks(answers: InitSettings) -> bool:

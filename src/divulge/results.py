@@ -33,6 +33,9 @@ SUMMARY_FILE = "summary.json"
 VERSION = 2
 """Version of the schema of all summaries; one of another version is not read."""
 
+SINGLE_RECORDS: Mapping[str, bool] = {"single_records": True}
+"""Metadata of a field that shows or names single records; `to_json_values` leaves it out on request."""
+
 Answer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
 
 FALSE_MATCH = 0.001
@@ -283,8 +286,8 @@ class AuditSummary(Summary):
     recipes: Mapping[str, RecipeSummary]
     smallest_detectable: SmallestLeak
     about: RunMetadata
-    texts: Mapping[str, str]
-    heat: Mapping[str, HeatStrip]
+    texts: Mapping[str, str] = field(metadata=SINGLE_RECORDS)
+    heat: Mapping[str, HeatStrip] = field(metadata=SINGLE_RECORDS)
     class_names: tuple[str, ...] | None = None
     adjusted: AdjustmentSummary | None = None
 
@@ -570,6 +573,21 @@ class TokenFit:
 
 
 @dataclass(frozen=True, slots=True)
+class EstimatorSummary:
+    """The estimator of a target.
+
+    Args:
+        name: its class; of a pipeline, that of the last step.
+        parameters: its own parameters; numbers, texts and flags as they are, all else described.
+        steps: classes of the steps before it, where it stands in a pipeline.
+    """
+
+    name: str
+    parameters: Mapping[str, object]
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ReferenceAgreement:
     """How well reference models answer like the target, on calibration records, which neither was trained on.
 
@@ -658,6 +676,7 @@ class RunMetadata:
         regression_fit: how well a regression model predicts; None for others.
         single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
         stored: candidates that stand in the model's own arrays; None where that was not looked for.
+        estimator: class and parameters of the target; None where it is none of scikit-learn's kind.
         agreement: how well each kind of reference models answers like the target; empty without any.
         matched: how their settings were chosen; None where they were given.
     """
@@ -678,6 +697,7 @@ class RunMetadata:
     regression_fit: RegressionFit | None = None
     single_answer: bool = False
     stored: StoredRecords | None = None
+    estimator: EstimatorSummary | None = None
     agreement: tuple[ReferenceAgreement, ...] = ()
     matched: MatchedReferences | None = None
 
@@ -698,7 +718,7 @@ class SkippedDocuments:
     """
 
     documents: int
-    first: tuple[str, ...]
+    first: tuple[str, ...] = field(metadata=SINGLE_RECORDS)
     reason: str
 
 
@@ -1108,6 +1128,166 @@ class ErasureSummary(Summary):
     checks: tuple[ErasureControl, ...]
     warnings: tuple[str, ...]
     settings: ErasureSettings
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeAttack:
+    """How often one way of guessing an attribute is right.
+
+    Args:
+        name: of the attack.
+        members: share of the members whose value is guessed rightly.
+        nonmembers: the same of the non-members.
+        difference: the first less the second.
+        gain: on members, less what the imputation gets right; None for the imputation itself.
+    """
+
+    name: str
+    members: Estimate
+    nonmembers: Estimate
+    difference: Estimate
+    gain: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeValue:
+    """The same among the records with one value.
+
+    Args:
+        attack: its name.
+        value: the value.
+        right_members: members with it whose value is guessed rightly.
+        members: members with it.
+        right_nonmembers: non-members with it whose value is guessed rightly.
+        nonmembers: non-members with it.
+        difference: of the two shares.
+        gain: on members, less what the imputation gets right.
+    """
+
+    attack: str
+    value: str
+    right_members: int
+    members: int
+    right_nonmembers: int
+    nonmembers: int
+    difference: Estimate
+    gain: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSettings:
+    """What was asked for, see `divulge.attributes.infer`."""
+
+    tolerance: float | None
+    max_values: int
+    margin: float
+    confidence: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeSummary:
+    """Whether a model gives one column of its training records away.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        answer: "leak found", "no leak found", "too little data to say" or "split is confounded".
+        column: the attribute.
+        tried: number of values that the model was asked about.
+        references: number of reference models.
+        members: number of members that count.
+        nonmembers: number of non-members that count.
+        attacks: every way of guessing, the imputation last.
+        values: the same among the records with one value.
+        untested: members whose value too few records have for a test of its own.
+        checks: of the split.
+        warnings: what the user must know.
+        settings: what was asked for.
+        environment: software that ran.
+    """
+
+    kind: Literal["attributes"] = field(default="attributes", repr=False)
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+    verdict: str
+    tone: Tone
+    answer: str
+    column: str
+    tried: int
+    references: int
+    members: int
+    nonmembers: int
+    attacks: tuple[AttributeAttack, ...]
+    values: tuple[AttributeValue, ...] = field(metadata=SINGLE_RECORDS)
+    untested: int
+    checks: tuple[ErasureControl, ...]
+    warnings: tuple[str, ...]
+    settings: AttributeSettings
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class SettingResult:
+    """A model with one setting: what it gives away, and how well it predicts.
+
+    Args:
+        name: the setting; "as it is" for the target itself.
+        answer: of its audit.
+        auc: of the attack.
+        tpr: at the false-positive rate; None with too few non-members.
+        utility: accuracy, or mean absolute error, on the non-members.
+        loss: of utility against the target as it is; None for itself.
+        stored: training records that stand in the model.
+        seconds: of training and audit.
+    """
+
+    name: str
+    answer: str
+    auc: Estimate
+    tpr: Estimate | None
+    utility: Estimate
+    loss: Estimate | None
+    stored: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeOffSummary:
+    """Settings of an estimator: privacy against utility.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        recipe: the attack.
+        fpr: the false-positive rate of the rates.
+        utility: "accuracy" or "mean absolute error".
+        max_loss: largest loss of utility that a recommended setting may have.
+        references: reference models of each.
+        model: class of the target.
+        rows: one for each model; the first is the target as it is.
+        recommended: the setting with the lowest AUC that surely loses no more; empty without any.
+        seed: of every random draw.
+        warnings: what the user must know.
+        environment: software that ran.
+    """
+
+    kind: Literal["trade-off"] = field(default="trade-off", repr=False)
+    version: int = field(default=VERSION, repr=False)
+    divulge: str = __version__
+    verdict: str
+    tone: Tone
+    recipe: str
+    fpr: float
+    utility: str
+    max_loss: float
+    references: int
+    model: str
+    rows: tuple[SettingResult, ...]
+    recommended: str
+    seed: int
+    warnings: tuple[str, ...]
     environment: Environment
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from divulge.attributes.result import ATTRIBUTES
 from divulge.auditing import result as audits
 from divulge.auditing.result import AUDIT
 from divulge.canaries.canary_audit import CANARY_AUDIT
+from divulge.defences.trade_off import TRADE_OFF
 from divulge.errors import InputError
 from divulge.extraction.result import EXTRACTION
 from divulge.identification import finished_run
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from divulge.report.run_kinds import Run, RunKind
 
 RUN_KINDS: dict[str, RunKind[Any]] = {
-    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE)
+    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE, ATTRIBUTES, TRADE_OFF)
 }
 
 

@@ -309,7 +309,9 @@ class AuditSettings(SeedSetting):
         "error", description="What to do about records of a class that the target was not fitted on."
     )
     device: Name = Field("auto", description="Where torch runs: auto, cpu, cuda or mps.")
-    texts: Flag = Field(True, description="Whether the most exposed documents may be stored and shown in the report.")
+    show_records: Flag = Field(
+        True, description="Whether the most exposed records may be stored and shown in the report."
+    )
 
 
 class AuditOptions(AuditSettings, OutputsSetting):
@@ -645,6 +647,56 @@ class ErasureRules(Settings):
     )
 
 
+class AttributeRules(Settings):
+    """How a guess of an attribute is judged."""
+
+    tolerance: Annotated[Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="Of a column of real values: how near a guess must be to be right; exactly by default."
+    )
+    max_values: Integer = Field(64, ge=2, le=1000, description="Values of the column that are tried at most.")
+    margin: Rate = Field(0.1, description="Largest difference of the rates that counts as none.")
+    confidence: Rate = Field(0.95, description="Probability that all intervals hold.")
+
+
+class AttributePlan(AttributeRules):
+    """A column that `divulge attribute` tries to infer."""
+
+    column: str | int | Annotated[list[str | int], Field(min_length=1)] = Field(
+        description="The column: a name, or a position where columns have none; several for one-hot codes."
+    )
+
+
+class AttributeSettings(AttributeRules, SeedSetting):
+    """Settings of `divulge.attributes.infer`."""
+
+
+class DefendRules(Settings):
+    """Which setting is recommended."""
+
+    max_loss: Annotated[Number, Field(ge=0, allow_inf_nan=False)] = Field(
+        0.05,
+        description="Largest loss of accuracy that a recommended setting may have; of a regression model, of its mean "
+        "absolute error.",
+    )
+
+
+class DefendPlan(DefendRules):
+    """Settings of the target's estimator that `divulge defend` tries."""
+
+    settings: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=40)] | None = Field(
+        None,
+        description="Parameters to change, a table for each model; by default those that help for its kind.",
+    )
+
+
+class DefendSettings(DefendRules, SeedSetting):
+    """Settings of `divulge.defences.measure_settings`."""
+
+    settings: (
+        Annotated[tuple[dict[str, Any], ...], BeforeValidator(_as_tuple), Field(min_length=1, max_length=40)] | None
+    ) = Field(None, description="Parameters to change, a mapping for each model.")
+
+
 class ForgetPlan(ErasureRules):
     """An erasure to be checked by `divulge forget`.
 
@@ -667,6 +719,8 @@ class Plan(AuditSettings):
     references: ReferencesPlan | None = Field(None, description="How reference models are trained.")
     access: AccessPlan = Field(AccessPlan(), description="What the auditor does not hold.")
     forget: ForgetPlan | None = Field(None, description="An erasure to be checked by ``divulge forget``.")
+    defend: DefendPlan | None = Field(None, description="Settings to be tried by ``divulge defend``.")
+    attribute: AttributePlan | None = Field(None, description="A column to be inferred by ``divulge attribute``.")
     recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
     recipe: dict[str, dict[str, Any]] | None = Field(
         None,
@@ -746,7 +800,7 @@ class IdentifySettings(DecisionSettings):
 
     drop_nan: Flag = Field(False, description="Leave out rows whose score is missing instead of refusing them.")
     drop_overlap: Flag = Field(False, description="Leave out candidates whose text is also in the calibration.")
-    texts: Flag = Field(True, description="Whether the best documents may be stored and shown in the report.")
+    show_records: Flag = Field(True, description="Whether the best documents may be stored and shown in the report.")
 
 
 class ScoreSettings(LanguageModelSettings):
@@ -806,7 +860,9 @@ class ExtractSettings(CutSettings, SeedSetting):
     )
     near: Share = Field(0.75, description="Overlap from which a greedy continuation counts as near-verbatim.")
     confidence: Rate = Field(0.95, description="Confidence that all differences lie in their intervals.")
-    texts: Flag = Field(True, description="Whether the result, the run directory and the report may hold documents.")
+    show_records: Flag = Field(
+        True, description="Whether the result, the run directory and the report may hold documents."
+    )
 
 
 # Canaries.
@@ -927,5 +983,8 @@ class InspectionSettings(Settings):
         10, description="Least records of a leaf: an output that fewer share may single them out."
     )
     degrees_of_freedom: Count = Field(
-        10, description="Least records that a linear model has beyond its parameters: with fewer it can be solved."
+        10, description="Least records that a model has beyond its parameters: with fewer it can be solved for them."
+    )
+    output_records: Count = Field(
+        10, description="Least training records that share an output, and a class with it: fewer may be singled out."
     )

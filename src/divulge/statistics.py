@@ -28,6 +28,7 @@ from divulge.validation import (
     check_strings,
     check_vector,
     format_value,
+    to_numpy,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ Alternative: TypeAlias = Literal["two-sided", "greater"]
 
 # Names of the methods of intervals.
 EXACT = "exact unconditional (Buehler), tables ordered by pooled z"
+PAIRED = "clopper-pearson on the trials that differ"
 DELONG = "delong, logit scale, Brunner-Munzel degrees of freedom; Gaffke's bound as far as placements repeat"
 CHERNOFF = "chernoff-hoeffding bound for U-statistics"
 
@@ -164,6 +166,35 @@ def rate_difference(
     error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 2
     low, high = _difference_lower_bound(k, n, j, m, error), -_difference_lower_bound(j, m, k, n, error)
     return Estimate(k / n - j / m, low, high, confidence, EXACT)
+
+
+def paired_rate_difference(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> Estimate:
+    """Return the first rate minus the second on the same trials, from those where they differ.
+
+    The shares of trials with the first alone and with the second alone each have Clopper-Pearson's interval, with half
+    of the error; their difference is exact for all sample sizes, and never too short.
+
+    Args:
+        first: bool ``[n]``.
+        second: bool ``[n]``.
+        confidence: coverage of the interval.
+
+    Raises:
+        divulge.InputError: no trials, lengths that differ.
+
+    Examples:
+        >>> print(paired_rate_difference([True] * 30 + [False] * 70, [True] * 20 + [False] * 80))
+        0.1000 [-0.0013, 0.1891]
+    """
+    n = int(np.size(to_numpy(first, "first")))
+    if not n:
+        raise InputError("first: at least 1 trial is needed, got 0")
+    one, other = check_mask(first, "first", (n,)), check_mask(second, "second", (n,))
+    error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 4
+    only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
+    low = clopper_pearson_lower(only_one, n, error) - clopper_pearson_upper(only_other, n, error)
+    high = clopper_pearson_upper(only_one, n, error) - clopper_pearson_lower(only_other, n, error)
+    return Estimate((only_one - only_other) / n, float(low), float(high), confidence, PAIRED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -186,8 +186,12 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def to_json_values(value: object) -> Any:
+def to_json_values(value: object, *, show_records: bool = True) -> Any:
     """Convert a summary to JSON values: dataclasses become objects, infinite and undefined numbers None.
+
+    Args:
+        value: the summary, or a part of it.
+        show_records: False to leave out the fields that show or name single records.
 
     Examples:
         >>> from divulge.types import Estimate
@@ -195,11 +199,12 @@ def to_json_values(value: object) -> Any:
         {'value': 0.5, 'low': 0.25, 'high': None, 'confidence': 0.95, 'method': 'counted'}
     """
     if is_dataclass(value):
-        return {field.name: to_json_values(getattr(value, field.name)) for field in fields(value)}
+        shown = [field for field in fields(value) if show_records or not field.metadata.get("single_records")]
+        return {field.name: to_json_values(getattr(value, field.name), show_records=show_records) for field in shown}
     if isinstance(value, Mapping):
-        return {str(key): to_json_values(part) for key, part in value.items()}
+        return {str(key): to_json_values(part, show_records=show_records) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [to_json_values(part) for part in value]
+        return [to_json_values(part, show_records=show_records) for part in value]
     return None if isinstance(value, float) and not isfinite(value) else value
 
 

@@ -174,6 +174,22 @@ class Records:
         table = self.table if template is None or template.table is None else template.table[[0] * len(values)]
         return self._with(x=values, table=self.encoder.decode(values.reshape(len(values), -1), table))
 
+    def with_columns_of(self, names: Sequence[int | str], donor: Records, row: int) -> Records:
+        """Return the same records with the values of one row of others in some columns.
+
+        Args:
+            names: names of a table's columns, or positions in a row of numbers.
+            donor: records with the same columns.
+            row: of the donor.
+        """
+        if self.table is None or self.encoder is None or donor.table is None:
+            x = self.x.copy()
+            x[:, list(map(int, names))] = donor.x[row, list(map(int, names))]
+            return self._with(x=x)
+        values = donor.table[[row] * len(self)]
+        table = self.table.with_columns(*(values[str(name)] for name in names))
+        return self._with(x=self.encoder.encode(table), table=table)
+
     @property
     def labels(self) -> Ints | None:
         """Class labels ``[n]``; None where there are none, or where ``y`` holds real values."""

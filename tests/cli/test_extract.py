@@ -52,26 +52,26 @@ def test_what_is_printed_has_no_text_and_the_report_has(divulge, home, tmp_path)
     assert pl.read_parquet(tmp_path / "run" / "documents.parquet")["id"].to_list()[12] == "a12"
 
 
-@pytest.mark.parametrize("texts", ["--texts", "--no-texts"])
+@pytest.mark.parametrize("texts", ["--show-records", "--no-show-records"])
 def test_a_finished_extraction_is_rendered_again_as_it_was_and_in_every_format(divulge, home, tmp_path, texts):
     run = tmp_path / "run"
     assert divulge(*arguments(home), texts, "--out", run)[0] == 0
     first = (run / "report.html").read_text()
     assert divulge("report", run)[0] == 0
     assert (run / "report.html").read_text() == first
-    for name, file in (("md", "model_card.md"), ("json", "attack_results.json"), ("csv", "records.csv")):
+    for name, file in (("md", "model_card.md"), ("json", "results.json"), ("csv", "records.csv")):
         code, _, err = divulge("report", run, "--format", name)
         assert code == 0, err
         assert (run / file).stat().st_size > 100
     assert "How many are given back" in (run / "model_card.md").read_text()
-    told = json.loads((run / "attack_results.json").read_text())
+    told = json.loads((run / "results.json").read_text())
     assert told["results"]["answer"] == "not shown"
     assert {one["role"] for one in told["provenance"]["sources"]} == {"model", "members", "nonmembers"}
     assert pl.read_csv(run / "records.csv").height == 24
 
 
 def test_without_texts_none_is_written(divulge, home, tmp_path):
-    code, out, err = divulge(*arguments(home), "--no-texts", "--out", tmp_path / "run", "--json")
+    code, out, err = divulge(*arguments(home), "--no-show-records", "--out", tmp_path / "run", "--json")
     assert code == 0, err
     told = json.loads(out)
     assert told["answer"] == "not shown"

@@ -142,7 +142,7 @@ class TestReport:
         assert np.mean([np.mean(strip.values) for strip in run.heat.values()]) > 0.5
 
     def test_texts_are_left_out_on_request(self, target, sets, tmp_path):
-        audited(target, sets, recipes=("loss",), texts=False, out=tmp_path / "run")
+        audited(target, sets, recipes=("loss",), show_records=False, out=tmp_path / "run")
         words = {str(text) for text in sets["members"].x}
         for file in (tmp_path / "run").rglob("*"):
             if file.is_file():
@@ -318,7 +318,7 @@ class TestTheSplit:
     def test_words_stay_out_with_the_texts(self, target, sets):
         dated = dict(sets)
         dated["members"] = dv.Records(np.array([f"in 2019 {text}" for text in sets["members"].x], object))
-        found = audited(target, dated, recipes=("loss",), texts=False)
+        found = audited(target, dated, recipes=("loss",), show_records=False)
         assert not any("2019" in warning for warning in found.about.warnings)
         assert found.verdict.answer == "split is confounded"
 

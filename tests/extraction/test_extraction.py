@@ -188,7 +188,9 @@ class TestVerdict:
         assert "the newest year named is 1950 in the median of the members" in found.verdict
         assert found.warnings[0].startswith("members and non-members differ in more than membership: ")
         assert found.summary().confounded
-        unsaid = extraction.measure(Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1, texts=False)
+        unsaid = extraction.measure(
+            Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1, show_records=False
+        )
         assert unsaid.finding.answer == "confounded"
         assert "1950" not in str(unsaid) + " ".join(unsaid.warnings)
 
@@ -274,7 +276,7 @@ class TestInput:
             ({"confidence": 1}, "confidence: "),
             ({"decoding": "greedy"}, "decoding: "),
             ({"seed": -1}, "seed: "),
-            ({"texts": 1}, "texts: "),
+            ({"show_records": 1}, "show_records: "),
             ({"target": dv.targets.CallableTarget(lambda x: x)}, "target: a language model that runs here"),
             ({"reference": object()}, "reference: a language model that runs here"),
         ],
@@ -336,7 +338,9 @@ class TestKept:
                 return super().continuations(prefixes, suffixes, decoding=decoding)
 
         def measured(**more):
-            return extraction.measure(Counted(lambda at: at % 3 / 3), *sets, prefix=1, suffix=1, texts=texts, **more)
+            return extraction.measure(
+                Counted(lambda at: at % 3 / 3), *sets, prefix=1, suffix=1, show_records=texts, **more
+            )
 
         def stop(done, total):
             if done > 64:
@@ -354,7 +358,7 @@ class TestKept:
         assert not list((tmp_path / "run").glob(".staged*"))
 
     def test_no_text_leaves_the_result_where_none_is_wanted(self, trained, tmp_path):
-        found = extraction.measure(trained, MEMBERS, NONMEMBERS, texts=False, out=tmp_path / "run", **CUT)
+        found = extraction.measure(trained, MEMBERS, NONMEMBERS, show_records=False, out=tmp_path / "run", **CUT)
         for path in (tmp_path / "run").rglob("*"):
             content = path.read_bytes()
             assert not any(text[len(text) // 2 :].encode() in content for text in MEMBERS)

@@ -420,6 +420,56 @@ AUDIT = {
     ),
 }
 
+ATTRIBUTE_ROWS = dv.Records(np.c_[np.arange(60) % 3, X], Y)
+ATTRIBUTES = {
+    "attributes.infer": call(
+        target=LogisticRegression().fit(ATTRIBUTE_ROWS.x, Y),
+        members=ATTRIBUTE_ROWS[:20],
+        nonmembers=ATTRIBUTE_ROWS[20:40],
+        population=ATTRIBUTE_ROWS[40:],
+        column=0,
+        tolerance=None,
+        references=None,
+        max_values=8,
+        margin=0.1,
+        confidence=0.95,
+        duplicates="error",
+        outputs="logits",
+        task="auto",
+        device="cpu",
+        seed=0,
+        pool=None,
+        out=None,
+        overwrite=False,
+        progress=None,
+        use=lambda made: [one.difference for one in made.finding.attacks],
+        says=("answer",),
+        free=("progress", "out", "pool"),
+    ),
+}
+DEFENCES = {
+    "defences.suggest_settings": call(estimator=LogisticRegression(), says=("settings",), free=("estimator",)),
+    "defences.measure_settings": call(
+        target=LogisticRegression().fit(X, Y),
+        members=dv.Records(X[:30], Y[:30]),
+        nonmembers=dv.Records(X[30:], Y[30:]),
+        population=dv.Records(X + 0.5, Y),
+        settings=[{"C": 0.1}],
+        recipe="loss",
+        references=None,
+        fpr=0.2,
+        max_loss=0.1,
+        duplicates="error",
+        task="auto",
+        seed=0,
+        out=None,
+        overwrite=False,
+        progress=None,
+        use=lambda made: [row.auc for row in made.rows],
+        says=("records",),
+        free=("progress", "out"),
+    ),
+}
 EXTRACTION = {
     "signals.OutputSignal": call(
         name="largest",
@@ -443,7 +493,7 @@ EXTRACTION = {
         near=0.75,
         reference=None,
         confidence=0.95,
-        texts=True,
+        show_records=True,
         seed=0,
         out=None,
         overwrite=False,
@@ -455,4 +505,4 @@ EXTRACTION = {
     "extraction.probability_seen": call(log_p=np.array([-1.0, -5.0]), draws=10),
 }
 
-CALLS = EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT
+CALLS = ATTRIBUTES | DEFENCES | EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT

@@ -333,6 +333,7 @@ EVALUATION = {
         scores_a=SCORES, scores_b=SCORES[::-1], members=MEMBERS, statistic="auc", confidence=0.95
     ),
     "evaluation.rate_difference": call(successes=5, trials=10, other_successes=1, other_trials=12, confidence=0.95),
+    "evaluation.paired_rate_difference": call(first=SCORES > 0, second=SCORES > 0.5, confidence=0.95),
     "evaluation.rates": call(selected=SCORES > 0, members=MEMBERS, confidence=0.95),
     "evaluation.records_to_see": call(auc=0.6, confidence=0.95, power=0.8),
     "evaluation.roc": call(**SMALL),

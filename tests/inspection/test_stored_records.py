@@ -4,25 +4,27 @@ import json
 
 import lightgbm
 import numpy as np
+import polars as pl
 import pytest
 import skops.io
 import xgboost
 from safetensors.numpy import save_file
 from scipy import stats
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge import auditing
 from divulge.auditing.compare import Comparison, gate, judge_ending, stored_sentence
 from divulge.errors import InputError
-from divulge.inspection import collect_arrays, find_stored_records, inspect_file, inspect_model
+from divulge.inspection import collect_arrays, find_stored_records, inspect_file, inspect_model, inspect_outputs
 from divulge.settings import InspectionSettings
 from divulge.targets import SklearnTarget
 
@@ -216,7 +218,7 @@ def test_inspect_says_without_data_what_may_be_stored(tmp_path, divulge):
     (tmp_path / "m.pkl").write_bytes(b"\x80\x04N.")
     code, _, err = divulge("inspect", tmp_path / "m.pkl")
     assert code == 2
-    assert "a pickle is a program" in err
+    assert "is a pickle, a program" in err
     with pytest.raises(InputError, match="no such file"):
         inspect_file(tmp_path / "none.skops")
 
@@ -237,3 +239,54 @@ def test_leaves_are_counted_as_a_loop_counts_them():
     coarse = RandomForestClassifier(5, min_samples_leaf=30, max_depth=2, bootstrap=False).fit(X[:120], Y[:120])
     assert {hint.name for hint in inspect_model(coarse).hints} == {"bootstrap"}
     assert not inspect_model(LogisticRegression().fit(X[:120], Y[:120])).hints
+
+
+def test_outputs_are_counted_as_a_loop_counts_them():
+    forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(X[:120], Y[:120])
+    answers = [tuple(row) for row in forest.predict_proba(X[:120]).round(12)]
+    few = sum(answers.count(answer) < 10 for answer in answers)
+    ruled_out = sum(min(answer) == 0 for answer in answers)
+    small = sum(any(0 < p * answers.count(a) < 10 for p in a) for a in set(answers))
+    hints = {hint.name: hint.found for hint in inspect_outputs(forest, dv.Records(X[:120]))}
+    assert hints["records of an output"].startswith(f"{few} of 120 records")
+    assert hints["class disclosure by outputs"].startswith(f"{ruled_out} of 120 records")
+    assert hints["small groups"].startswith(f"{small} of {len(set(answers))} outputs")
+    settings = InspectionSettings(output_records=1)
+    assert "records of an output" not in {hint.name for hint in inspect_outputs(forest, dv.Records(X[:120]), settings)}
+
+
+def test_outputs_of_regression_models_and_labels_are_compared_as_they_are():
+    steps = RandomForestRegressor(1, max_depth=1, bootstrap=False, random_state=0).fit(X[:120], X[:120, 0])
+    assert not inspect_outputs(steps, dv.Records(X[:120]))
+    each_its_own = LinearRegression().fit(X[:120], X[:120, 0] + X[:120, 1])
+    (hint,) = inspect_outputs(each_its_own, dv.Records(X[:120]))
+    assert hint.found == "120 of 120 records have an output that fewer share; the rarest has 1"
+    with pytest.raises(dv.InputError, match=r"members: divulge\.Records is needed"):
+        inspect_outputs(each_its_own, X)
+
+
+def test_listed_settings_stand_with_what_was_measured_of_them():
+    listed = {
+        "forest": RandomForestClassifier(50, max_depth=10, random_state=0),
+        "tree": DecisionTreeClassifier(random_state=0),
+        "stored": KNeighborsClassifier(3),
+    }
+    for model in listed.values():
+        (hint,) = [one for one in inspect_model(model.fit(X[:120], Y[:120])).hints if one.name == "listed setting"]
+        assert type(model).__name__ in hint.found
+        assert ("benchmarks/results/defences.md" in hint.measured) == (type(model) is not DecisionTreeClassifier)
+    for model in (RandomForestClassifier(20), RandomForestClassifier(50, max_depth=3), LogisticRegression()):
+        fitted = model.fit(X[:120], Y[:120])
+        assert "listed setting" not in {hint.name for hint in inspect_model(fitted).hints}
+
+
+def test_inspect_counts_outputs_of_a_table_of_members(tmp_path, divulge):
+    skops.io.dump(RandomForestClassifier(20, random_state=0).fit(X[:120], Y[:120]), tmp_path / "m.skops")
+    columns = {f"x{i}": X[:120, i] for i in range(X.shape[1])} | {"label": Y[:120]}
+    pl.DataFrame(columns).write_csv(tmp_path / "members.csv")
+    code, out, err = divulge("inspect", tmp_path / "m.skops", "--members", tmp_path / "members.csv")
+    assert code == 0, err
+    assert "Hint, records of an output" in out
+    code, _, err = divulge("inspect", tmp_path / "m.skops", "--members", tmp_path / "none.csv")
+    assert code == 2
+    assert "none.csv" in err

@@ -59,7 +59,7 @@ def identified(request, tmp_path_factory):
     known = {"loss": rng.normal(4, 1, 400), "text": [f"known number {i}" for i in range(400)]}
     pl.DataFrame(known).write_csv(folder / "known.csv")
     columns = Columns((Score("loss", -1),), text="text")
-    plan = from_tables.DecisionPlan(columns, Policy(0.2), texts=request.param)
+    plan = from_tables.DecisionPlan(columns, Policy(0.2), show_records=request.param)
     from_tables.run([folder / "judged.csv"], [folder / "known.csv"], folder / "run", plan)
     return folder / "run", loss, request.param
 

@@ -31,8 +31,17 @@ COMMANDS = {
     "extraction": [("report", "RUN"), ("report", "RUN", "--format", "json"), ("report", "RUN", "--format", "csv")],
     "canary-audit": [("report", "RUN"), ("report", "RUN", "--format", "json")],
     "erasure": [("report", "RUN"), ("report", "RUN", "--format", "csv"), ("gate", "RUN", "--max", "difference:0.1")],
+    "attributes": [("report", "RUN"), ("report", "RUN", "--format", "csv")],
 }
-NEEDED = ("summary.json", "scores.parquet", "selection.parquet", "counts.npz", "scores.npz", "documents.parquet")
+NEEDED = (
+    "summary.json",
+    "scores.parquet",
+    "selection.parquet",
+    "counts.npz",
+    "scores.npz",
+    "documents.parquet",
+    "guesses.parquet",
+)
 FREE = ("plan.toml", "report.html")  # nothing is computed from them
 
 
@@ -175,13 +184,13 @@ def test_a_forged_summary_changes_no_verdict(runs, tmp_path, divulge, kind):
         told = []
         for folder in (run, honest):
             assert divulge("report", folder, "--format", "json")[0] == 0
-            told.append(json.loads((folder / "attack_results.json").read_text())["results"])
+            told.append(json.loads((folder / "results.json").read_text())["results"])
         assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_what_is_computed_again_is_what_the_run_wrote(runs, tmp_path, divulge, kind):
-    assert divulge("report", runs / kind, "--format", "json", "--to", tmp_path / "told.json")[0] == 0
+    assert divulge("report", runs / kind, "--format", "json", "--show-records", "--to", tmp_path / "told.json")[0] == 0
     told = json.loads((tmp_path / "told.json").read_text())["results"]
     assert told == json.loads((runs / kind / "summary.json").read_text())
 

@@ -165,7 +165,7 @@ def compare_texts(audit: PreparedAudit) -> TextSplit | None:
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
     member_lengths, nonmember_lengths = (np.array([len(text) for text in side], dtype=np.float64) for side in distinct)
     return TextSplit(
-        signs=find_split_signs(*map(list, distinct), quoted=audit.keep_texts, seed=audit.seed),
+        signs=find_split_signs(*map(list, distinct), quoted=audit.show_records, seed=audit.seed),
         shared=str(shared),
         copies=copies,
         length=statistics.rank_sum_p_value(nonmember_lengths, member_lengths, seed=audit.seed),

@@ -130,7 +130,9 @@ def _largest_auc(summary: AuditSummary) -> str:
 
 def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
     leaks = summary.verdict.answer == "leak found"
-    return Section(ADVICE_TITLE, membership_advice(documents=audit.about.texts is not None) if leaks else [])
+    model = "" if audit.about.estimator is None else audit.about.estimator.name
+    advice = membership_advice(documents=audit.about.texts is not None, model=model)
+    return Section(ADVICE_TITLE, advice if leaks else [])
 
 
 def _regulator_answers(

@@ -76,7 +76,7 @@ def audit(
     task: Task = _DEFAULTS.task,
     unknown_classes: UnknownClasses = _DEFAULTS.unknown_classes,
     device: str = _DEFAULTS.device,
-    texts: bool = _DEFAULTS.texts,
+    show_records: bool = _DEFAULTS.show_records,
     seed: int = _DEFAULTS.seed,
     out: str | Path | RunDraft | None = None,
     overwrite: bool = False,
@@ -124,7 +124,7 @@ def audit(
             module or callable of one output is a regression model where some of ``y`` is not a whole number.
         unknown_classes: what to do about records of a class that the target was not fitted on: "error" or "drop".
         device: where a torch module runs: "auto", "cpu", "cuda", "mps".
-        texts: whether the most exposed documents are kept as they are in the run directory and shown in the report.
+        show_records: whether the most exposed records are kept in the run directory and shown in the report.
         seed: of every random draw.
         out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
         overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
@@ -171,7 +171,7 @@ def audit(
         task=task,
         unknown_classes=unknown_classes,
         device=device,
-        texts=texts,
+        show_records=show_records,
         seed=seed,
     )
     subject = AuditData(
@@ -257,7 +257,7 @@ def _prepare_audit(
     signals.check_white_box(aligned_target, references, inputs.recipes, inputs.candidates)
     prepared = PreparedAudit(
         inputs, modality, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
-        keep_texts=options.texts, version_views=versions.places,
+        show_records=options.show_records, version_views=versions.places,
         held_out=choose_held_out(inputs.population, options.seed) if is_matched else None,
     )  # fmt: skip
     partial_metadata = (
@@ -342,7 +342,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
     if has_texts and adjustment is None:
         unexplained = explain()
     transfer = log.run_timed("transfer", lambda: _transfer(prepared, calibration, views[0], max(fpr)))
-    shown_values = choose_exhibits(inputs.candidates, inputs.truth, scores, texts=prepared.keep_texts)
+    shown_values = choose_exhibits(inputs.candidates, inputs.truth, scores, show_records=prepared.show_records)
     stored = None
     if not has_texts and prepared.partial_knowledge is None:
         stored = log.run_timed("search of the model's arrays", lambda: _find_stored_records(prepared))
@@ -364,6 +364,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         single_answer=log.predicted_labels is not None
         and plausibility.gives_single_answer(prepared, log.predicted_labels),
         stored=stored,
+        estimator=run_metadata.summarise_estimator(prepared.target),
         agreement=tuple(log.agreement),
         matched=log.matched,
     )
@@ -498,7 +499,7 @@ _MAX_TEXT_LENGTH = 2000  # characters
 
 
 def choose_exhibits(
-    candidates: Records, truth: Bools, scores: Mapping[str, Floats], *, texts: bool = True
+    candidates: Records, truth: Bools, scores: Mapping[str, Floats], *, show_records: bool = True
 ) -> dict[int, Array | str]:
     """Map the row of each member that any recipe ranks among its `_EXHIBITS_PER_RECIPE` highest to its value.
 
@@ -506,9 +507,9 @@ def choose_exhibits(
         candidates: ``n`` records.
         truth: bool ``[n]``, True for members.
         scores: recipe name → ``[n]``.
-        texts: whether documents may be kept; without, none is.
+        show_records: whether records may be kept; without, none is.
     """
-    if candidates.x.dtype == object and not texts:
+    if not show_records:
         return {}
     member_rows = np.flatnonzero(truth)
     rows = {

@@ -154,7 +154,7 @@ class PreparedAudit:
         progress: callback for the progress of training.
         pool: folder of finished reference models, or None.
         scratch_folder: folder for signals that exceed memory, or None.
-        keep_texts: whether documents may be stored and shown.
+        show_records: whether documents may be stored and shown.
         version_views: recipe name → positions in ``views`` of the further versions that the recipe queries.
         held_out: bool ``[z]``, the population records on which settings of reference models are matched and that no
             such model is trained on; None where settings are given.
@@ -171,7 +171,7 @@ class PreparedAudit:
     progress: Progress = ignore_progress
     pool: Path | None = None
     scratch_folder: Path | None = None
-    keep_texts: bool = True
+    show_records: bool = True
     version_views: Mapping[str, range] = field(default_factory=dict)
     held_out: Bools | None = None
 

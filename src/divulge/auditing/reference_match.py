@@ -199,8 +199,8 @@ def _describe_agreement(found: ReferenceAgreement, *, matched: bool) -> str:
     text += f", where one training differs from the mean of its kind by {format_estimate(found.spread)}"
     if not found.differs:
         return f"{text}: no more than trainings alike differ, as far as {found.models} reference models show."
-    advice = "of the settings that were tried none comes nearer" if matched else 'give the target\'s, or match="auto"'
+    advice = "of the settings that were tried none comes nearer" if matched else 'give its settings, or match="auto"'
     return (
-        f"{text}: they were trained otherwise than the target, and attacks that compare with them tend to understate a "
-        f"leak; {advice}."
+        f"{text}: they were trained otherwise than the target, or on other numbers of records, and attacks that compare"
+        f" with them tend to understate a leak; {advice}."
     )

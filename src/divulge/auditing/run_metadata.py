@@ -12,10 +12,10 @@ from divulge import store
 from divulge.auditing.signals import signal_names
 from divulge.errors import InputError
 from divulge.inspection import collect_arrays
-from divulge.results import AuditSettings, Digests, RecipeRun, RecordCounts
+from divulge.results import AuditSettings, Digests, EstimatorSummary, RecipeRun, RecordCounts
 from divulge.signals import internals
-from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator
-from divulge.targets.rights import GivesTokens, UserTarget, weights_key
+from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
+from divulge.targets.rights import FramedTarget, GivesTokens, UserTarget, weights_key
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -74,6 +74,29 @@ def describe_target(target: Any) -> str:
     if not (key := weights_key(target)):
         return target_type
     return f"{target_type}, {key}" if isinstance(target, GivesTokens) else f"{target_type}, weights {key}"
+
+
+def summarise_estimator(target: Any) -> EstimatorSummary | None:
+    """Return class and parameters of the estimator of a target; None for other kinds of target."""
+    while isinstance(target, FramedTarget | Regressor):
+        target = target.target
+    if not isinstance(target, SklearnTarget | SklearnRegressor):
+        return None
+    steps = [step for _, step in target.estimator.steps] if hasattr(target.estimator, "steps") else [target.estimator]
+    last = steps[-1]
+    parameters = last.get_params(deep=False) if callable(getattr(last, "get_params", None)) else {}
+    plain = (bool, int, str, type(None))
+    values = {
+        str(name): value
+        if isinstance(value, plain) or (isinstance(value, float) and np.isfinite(value))
+        else _describe_parameter(value)
+        for name, value in sorted(parameters.items())
+    }
+    return EstimatorSummary(type(last).__name__, values, tuple(type(step).__name__ for step in steps[:-1]))
+
+
+def _describe_parameter(value: Any) -> str:
+    return describe_estimator(value) if callable(getattr(value, "get_params", None)) else _repr_without_address(value)
 
 
 def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:

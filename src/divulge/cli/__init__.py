@@ -13,7 +13,20 @@ from typer.core import TyperGroup
 
 from divulge import machine
 from divulge._version import __version__
-from divulge.cli import canaries, documents, erasure, inspection, labels, options, plans, printing, runs, weights
+from divulge.cli import (
+    attributes,
+    canaries,
+    defences,
+    documents,
+    erasure,
+    inspection,
+    labels,
+    options,
+    plans,
+    printing,
+    runs,
+    weights,
+)
 from divulge.cli.modules import provenance
 from divulge.cli.printing import Exit
 from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
@@ -76,9 +89,11 @@ _add("decide", runs.decide, _AUDIT)
 _add("compare", runs.compare, _AUDIT)
 _add("gate", runs.gate, _AUDIT)
 _add("view", runs.view, _AUDIT)
+_add("defend", defences.defend, _AUDIT)
 _add("identify", documents.identify, _QUESTIONS)
 _add("extract", documents.extract, _QUESTIONS)
 _add("forget", erasure.forget, _QUESTIONS)
+_add("attribute", attributes.attribute, _QUESTIONS)
 app.add_typer(canaries.app, name="canaries", rich_help_panel=_QUESTIONS)
 _add("weights", weights.weights, _QUESTIONS)
 app.add_typer(labels.app, name="labels", rich_help_panel=_QUESTIONS)

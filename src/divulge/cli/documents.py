@@ -113,7 +113,7 @@ def identify(
             settings.drop_nan,
             settings.drop_overlap,
             settings.seed,
-            settings.texts,
+            settings.show_records,
         )
 
     if not (model or endpoint):

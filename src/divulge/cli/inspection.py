@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from divulge.cli import options, printing
-from divulge.cli.modules import inspection, results
-from divulge.settings import InspectionSettings
+from divulge.cli.modules import datafiles, inspection, results, targets
+from divulge.settings import ColumnNames, InspectionSettings
 
 if TYPE_CHECKING:
     from divulge.inspection import Inspection
@@ -24,10 +25,20 @@ def inspect(
         Path, typer.Argument(help=".skops, .onnx, .safetensors, .npz, .txt of LightGBM, .json of XGBoost or CatBoost.")
     ],
     settings: InspectionSettings,
+    members: Annotated[
+        Path | None, typer.Option(help="Training records: also count how many of them share an output.")
+    ] = None,
+    columns: ColumnNames,
+    trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
     """Does this model's file hold training records? Look at its arrays, leaves and settings, without data."""
     found = inspection.inspect_file(model, settings)
+    if members is not None:
+        target = targets.load(str(model), trust=trust or (), labels_only=True)
+        layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
+        records = datafiles.read_records(members, layout).records
+        found = replace(found, hints=(*found.hints, *inspection.inspect_outputs(target, records, settings)))
     if json:
         printing.as_json(results.to_json_values(found))
         return
@@ -45,7 +56,8 @@ def _show(path: Path, found: Inspection) -> None:
             f"Leaves: {found.leaves:,}; of one record: {found.single_leaves:,}; of few: {found.small_leaves:,}."
         )
     for hint in found.hints:
-        printing.line(f"Hint, {hint.name}: {hint.found} (wanted: {hint.threshold}). {hint.meaning}")
+        measured = f" Measured: {hint.measured}" if hint.measured else ""
+        printing.line(f"Hint, {hint.name}: {hint.found} (wanted: {hint.threshold}). {hint.meaning}{measured}")
     printing.line(
         "These are hints from the file alone. An audit with members and non-members searches the arrays for the "
         "records themselves, and measures what the model's answers give away."

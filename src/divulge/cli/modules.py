@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from rich import text as rich_text
 
     from divulge import (
+        attributes,
         auditing,
         canaries,
         datafiles,
+        defences,
         demo,
         evaluation,
         extraction,
@@ -42,15 +44,17 @@ if TYPE_CHECKING:
         viewing,
     )
     from divulge import reconstruction as reconstruction_summary
+    from divulge.attributes import result as attribute_result
     from divulge.auditing import compare as comparison
     from divulge.auditing import page as audit_page
-    from divulge.auditing import plausibility
+    from divulge.auditing import plausibility, sacro_export
     from divulge.auditing import result as audit_result
     from divulge.auditing import summary as audit_summary
     from divulge.auditing import weights as weights_audit
     from divulge.canaries import canary_page
     from divulge.decisions import fdr as step_up
     from divulge.decisions import methods, planning
+    from divulge.defences import trade_off
     from divulge.extraction import extraction_page
     from divulge.identification import (
         case_file,
@@ -65,12 +69,15 @@ if TYPE_CHECKING:
     from divulge.labels import inference as labels_summary
     from divulge.references import pool
     from divulge.report import formatting, html, labels_page, markdown, run_kinds, sections, weights_page
+    from divulge.report import one_page as one_page_report
     from divulge.report import page as report_page
     from divulge.signals import classification, internals
-    from divulge.targets import folders, token_statistics
+    from divulge.targets import folders, sacro_folders, token_statistics
     from divulge.unlearning import audit_models, erasure_page
     from divulge.unlearning import result as erasure_result
 else:
+    attribute_result = lazy.module("divulge.attributes.result")
+    attributes = lazy.module("divulge.attributes")
     auditing = lazy.module("divulge.auditing")
     audit_page = lazy.module("divulge.auditing.page")
     audit_result = lazy.module("divulge.auditing.result")
@@ -82,6 +89,7 @@ else:
     comparison = lazy.module("divulge.auditing.compare")
     datafiles = lazy.module("divulge.datafiles")
     decision = lazy.module("divulge.identification.decision")
+    defences = lazy.module("divulge.defences")
     demo = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     inspection = lazy.module("divulge.inspection")
@@ -109,6 +117,7 @@ else:
     plan = lazy.module("divulge.plan")
     planning = lazy.module("divulge.decisions.planning")
     plausibility = lazy.module("divulge.auditing.plausibility")
+    one_page_report = lazy.module("divulge.report.one_page")
     pool = lazy.module("divulge.references.pool")
     provenance = lazy.module("divulge.provenance")
     recipes = lazy.module("divulge.recipes")
@@ -125,6 +134,8 @@ else:
     run_directory = lazy.module("divulge.run_directory")
     run_kinds = lazy.module("divulge.report.run_kinds")
     runs = lazy.module("divulge.runs")
+    sacro_export = lazy.module("divulge.auditing.sacro_export")
+    sacro_folders = lazy.module("divulge.targets.sacro_folders")
     score_tables = lazy.module("divulge.identification.score_tables")
     sections = lazy.module("divulge.report.sections")
     step_up = lazy.module("divulge.decisions.fdr")
@@ -133,6 +144,7 @@ else:
     targets = lazy.module("divulge.targets")
     text_demo = lazy.module("divulge.text_demo")
     token_statistics = lazy.module("divulge.targets.token_statistics")
+    trade_off = lazy.module("divulge.defences.trade_off")
     unlearning = lazy.module("divulge.unlearning")
     user_code = lazy.module("divulge.user_code")
     validation = lazy.module("divulge.validation")

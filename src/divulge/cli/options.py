@@ -32,6 +32,9 @@ RunFolder = Annotated[
     Path | None, typer.Option(help="Run directory to write (default: runs/NAME-TIME).", show_default=False)
 ]
 ReportFolder = Annotated[Path | None, typer.Option(help="Run directory to write, with the report.")]
+ShowRecords = Annotated[
+    bool, typer.Option("--show-records/--no-show-records", help="Whether the report shows and names single records.")
+]
 Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")]
 TextColumns = Annotated[ColumnNames, ("id", "text")]
 """The columns of a table of documents."""

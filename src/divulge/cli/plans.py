@@ -17,6 +17,7 @@ from divulge.cli.modules import (
     recipes,
     references,
     results,
+    sacro_folders,
     text_demo,
     validation,
 )
@@ -51,11 +52,17 @@ def init(
     task: Annotated[str | None, _init_option("task")] = None,
     json: options.Json = False,
 ) -> None:
-    """Write a commented plan, and a stub of the code it names; asks for what no option says."""
+    """Write a commented plan, and a stub of the code it names; asks for what no option says.
+
+    Of a target folder of SACRO-ML, the records are written as tables beside the plan.
+    """
     answers_given = {
         "records": records, "model": model, "members": members, "nonmembers": nonmembers, "population": population,
         "label": label, "references": references, "task": task,
     }  # fmt: skip
+    if model is not None and members is None and sacro_folders.is_sacro_folder(Path(model)):
+        answers_given |= modules.plan.import_sacro_folder(Path(model), folder)
+        answers_given["references"] = 0 if references is None else references
     is_asking = sys.stdin.isatty() and not json
     answers = modules.plan.complete_answers(answers_given, _ask if is_asking else None)
     written = modules.plan.write_starting_plan(folder, answers)
@@ -129,6 +136,14 @@ def audit(
     covariate: Annotated[
         list[str] | None, options.setting(DataPlan, "covariates", "In place of the plan's; may be repeated.")
     ] = None,
+    show_records: Annotated[
+        bool | None,
+        typer.Option(
+            "--show-records/--no-show-records",
+            help="Whether single records may be stored and shown, in place of the plan's.",
+            show_default=False,
+        ),
+    ] = None,
     features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
     columns: ColumnNames,
     task: Task = None,
@@ -137,7 +152,7 @@ def audit(
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if demo:
-        _check_demo_options(columns, fpr, covariate, features=features, task=task)
+        _check_demo_options(columns, fpr, covariate, features=features, task=task, show_records=show_records)
         finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
     else:
         if plan is None:
@@ -149,6 +164,8 @@ def audit(
         if fpr:
             levels = options.check_options(AuditSettings, fpr=fpr).fpr
             read = read.model_copy(update={"fpr": levels})
+        if show_records is not None:
+            read = read.model_copy(update={"show_records": show_records})
         changed: dict[str, Any] = {"covariates": list(covariate)} if covariate else {}
         read = _with_columns(read, columns, **changed, **({"features": features} if features else {}))
         read = _with_task(read, task)
@@ -163,7 +180,7 @@ def audit(
 
 
 def _check_demo_options(
-    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, **others: str | None
+    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, **others: str | bool | None
 ) -> None:
     if columns.model_fields_set:
         raise InputError(
@@ -172,8 +189,8 @@ def _check_demo_options(
     if fpr:
         raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
     for name, value in {"covariate": covariate, **others}.items():
-        if value:
-            raise InputError(f"--{name}: goes with a plan")
+        if value not in (None, [], ""):
+            raise InputError(f"--{name.replace('_', '-')}: goes with a plan")
 
 
 def _run_demo(

@@ -23,10 +23,12 @@ from divulge.cli.modules import (
     html,
     identification,
     markdown,
+    one_page_report,
     provenance,
     report_page,
     results,
     run_directory,
+    sacro_export,
     sections,
     store,
     tables,
@@ -48,10 +50,12 @@ _FILES = {
     "html": "report.html",
     "pdf": "report.pdf",
     "md": "model_card.md",
-    "json": "attack_results.json",
+    "json": "results.json",
     "csv": "records.csv",
     "parquet": "records.parquet",
+    "sacro": "egress",
 }
+_ONE_PAGE = {"html": "one_page.html", "pdf": "one_page.pdf", "md": "one_page.md"}
 
 
 def report(
@@ -59,28 +63,47 @@ def report(
     to: Annotated[Path | None, typer.Option(help="File to write (default: in the run directory).")] = None,
     format: Annotated[  # noqa: A002  the option's name
         str,
-        typer.Option(help="html, pdf, md (for a model card), json, or one row per record: csv, parquet."),
+        typer.Option(
+            help="html, pdf, md (for a model card), json, one row per record: csv, parquet; of an audit, sacro: a "
+            "folder with SACRO-ML's target.yaml and attack_results.json."
+        ),
     ] = "html",
+    one_page: Annotated[
+        bool, typer.Option("--one-page", help="A summary on one sheet, for a file: html, pdf or md; no single records.")
+    ] = False,
+    show_records: Annotated[
+        bool | None,
+        typer.Option(
+            "--show-records/--no-show-records",
+            help="Whether single records are shown (default: in the HTML report, as far as the run holds them; not in "
+            "pdf, md and json).",
+            show_default=False,
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Render the report of a finished run again, in another format if one is named."""
-    name = validation.check_choice(format, "--format", _FILES)
-    kind, path = modules.runs.find_kind(run), to or run / _FILES[name]
+    files = _ONE_PAGE if one_page else _FILES
+    name = validation.check_choice(format, "--format", files)
+    kind, path = modules.runs.find_kind(run), to or run / files[name]
+    if show_records is not None and (one_page or name in ("csv", "parquet", "sacro")):
+        reason = "there are none" if one_page or name == "sacro" else f"{name} has one row per record"
+        raise InputError(f"--show-records: {reason}; leave it out")
+    is_shown = name == "html" if show_records is None else show_records
     match name:
-        case "html":
+        case "html" if is_shown and not one_page:
             kind.render_again(run, to)
-        case "pdf":
-            with tempfile.TemporaryDirectory(prefix="divulge-report-") as folder:
-                document = Path(folder) / "report.html"
-                html.write(kind.load_page(run), document)
-                html.write_pdf(document, path)
-        case "md":
-            store.write_text(path, markdown.card(kind.load_page(run)))
+        case "html" | "pdf" | "md":
+            if name == "html" and to is None and not one_page:
+                raise InputError("--to: needed with --no-show-records; report.html in the run directory shows records")
+            _write_page(_load_page(run, one_page, is_shown), name, path, one_page=one_page)
+        case "sacro":
+            _write_egress_files(run, path)
         case "json":
             origin = provenance.read_provenance(run)
             values = {
                 "provenance": None if origin is None else results.to_json_values(origin),
-                "results": results.to_json_values(kind.open(run, lambda opened: opened.summary)),
+                "results": results.to_json_values(kind.open(run, lambda opened: opened.summary), show_records=is_shown),
             }
             store.write_json(path, values)
         case "csv":
@@ -90,6 +113,32 @@ def report(
             frame = kind.load_records(run)
             store.write_file(path, lambda out: tables.write_parquet(frame, out))
     printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
+
+
+def _load_page(run: Path, one_page: bool, show_records: bool) -> report_page.Page:
+    """Return the report of a run: whole or on one sheet, with or without single records."""
+    page = modules.runs.load_page(run)
+    if one_page:
+        return one_page_report.one_page(page, provenance.read_provenance(run))
+    return page if show_records else report_page.hide_records(page)
+
+
+def _write_page(page: report_page.Page, format_name: str, path: Path, *, one_page: bool) -> None:
+    if format_name == "html":
+        html.write(page, path)
+    elif format_name == "md":
+        store.write_text(path, markdown.render(page) if one_page else markdown.card(page))
+    else:
+        with tempfile.TemporaryDirectory(prefix="divulge-report-") as folder:
+            document = Path(folder) / "report.html"
+            html.write(page, document)
+            html.write_pdf(document, path)
+
+
+def _write_egress_files(run: Path, folder: Path) -> None:
+    if run_directory.RunDirectory(run).kind() != "audit":
+        raise InputError("--format sacro: SACRO-ML's files hold attacks on membership; an audit's run is needed")
+    sacro_export.write_egress_files(auditing.load(run), folder, provenance.read_provenance(run))
 
 
 def decide(

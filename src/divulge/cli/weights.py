@@ -54,6 +54,7 @@ def weights(
     truth: Annotated[
         Path | None, typer.Option(help="Without candidates: .npz or table with the training points x, to compare.")
     ] = None,
+    show_records: options.ShowRecords = True,
     json: options.Json = False,
 ) -> None:
     """Which candidates, or which points, was this network trained on? Read it off the weights."""
@@ -76,7 +77,7 @@ def weights(
         network = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
         run = weights_page.WeightsRun(summary, network, examined.truth, examined.calibration, examined.accuracy)
         files = _input_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked)
-        run_kinds.write_report(weights_page.WEIGHTS, run, out, files)
+        run_kinds.write_report(weights_page.WEIGHTS, run, out, files, show_records=show_records)
     if selection is not None:
         examined.write(selection)
     if json:
@@ -107,6 +108,7 @@ def reconstruct(
     algorithm: Annotated[str, typer.Option(help="both, 1, 2 or crossings.")] = "both",
     truth: Annotated[Path | None, typer.Option(help=".npz or table with the training points x, to compare.")] = None,
     out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
+    show_records: options.ShowRecords = True,
     json: options.Json = False,
 ) -> None:
     """Training points of a network of one input, read off its weights."""
@@ -118,7 +120,8 @@ def reconstruct(
         network = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
         true_points = None if truth is None else datafiles.read_named_rows(truth).x.ravel()
         run = weights_page.ReconstructionRun(summary, net, network, true_points)
-        run_kinds.write_report(weights_page.RECONSTRUCTION, run, out, _input_files(model=model, truth=truth))
+        files = _input_files(model=model, truth=truth)
+        run_kinds.write_report(weights_page.RECONSTRUCTION, run, out, files, show_records=show_records)
     if json:
         printing.as_json(results.to_json_values(summary))
         return

@@ -262,7 +262,7 @@ class Completer:
         target: the audited model.
         reference: the reference model, or None.
         decoding: how tokens are drawn.
-        texts: whether texts may be stored.
+        show_records: whether texts may be stored.
         progress: called with the number of documents finished and of all.
         total: number of all documents.
         cache: folder of finished chunks, or None.
@@ -273,13 +273,13 @@ class Completer:
         target: GivesContinuations,
         reference: GivesContinuations | None,
         decoding: Decoding,
-        texts: bool,
+        show_records: bool,
         progress: Callable[[int, int], None],
         total: int,
         cache: Path | None,
     ) -> None:
         self._target, self._reference = target, reference
-        self._decoding, self._texts, self._cache = decoding, texts, cache
+        self._decoding, self._show_records, self._cache = decoding, show_records, cache
         self._progress, self._n_done, self._total = progress, 0, total
 
     def complete(self, records: Records, passage_set: Passages, passages: Sequence[Passage]) -> MeasuredDocuments:
@@ -294,7 +294,7 @@ class Completer:
             shortened=passage_set.shortened,
         )
         self._n_done += len(passages)
-        if not self._texts:
+        if not self._show_records:
             return measured
         return replace(
             measured,
@@ -311,7 +311,7 @@ class Completer:
                 self._progress(self._n_done + start + len(chunk), self._total)
         columns = {key: np.concatenate([chunk[key] for chunk in chunks]) for key in chunks[0]}
         texts = None
-        if self._texts:
+        if self._show_records:
             rows = np.split(columns["written"], np.cumsum(columns["sizes"])[:-1])
             texts = tuple(model.decode(tuple(tokens.tolist())) for tokens in rows)
         return Completions(*(columns[key] for key in _COLUMNS), texts=texts)
@@ -322,7 +322,7 @@ class Completer:
         if path is not None and path.exists():
             return store.read_arrays(path, inside=path.parent)
         columns, generated = _continue_passages(model, passages, self._decoding)
-        if self._texts:
+        if self._show_records:
             columns["sizes"] = np.array([len(tokens) for tokens in generated], np.int64)
             columns["written"] = np.array([token for tokens in generated for token in tokens], np.int64)
         if path is not None:

@@ -226,7 +226,7 @@ def foremost(measured: MeasuredDocuments) -> Ints:
 
 
 def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
-    table = Table(*foremost_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.")
+    table = Table(*foremost_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.", single_records=True)
     if measured.prompts is None or measured.suffixes is None or measured.target.texts is None:
         return [table]
     exhibits = [

@@ -52,7 +52,7 @@ def measure(
     near: float = _DEFAULTS.near,
     reference: Any = None,
     confidence: float = _DEFAULTS.confidence,
-    texts: bool = _DEFAULTS.texts,
+    show_records: bool = _DEFAULTS.show_records,
     seed: int = _DEFAULTS.seed,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -76,7 +76,7 @@ def measure(
         reference: a model with the same tokenizer that did not see the members (the base of a fine-tune). Documents
             that it gives back as well are not counted.
         confidence: probability with which all differences lie in their intervals.
-        texts: False to keep documents out of the result, the run directory and the report.
+        show_records: False to keep documents out of the result, the run directory and the report.
         seed: of random places and of the blind baseline.
         out: run directory to write; finished work stays there, and the same call resumes after an interruption.
         overwrite: replace a finished run in ``out``.
@@ -93,10 +93,11 @@ def measure(
     model = _check_model(target, "target")
     reference_model = None if reference is None else _check_model(reference, "reference")
     cut = Cut(prefix, suffix, place)
-    options = ExtractSettings.check(draws=draws, near=near, confidence=confidence, texts=texts, seed=seed)
+    options = ExtractSettings.check(draws=draws, near=near, confidence=confidence, show_records=show_records, seed=seed)
     draw_counts = tuple(sorted(set(options.draws)))
     decoding = Decoding() if decoding is None else check_instance(decoding, "decoding", Decoding, _DECODING)
-    near, confidence, texts, seed = float(options.near), float(options.confidence), options.texts, options.seed
+    near, confidence, seed = float(options.near), float(options.confidence), options.seed
+    show_records = options.show_records
     overwrite = check_bool(overwrite, "overwrite")
     report_progress = (lambda done, total: None) if progress is None else require_callable(progress, "progress")
     names = ("members", "nonmembers")
@@ -110,7 +111,7 @@ def measure(
         for records, name in zip(documents, names, strict=True)
     ]
     passages, warnings = _distinct_passages(cuts)
-    settings = (cut, decoding, draw_counts, near, confidence, texts, seed)
+    settings = (cut, decoding, draw_counts, near, confidence, show_records, seed)
     reference_key = None if reference_model is None else reference_model.key()
     key = store.hash_values(model.key(), reference_key, *(records.x for records in documents), *settings)
     with contextlib.ExitStack() as stack:
@@ -120,10 +121,10 @@ def measure(
             draft = stack.enter_context(folder.writing(RUN_TYPE, key, overwrite=overwrite, keep=(CACHE,)))
         cache = None if draft is None else draft.path / CACHE
         total = sum(map(len, passages))
-        completer = Completer(model, reference_model, decoding, texts, report_progress, total, cache)
+        completer = Completer(model, reference_model, decoding, show_records, report_progress, total, cache)
         measured = [completer.complete(*each) for each in zip(documents, cuts, passages, strict=True)]
         passage_texts = [[model.decode(passage.tokens) for passage in each] for each in passages]
-        signs = comparability.find_split_signs(*passage_texts, quoted=texts, seed=seed)
+        signs = comparability.find_split_signs(*passage_texts, quoted=show_records, seed=seed)
         result = Extraction(
             members=measured[0],
             nonmembers=measured[1],

@@ -69,7 +69,7 @@ class DecisionPlan:
         drop_nan: leave out rows whose score is missing instead of refusing them.
         drop_overlap: leave out candidates whose text is also in the calibration.
         seed: of random splits and samples.
-        texts: whether the best documents are stored in the run directory and shown in the report.
+        show_records: whether the best documents are stored in the run directory and shown in the report.
     """
 
     columns: Columns
@@ -77,7 +77,7 @@ class DecisionPlan:
     drop_nan: bool = _DEFAULTS.drop_nan
     drop_overlap: bool = _DEFAULTS.drop_overlap
     seed: int = _DEFAULTS.seed
-    texts: bool = _DEFAULTS.texts
+    show_records: bool = _DEFAULTS.show_records
 
     def check(self) -> None:
         """Check the number of score columns, before a file is opened.
@@ -185,7 +185,7 @@ def _run(
 
         rows = clean_candidates.scan().rename({"score0": "score"})
         _write_selection(rows, draft.path, decision.rule, scored.counts.calibration, report_written)
-    if plan.texts:
+    if plan.show_records:
         finished_run.write_documents(draft, candidates, plan.columns, sources["candidates"])
     provenance.write_provenance(draft, sources)
     return _write_results(

@@ -395,7 +395,7 @@ def _row_blocks(summary: IdentificationSummary, rows: Sequence[Mapping[str, Any]
         "shift of: any score may be so many times likelier, or less likely, among the non-members than among the known "
         "ones, and the document still stands on a list with the same bound; fix the factor before looking."
     )
-    table = Table(("id", column, "p", "survives a shift of"), cells, note=note)
+    table = Table(("id", column, "p", "survives a shift of"), cells, note=note, single_records=True)
     listed_there = "them for a spreadsheet" if len(rows) == summary.selected else "more"
     where = f"{LIST_FILE} in the run directory lists {listed_there}"
     shown = format_count(len(cells), "document")

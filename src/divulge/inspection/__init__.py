@@ -2,12 +2,12 @@
 
 `collect_arrays` lists every array of an artefact, `find_stored_records` searches them for candidate rows, and
 `inspect_file` says without any data which arrays are as long as the training set, which leaves hold one record and
-which settings are known to leak.
+which settings are known to leak. `inspect_outputs` counts how many training records share an output.
 """
 
 from divulge.inspection.arrays import ModelArray, collect_arrays, read_model
 from divulge.inspection.stored_records import find_stored_records
-from divulge.inspection.structure import Hint, Inspection, inspect_file, inspect_model
+from divulge.inspection.structure import Hint, Inspection, inspect_file, inspect_model, inspect_outputs
 from divulge.results import ArrayMatch, StoredRecords
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "find_stored_records",
     "inspect_file",
     "inspect_model",
+    "inspect_outputs",
     "read_model",
 ]

@@ -14,6 +14,7 @@ from divulge.errors import InputError
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import FramedTarget, GivesWeights
+from divulge.targets.sacro_folders import is_sacro_folder, read_sacro_folder, refuse_pickle
 from divulge.targets.skops_files import read_skops
 
 if TYPE_CHECKING:
@@ -82,11 +83,14 @@ def read_model(path: Path) -> Any:
     """Read a model file for `collect_arrays`; nothing in it is run.
 
     Args:
-        path: ``.skops``, ``.onnx``, ``.safetensors``, ``.npz``, LightGBM's ``.txt``, XGBoost's or CatBoost's ``.json``.
+        path: ``.skops``, ``.onnx``, ``.safetensors``, ``.npz``, LightGBM's ``.txt``, XGBoost's or CatBoost's ``.json``;
+            or a target folder of SACRO-ML with one of these.
 
     Raises:
         divulge.InputError: no such file, one that is damaged, or another kind; pickles are refused.
     """
+    path = read_sacro_folder(path).model if is_sacro_folder(path) else path
+    refuse_pickle(path, "model")
     if not path.is_file():
         raise InputError(f"model: no such file: {path}")
     suffix = path.suffix.lower()
@@ -109,7 +113,7 @@ def read_model(path: Path) -> Any:
         raise InputError(f"model: {path} is not readable ({type(error).__name__})") from None
     raise InputError(
         f"model: {path} cannot be looked into: .skops, .onnx, .safetensors, .npz, .txt of LightGBM and .json of "
-        "XGBoost or CatBoost can; a pickle is a program, save the model with skops.io.dump where it was made"
+        "XGBoost or CatBoost can"
     )
 
 

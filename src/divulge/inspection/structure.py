@@ -10,15 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
+from divulge import errors
+from divulge.errors import InputError
 from divulge.inspection.arrays import collect_arrays, read_model
+from divulge.report.measured_defences import MEASURED
 from divulge.settings import InspectionSettings
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator, sub_estimators
+from divulge.targets.rights import adapt
+from divulge.types import Records
+from divulge.validation import check_instance
 
 if TYPE_CHECKING:
     from divulge.types import Array, Ints
 
 _DEFAULTS = InspectionSettings()
+_DIGITS = 12  # to which outputs are compared
+_RULED_OUT = 1e-9  # probability of a class below which it is ruled out
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +39,14 @@ class Hint:
         found: what was found, with its number.
         threshold: what it was held against.
         meaning: what it may give away.
+        measured: what we measured of it elsewhere; empty where nothing was.
     """
 
     name: str
     found: str
     threshold: str
     meaning: str
+    measured: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,7 @@ def inspect_model(model: Any, settings: InspectionSettings = _DEFAULTS) -> Inspe
         *_purity_hints(parts, settings),
         *_freedom_hints(parts, n_records, settings),
         *_setting_hints(parts, settings),
+        *_listed_hints(parts),
     ]
     return Inspection(
         model=describe_estimator(model) if is_estimator else type(model).__name__,
@@ -116,6 +128,66 @@ def inspect_model(model: Any, settings: InspectionSettings = _DEFAULTS) -> Inspe
         single_leaves=int((leaves == 1).sum()),
         hints=tuple(dict.fromkeys(hints)),
     )
+
+
+def inspect_outputs(
+    model: Any, members: Records, settings: InspectionSettings = _DEFAULTS, *, outputs: str = "logits"
+) -> tuple[Hint, ...]:
+    """Say how many training records share an output: k-anonymity, classes that outputs rule out, small groups.
+
+    Args:
+        model: whatever `divulge.audit` takes as target.
+        members: its training records.
+        settings: the thresholds.
+        outputs: "logits" or "probabilities": what a network or function returns.
+
+    Raises:
+        divulge.InputError: a model of texts, records that it refuses.
+
+    References:
+        Equivalence classes of outputs as in SACRO-ML's structural attack (release 2), by our own definitions.
+
+    Examples:
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> x = np.arange(40.0)[:, None]
+        >>> tree = DecisionTreeClassifier(max_depth=1).fit(x, x[:, 0] > 2)
+        >>> [hint.found for hint in inspect_outputs(tree, Records(x))][:1]
+        ['3 of 40 records have an output that fewer share; the rarest has 3']
+    """
+    check_instance(members, "members", Records)
+    target = adapt(model, outputs=outputs, labels_only=True)
+    if isinstance(target, SklearnTarget) and callable(getattr(target.estimator, "predict_proba", None)):
+        with errors.user_code_errors(f"model: {type(target.estimator).__name__}.predict_proba"):  # as anybody sees them
+            answers = np.asarray(target.estimator.predict_proba(target.model_inputs(members.copy())), np.float64)
+    elif callable(getattr(target, "predictions", None)):
+        answers = np.asarray(target.predictions(members), np.float64)[:, None]
+    elif callable(getattr(target, "logits", None)):
+        answers = special.softmax(np.asarray(target.logits(members), np.float64), axis=1)
+    elif callable(getattr(target, "labels", None)):
+        answers = np.asarray(target.labels(members), np.float64)[:, None]
+    else:
+        raise InputError("model: predicted values, classes or probabilities are needed to compare outputs")
+    values, groups, counts = np.unique(answers.round(_DIGITS), axis=0, return_inverse=True, return_counts=True)
+    sizes, wanted = counts[groups.ravel()], f"at least {settings.output_records}"
+    hints = []
+    if few := int((sizes < settings.output_records).sum()):
+        found = f"{few:,} of {len(members):,} records have an output that fewer share; the rarest has {counts.min():,}"
+        meaning = "Who is known to be a training record and has such an output is singled out: it is not k-anonymous."
+        hints.append(Hint("records of an output", found, wanted, meaning))
+    if answers.shape[1] < 2:
+        return tuple(hints)
+    is_ruled_out = np.min(values, axis=1)[groups.ravel()] < _RULED_OUT
+    if ruled := int(is_ruled_out.sum()):
+        found = f"{ruled:,} of {len(members):,} records have an output that rules a class out"
+        meaning = "Whoever has this output is known not to be of that class: an attribute is disclosed."
+        hints.append(Hint("class disclosure by outputs", found, "none", meaning))
+    per_class = values * counts[:, None]
+    small = int(((per_class >= _RULED_OUT * counts[:, None]) & (per_class < settings.output_records)).any(axis=1).sum())
+    if small:
+        found = f"{small:,} of {len(values):,} outputs stand for fewer records of a class"
+        meaning = "An output reports how many records of a group have a class, as a table with small cells does."
+        hints.append(Hint("small groups", found, wanted, meaning))
+    return tuple(hints)
 
 
 def _leaf_counts(part: Any) -> Ints | None:
@@ -202,13 +274,18 @@ def _purity_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]:
 
 
 def _freedom_hints(parts: list[Any], n_records: int | None, settings: InspectionSettings) -> list[Hint]:
-    """Hint at linear models with hardly fewer parameters than records, where the number of records is known."""
+    """Hint at linear models and networks with hardly fewer parameters than records, where their number is known."""
     hints = []
     for part in parts:
         coefficients: Array | None = getattr(part, "coef_", None)
-        if n_records is None or not isinstance(coefficients, np.ndarray) or hasattr(part, "support_vectors_"):
+        layers = [*(getattr(part, "coefs_", None) or ()), *(getattr(part, "intercepts_", None) or ())]
+        is_linear = isinstance(coefficients, np.ndarray) and not hasattr(part, "support_vectors_")
+        if n_records is None or not (is_linear or layers):
             continue
-        free = n_records - coefficients.size - np.size(getattr(part, "intercept_", 0.0))
+        n_parameters = sum(np.size(layer) for layer in layers)
+        if is_linear:
+            n_parameters = np.size(coefficients) + np.size(getattr(part, "intercept_", 0.0))
+        free = n_records - n_parameters
         if free < settings.degrees_of_freedom:
             meaning = "A model with as many parameters as records can be solved for the records."
             bound = f"at least {settings.degrees_of_freedom}"
@@ -235,3 +312,40 @@ def _setting_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]
             meaning = "Trees grow until leaves are pure, unless the records of a leaf are bounded."
             hints.append(Hint("depth", f"{name}: unlimited", "a limit", meaning))
     return hints
+
+
+def _listed_hints(parts: list[Any]) -> list[Hint]:
+    """Hint at settings that are on SACRO-ML's list of those that leak most, each with what we measured."""
+    hints = []
+    for part in parts[:1] if not hasattr(parts[0] if parts else None, "steps") else parts[1:]:
+        if (listed := _listed_setting(part)) is None:
+            continue
+        found, threshold, family = listed
+        meaning = (
+            "On SACRO-ML's list (release 2): among the fifth of settings in which its attacks found most, or a kind of "
+            "model that it refuses."
+        )
+        hints.append(Hint("listed setting", f"{type(part).__name__}: {found}", threshold, meaning, MEASURED[family]))
+    return list({hint.found: hint for hint in hints}.values())
+
+
+def _listed_setting(part: Any) -> tuple[str, str, str] | None:
+    """Return what is listed of an estimator's settings, what is not, and the kind of model; None without any."""
+    name = type(part).__name__
+    parameters = part.get_params(deep=False) if callable(getattr(part, "get_params", None)) else {}
+    depth = parameters.get("max_depth") or np.inf
+    leaf = parameters.get("min_samples_leaf", 1)
+    if name.startswith(("KNeighbors", "RadiusNeighbors", "SVC", "NuSVC", "SVR", "NuSVR")):
+        return "keeps training records by its nature", "another kind of model", "stored"
+    if name.startswith(("RandomForest", "ExtraTreesC", "ExtraTreesR")):
+        many, deep = parameters.get("n_estimators", 100) > 35, depth > 3.5
+        if many and deep:
+            return "more than 35 trees deeper than 3", "max_depth = 3, or fewer trees", "forest"
+    elif name.startswith("DecisionTree") and depth > 7.5 and isinstance(leaf, int) and leaf <= 7:
+        return "deeper than 7 with leaves of 7 records or fewer", "max_depth = 7, min_samples_leaf = 8", "tree"
+    elif name.startswith("XGB"):
+        xgb_depth = parameters.get("max_depth") or 6
+        rounds, weight = parameters.get("n_estimators") or 100, parameters.get("min_child_weight") or 1.0
+        if xgb_depth > 3.5 and rounds > 12 and weight <= 3:
+            return "more than 12 rounds deeper than 3", "max_depth = 3, or min_child_weight above 6", "boosting"
+    return None

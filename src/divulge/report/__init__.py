@@ -18,6 +18,7 @@ from divulge.report.page import (
     Slider,
     SliderPosition,
     Table,
+    hide_records,
     thumbnail,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "Table",
     "charts",
     "formatting",
+    "hide_records",
     "html",
     "markdown",
     "sections",

@@ -95,7 +95,8 @@ def render(page: Page) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_together
     )
-    environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", glossary.marked(text)))
+    mark = markupsafe.escape if page.compact else glossary.marked
+    environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
     seen: Counter[str] = Counter()
 
     def label(title: str) -> str:

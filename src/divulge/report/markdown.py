@@ -22,6 +22,8 @@ _CARD = (
     "Selection",
     "What is proven",
     "How many are given back",
+    "Answers",
+    "What it shows of an attribute",
     PROVENANCE_TITLE,
 )
 

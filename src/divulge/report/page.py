@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -47,22 +47,36 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; numbers come ready formatted. ``note`` stands under it; ``sortable`` where rows can be compared."""
+    """A table; numbers come ready formatted.
+
+    Args:
+        columns: their names.
+        rows: the cells.
+        title: stands over it.
+        note: stands under it.
+        sortable: whether rows can be compared.
+        single_records: whether it names or shows single records, so that `hide_records` leaves it out.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
     note: str = ""
     sortable: bool = True
+    single_records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A Vega-Lite specification with its data inside, and what it shows in words (for those who can't see it)."""
+    """A Vega-Lite specification with its data inside, and what it shows in words (for those who can't see it).
+
+    ``single_records``: whether the values of single records can be read off it, so that `hide_records` leaves it out.
+    """
 
     spec: Mapping[str, Any]
     title: str = ""
     note: str = ""
+    single_records: bool = False
 
 
 MAX_HEAT = 6
@@ -247,6 +261,7 @@ class Page:
         heading: the words over the verdict; those of its tone where empty.
         pictures: the verdict as grids of dots.
         more: what stands under the verdict: who can do this, and what it rests on.
+        compact: whether it is to fit one sheet: set smaller, without the list of words.
     """
 
     title: str
@@ -257,11 +272,45 @@ class Page:
     heading: str = ""
     pictures: Sequence[DotGrid] = ()
     more: Sequence[str] = ()
+    compact: bool = False
 
     @property
     def ordered_sections(self) -> list[Section]:
         """The sections in reading order, those of the annex last."""
         return sorted(self.sections, key=lambda section: section.annex)
+
+
+_HIDDEN = "Single records are left out here; the HTML report in the run directory shows them where it may."
+
+
+def hide_records(page: Page) -> Page:
+    """Return ``page`` without anything that shows or names single records.
+
+    Galleries are left out, and tables and charts whose ``single_records`` is set; a sentence takes their place.
+
+    Examples:
+        >>> page = Page("t", "v", "plain", [Section("Most exposed", [Gallery([Exhibit("17", text="Jane Doe, 53")])])])
+        >>> hide_records(page).sections[0].blocks[0].text.split(";")[0]
+        'Single records are left out here'
+    """
+    return replace(page, sections=[replace(each, blocks=_without_records(each.blocks)) for each in page.sections])
+
+
+def _without_records(blocks: Sequence[Block]) -> list[Block]:
+    kept: list[Block] = []
+    is_hidden = False
+    for block in blocks:
+        if isinstance(block, Gallery) or getattr(block, "single_records", False):
+            is_hidden = True
+        elif isinstance(block, Collapsible):
+            inner = _without_records(block.blocks)
+            if any(not (isinstance(each, Paragraph) and each.text == _HIDDEN) for each in inner):
+                kept.append(replace(block, blocks=inner))
+            else:
+                is_hidden = True
+        else:
+            kept.append(block)
+    return [*kept, Paragraph(_HIDDEN)] if is_hidden else kept
 
 
 _MAX_NATS = 3.0  # log-probability gain with the deepest colour: a token twenty times likelier than it should be

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from divulge import provenance, results
 from divulge.errors import InputError
 from divulge.report import formatting, html
-from divulge.report.page import Page, Paragraph, Section
+from divulge.report.page import Page, Paragraph, Section, hide_records
 from divulge.report.sections import date_fact, provenance_section
 from divulge.run_directory import RunDirectory
 from divulge.types import Tone
@@ -190,7 +190,14 @@ def build_page(kind: RunKind[RunT], run: RunT, origin: Provenance | None = None)
     )
 
 
-def write_report(kind: RunKind[RunT], run: RunT, path: Path, files: Mapping[str, Sequence[Path]] | None = None) -> None:
+def write_report(
+    kind: RunKind[RunT],
+    run: RunT,
+    path: Path,
+    files: Mapping[str, Sequence[Path]] | None = None,
+    *,
+    show_records: bool = True,
+) -> None:
     """Write the report of work that has just been done to ``path``, one HTML file.
 
     Args:
@@ -198,8 +205,10 @@ def write_report(kind: RunKind[RunT], run: RunT, path: Path, files: Mapping[str,
         run: what the page shows.
         path: the file.
         files: role → files that were read; by default those that the command declared.
+        show_records: False to leave out whatever shows or names single records.
     """
-    html.write(build_page(kind, run, provenance.collect_provenance(files)), path)
+    page = build_page(kind, run, provenance.collect_provenance(files))
+    html.write(page if show_records else hide_records(page), path)
 
 
 def write_run(

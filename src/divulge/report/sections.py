@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from divulge.report.measured_defences import advice_for_model
 from divulge.report.page import Bullet, BulletList, Collapsible, Paragraph, Section, Table
 
 if TYPE_CHECKING:
@@ -63,13 +64,20 @@ _AGAINST_EXTRACTION = (
 )
 
 
-def membership_advice(*, documents: bool = False) -> list[BulletList]:
+def membership_advice(*, documents: bool = False, model: str = "") -> list[BulletList]:
     """Return measured defences against membership inference on classifiers, or on fine-tuned language models.
+
+    Args:
+        documents: whether the model is a language model.
+        model: class of an estimator, for which its own kind's measurements are quoted.
 
     Examples:
         >>> membership_advice(documents=True)[0].points[0].title
         'Train for fewer epochs.'
     """
+    if own := advice_for_model(model):
+        note = f"divulge defend measures such settings on your own model. {_MEASURED_ELSEWHERE}"
+        return [BulletList((*own, _AGAINST_MEMBERSHIP[-1]), note=note)]
     return [BulletList(_AGAINST_DOCUMENT_MEMBERSHIP if documents else _AGAINST_MEMBERSHIP, note=_MEASURED_ELSEWHERE)]
 
 

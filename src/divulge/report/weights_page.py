@@ -152,7 +152,7 @@ def _called(summary: WeightsSummary) -> list[Block]:
     if not called:
         return []
     more = f"The first {_SHOWN} of {len(called)}; `--selection` writes them all." if len(called) > _SHOWN else ""
-    table = Table(["record", "|Φ|", summary.signal, "rules"], called[:_SHOWN], note=more)
+    table = Table(["record", "|Φ|", summary.signal, "rules"], called[:_SHOWN], note=more, single_records=True)
     return [table] if len(called) <= _OPEN else [Collapsible(f"{len(called):,} records", [table])]
 
 
@@ -186,7 +186,10 @@ def reconstruction_sections(run: ReconstructionRun) -> list[Section]:
     summary, truth = run.summary, run.truth
     return [
         *_advice(summary.tone),
-        Section("The network", [Chart(_network(summary, run.line, truth), note=_LINE), *_known(summary, truth)]),
+        Section(
+            "The network",
+            [Chart(_network(summary, run.line, truth), note=_LINE, single_records=True), *_known(summary, truth)],
+        ),
         Section("Points read off the weights", _candidates(summary)),
         sections.regulator_section(
             RegulatorAnswers(
@@ -241,7 +244,7 @@ def _candidates(summary: ReconstructionSummary) -> list[Block]:
     if not summary.candidates:
         return []
     note = f"{_FOUND} {formatting.as_sentence(summary.guarantee)}"
-    table = Table(CANDIDATE_COLUMNS, candidate_rows(summary), note=note)
+    table = Table(CANDIDATE_COLUMNS, candidate_rows(summary), note=note, single_records=True)
     count = len(summary.candidates)
     return [table] if count <= _OPEN else [Collapsible(f"{count:,} points", [table])]
 

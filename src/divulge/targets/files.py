@@ -14,6 +14,7 @@ from divulge.targets.endpoint import Endpoint
 from divulge.targets.estimators import as_regressor
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
+from divulge.targets.sacro_folders import CONVERTER, is_sacro_folder, read_sacro_folder, refuse_pickle
 from divulge.targets.skops_files import read_skops
 from divulge.targets.torch_modules import reject_quantised_weights
 from divulge.validation import as_list, check_path, check_string, format_value
@@ -39,7 +40,8 @@ REFUSED = {
     "TorchScript": f"is a program, which can write files; if you trust it, {_LOAD_YOURSELF}",
     "torch.export": f"is unpickled and evaluated by torch as it is opened; if you trust it, {_LOAD_YOURSELF}",
     "torch.save": f"is a pickle; {_SAVE_WEIGHTS}",
-    "pickle": f"is a program; save scikit-learn models with skops.io.dump; for torch, {_SAVE_WEIGHTS}",
+    "pickle": f"is a program; where it was made, {CONVERTER} turns a scikit-learn model into .skops; for torch, "
+    f"{_SAVE_WEIGHTS}",
     "Keras": "may hold pickled functions; export the model to .onnx",
     "HDF5": "may hold pickled functions; export the model to .onnx",
 }
@@ -89,6 +91,16 @@ def load(
         _reject_options(base=base, dtype=dtype, bos=bos, factory=factory, reason="a model behind an endpoint has none")
         return Endpoint(endpoint, model)
     path = check_path(Path(folder or ".") / check_string(model, "target.model"), "target.model")
+    if is_sacro_folder(path):
+        try:
+            named = read_sacro_folder(path).model
+            refuse_pickle(named, "model")
+        except InputError as error:
+            raise InputError(f"target.{error}") from None
+        return load(
+            str(named), factory=factory, outputs=outputs, device=device, trust=trust, labels_only=labels_only,
+            names=names, task=task,
+        )  # fmt: skip
     if path.is_dir() or (model.startswith("hf:") and not path.exists()):
         options = {} if bos is None else {"bos": bos}
         return folders.load_folder(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **options)

@@ -232,7 +232,8 @@ def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
         "wrong. A record that is not on it is not shown to be forgotten. records.csv (divulge report --format csv) has "
         "all of them."
     )
-    return [Paragraph(text), Table(("record", "request", "score before", "after", "never saw it"), rows)]
+    columns = ("record", "request", "score before", "after", "never saw it")
+    return [Paragraph(text), Table(columns, rows, single_records=True)]
 
 
 def _quality(summary: ErasureSummary) -> list[Table | Paragraph]:

@@ -1,0 +1,465 @@
+"""Attribute inference from inputs to result: a model is asked about each record with every value of a column.
+
+The adversary knows a record's other columns and its label, holds a population, and wants one column. Whoever asks the
+model about the record with each possible value in turn sees which value makes the label likeliest; what the other
+columns say of it by themselves is imputed from the population (Fredrikson et al. 2014, Yeom et al. 2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from divulge import columns, lazy
+from divulge.attributes.finding import IMPUTATION
+from divulge.attributes.result import AttributeInference
+from divulge.auditing.inputs import align_data, check_inputs
+from divulge.auditing.modality import Classifier
+from divulge.auditing.pipeline import find_modality
+from divulge.auditing.regression import RegressionModel, resolve_task
+from divulge.duplicates import first_of_each_group, number_groups
+from divulge.errors import InputError
+from divulge.evaluation import blind
+from divulge.references import Custom, Train, splits
+from divulge.results import AttributeSettings as RunSettings
+from divulge.results import ErasureControl
+from divulge.settings import AttributeSettings, AuditOptions
+from divulge.targets import adapt, is_label_only
+from divulge.targets.arrays import as_predictions
+from divulge.types import AuditData, Records
+from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
+
+if TYPE_CHECKING:
+    from sklearn import ensemble
+
+    from divulge.references import Progress
+    from divulge.settings import Duplicates, Outputs, TaskName
+    from divulge.types import Array, Bools, Floats, Ints
+else:
+    ensemble = lazy.module("sklearn.ensemble")
+
+ColumnName: TypeAlias = int | str
+_DEFAULTS = AttributeSettings()
+_TREES, _LEAF = 100, 2  # of the imputation
+_SMOOTHING = 0.02  # share of the marginal distribution in what is imputed
+_LEAST_PROBABILITY = 0.01  # of a label; a leaf that never saw a class says 0, and no adversary is that sure
+_MAX_RESIDUALS = 400
+_LABEL_RIGHT, _LABEL_WRONG = np.log(0.9), np.log(0.1)
+_FALSE_ALARM = 0.01
+_MIN_BLIND = 2 * blind.FOLDS
+
+
+def infer(
+    target: Any,
+    *,
+    members: Records,
+    nonmembers: Records,
+    population: Records,
+    column: ColumnName | Sequence[ColumnName],
+    tolerance: float | None = _DEFAULTS.tolerance,
+    references: Any = None,
+    max_values: int = _DEFAULTS.max_values,
+    margin: float = _DEFAULTS.margin,
+    confidence: float = _DEFAULTS.confidence,
+    duplicates: Duplicates = "error",
+    outputs: Outputs = "logits",
+    task: TaskName = "auto",
+    device: str = "auto",
+    seed: int = _DEFAULTS.seed,
+    pool: str | Path | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> AttributeInference:
+    """Find out whether a model gives away one column of its training records.
+
+    A guess that is right on everybody alike, because the column can be imputed from the others, is no leak of a record
+    (Jayaraman & Evans 2022). So each attack's guesses are compared between members and non-members, and a guess from
+    the population without the model is the control. Two attacks run: "model" weighs the likelihood of the record's
+    label under each value with how frequent the value is; "model and imputation" with what the other columns say of
+    it. With reference models the likelihood is relative to theirs.
+
+    Args:
+        target: a classifier or regression model, as for `divulge.audit`.
+        members: records that it was trained on, with labels.
+        nonmembers: records of the same kind that it was not trained on.
+        population: further such records, from which the attribute is imputed.
+        column: name of a table's column, or position in a row of numbers; several for one-hot codes, which have one
+            value together.
+        tolerance: of a column of real values: a guess so near is right. None compares values exactly.
+        references: how reference models are trained on the population (`divulge.references.Train`, `Custom`), or None.
+        max_values: values that are tried at most; of a real-valued column, at evenly spaced quantiles.
+        margin: largest difference of the rates that counts as none.
+        confidence: probability that all intervals hold.
+        duplicates: what to do about records in several sets: "error", "drop" or "keep".
+        outputs: "logits" or "probabilities": what a network or function returns.
+        task: "auto", "classification" or "regression".
+        device: where a torch module runs.
+        seed: of every random draw.
+        pool: folder of finished reference models.
+        out: run directory to write.
+        overwrite: replace a finished run in ``out``.
+        progress: called with (done, total, note) while references are trained.
+
+    Returns:
+        An `AttributeInference`: ``result.finding.answer``, ``result.finding.attacks``.
+
+    Raises:
+        divulge.InputError: no such column, one value alone, more values than ``max_values`` without a tolerance, texts
+            with a tolerance, records without labels, a language model, and what `divulge.audit` refuses.
+    """
+    options = AttributeSettings.check(
+        tolerance=tolerance, max_values=max_values, margin=margin, confidence=confidence, seed=seed
+    )
+    audit_options = AuditOptions.check(
+        fpr=(0.5,), duplicates=duplicates, outputs=outputs, task=task, device=device, seed=seed, references=references
+    )
+    check_bool(overwrite, "overwrite")
+    out_folder = None if out is None else check_path(out, "out")
+    pool_folder = None if pool is None else check_path(pool, "pool")
+    if progress is not None:
+        require_callable(progress, "progress")
+    if references is not None and not isinstance(references, Train | Custom):
+        said = format_value(references)
+        raise InputError(f"references: divulge.references.Train or Custom is needed, got {said}")
+    for name, records in (("members", members), ("nonmembers", nonmembers), ("population", population)):
+        check_instance(records, name, Records)
+    data = AuditData(members=members, nonmembers=nonmembers, population=population)
+    study = _prepare(target, data, audit_options)
+    names = _check_column(column, study.candidates)
+    attribute = _read_attribute(study, names, options)
+    likelihood = _likelihoods(study, attribute)
+    relative = None
+    if study.references is not None:
+        relative = _reference_likelihoods(study, attribute, options.seed, pool_folder, progress)
+    right = _guess(study, attribute, likelihood, relative, options.seed)
+    result = AttributeInference(
+        ids=np.asarray(study.candidates.ids),
+        members=study.truth,
+        counted=study.counted,
+        values=attribute.groups[: len(study.truth)],
+        value_names=attribute.group_names,
+        right=right,
+        column=", ".join(map(str, names)),
+        tried=len(attribute.donors),
+        references=0 if relative is None else int(study.references.count),
+        checks=_check_split(study, options.seed),
+        warnings=study.warnings,
+        settings=RunSettings(
+            None if options.tolerance is None else float(options.tolerance),
+            options.max_values, float(options.margin), float(options.confidence), options.seed,
+        ),
+    )  # fmt: skip
+    if out_folder is not None:
+        result.save(out_folder, overwrite=overwrite)
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Study:
+    """Checked inputs: candidates (members first), the population, and a target that fits them."""
+
+    target: Any
+    is_regression: bool
+    candidates: Records
+    truth: Bools
+    counted: Bools
+    population: Records
+    classes: int
+    references: Any
+    warnings: tuple[str, ...]
+
+
+def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
+    """Check everything as an audit does, and bring columns and classes into the order that the model knows."""
+    adapted = resolve_task(
+        adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task),
+        data,
+        options.task,
+    )
+    modality = find_modality(adapted)
+    if not isinstance(modality, Classifier | RegressionModel):
+        raise InputError(f"target: a classifier or a regression model of rows is needed, this is {modality.name}")
+    aligned = align_data(modality.prepare_data(data), adapted, options.unknown_classes)
+    options = options.model_copy(update={"recipes": modality.default_recipes(aligned.target, None)})
+    references = options.references
+    if isinstance(references, Train):
+        references = references.for_target(adapted)
+    checked = check_inputs(aligned.subject, options.model_copy(update={"references": None}), modality, aligned.target)
+    if references is not None:
+        modality.check_references(references, checked.recipes, aligned.subject.members)
+    population = Records.concatenate([checked.population, checked.calibration])
+    if checked.candidates.y is None or population.y is None:
+        raise InputError("members: the adversary knows each record's label, and there is no y")
+    if checked.candidates.x.dtype == object or checked.candidates.x.ndim != 2:
+        raise InputError("members: rows of a table are needed, an attribute is one of their columns")
+    counted = np.ones(len(checked.truth), dtype=bool)
+    if checked.duplicate_groups is not None:
+        counted = np.zeros_like(counted)
+        counted[first_of_each_group(checked.duplicate_groups, checked.truth)] = True
+    return _Study(
+        aligned.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, counted, population,
+        modality.probe_target(aligned.target, checked), references, (*checked.warnings, *aligned.notes),
+    )  # fmt: skip
+
+
+def _check_column(column: Any, records: Records) -> tuple[ColumnName, ...]:
+    """Return the columns of the attribute: names of a table, or positions in a row."""
+    named = tuple(column) if isinstance(column, list | tuple) else (column,)
+    is_name = all(isinstance(name, int | str | np.integer) and not isinstance(name, bool) for name in named)
+    if not named or not is_name or len(set(named)) < len(named):
+        raise InputError(f"column: one column, or several different ones, are needed, got {format_value(column)}")
+    for name in named:
+        if records.table is not None:
+            if name not in records.table.columns:
+                listed = ", ".join(records.table.columns[:20])
+                raise InputError(f"column: the records have no column {format_value(name)}; they have {listed}")
+        elif isinstance(name, str) or not 0 <= name < records.x.shape[1]:
+            raise InputError(
+                f"column: a position from 0 to {records.x.shape[1] - 1} is needed, got {format_value(name)}"
+            )
+    width = records.x.shape[1] if records.table is None else len(records.table.columns)
+    if len(named) == width:
+        raise InputError("column: the adversary knows the other columns, and there are none")
+    return named
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Attribute:
+    """The column of interest.
+
+    Args:
+        columns: its names or positions.
+        donors: row of the population that has each value that is tried, ``[k]``.
+        codes: number of each record's value among those tried, −1 for another; candidates, then population.
+        numbers: the values as numbers, candidates, then population, where they are compared with a tolerance.
+        grid: the values that are tried, as numbers ``[k]``, likewise.
+        tolerance: largest difference of a right guess; None where values are compared exactly.
+        groups: number of each record's value, or third, for the table of values; candidates, then population.
+        group_names: their names.
+        features: the other columns as numbers, candidates, then population ``[n + z, d]``.
+    """
+
+    columns: tuple[ColumnName, ...]
+    donors: Ints
+    codes: Ints
+    numbers: Floats | None
+    grid: Floats | None
+    tolerance: float | None
+    groups: Ints
+    group_names: tuple[str, ...]
+    features: Floats
+
+
+def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: AttributeSettings) -> _Attribute:
+    """Read the column, choose the values to try, and set it to one value everywhere else."""
+    n = len(study.candidates)
+    everything = Records.concatenate([study.candidates, study.population])
+    cells = [_read_cells(everything, name) for name in names]
+    spelled = np.array(["\x1f".join(map(str, row)) for row in zip(*(c.tolist() for c in cells), strict=True)])
+    known, first_rows = np.unique(spelled[n:], return_index=True)
+    if len(known) < 2:
+        raise InputError(f"column: {names[0]!r} has a single value in the population; there is nothing to infer")
+    features = everything.with_columns_of(names, everything, n).x.reshape(len(everything), -1).astype(np.float64)
+    if options.tolerance is not None:
+        return _real_attribute(names, cells, n, features, options)
+    if len(known) > min(options.max_values, max(2.0, len(study.population) / 2)):
+        raise InputError(
+            f"column: {names[0]!r} has {len(known)} values among {len(study.population)} records of the population; at "
+            f"most max_values = {options.max_values} are tried, each of two records or more on average; give a "
+            "tolerance for a column of real values"
+        )
+    all_values, groups = np.unique(spelled, return_inverse=True)
+    place = {value: code for code, value in enumerate(known.tolist())}
+    codes = np.array([place.get(value, -1) for value in spelled.tolist()])
+    group_names = tuple(value.replace("\x1f", ", ") for value in all_values.tolist())
+    return _Attribute(names, first_rows, codes, None, None, None, groups, group_names, features)
+
+
+def _read_cells(records: Records, name: ColumnName) -> Array:
+    if records.table is None:
+        return records.x[:, int(name)]
+    return columns.read_column(records.table, str(name)).values
+
+
+def _real_attribute(
+    names: tuple[ColumnName, ...], cells: list[Array], n: int, features: Floats, options: AttributeSettings
+) -> _Attribute:
+    if len(cells) > 1 or cells[0].dtype.kind not in "iufb":
+        raise InputError("tolerance: goes with one column of numbers")
+    numbers = cells[0].astype(np.float64)
+    if np.isnan(numbers).any():
+        raise InputError(f"tolerance: column {names[0]!r} has missing values, which are near to none")
+    known, rows = np.unique(numbers[n:], return_index=True)
+    if len(known) > options.max_values:
+        places = np.unique(np.linspace(0, len(numbers) - n - 1, options.max_values).round().astype(int))
+        known = np.unique(np.sort(numbers[n:])[places])
+        order = np.argsort(numbers[n:], kind="stable")
+        rows = order[np.searchsorted(numbers[n:][order], known)]
+    thirds = np.quantile(numbers[n:], (1 / 3, 2 / 3))
+    groups = np.searchsorted(thirds, numbers, side="left")
+    return _Attribute(
+        names, rows, np.full(len(numbers), -1), numbers, known, float(options.tolerance or 0.0), groups,
+        ("low third", "middle third", "high third"), features,
+    )  # fmt: skip
+
+
+def _versions(study: _Study, attribute: _Attribute) -> list[Records]:
+    """Return the candidates with each value that is tried in their column."""
+    return [study.candidates.with_columns_of(attribute.columns, study.population, int(row)) for row in attribute.donors]
+
+
+def _likelihoods(study: _Study, attribute: _Attribute) -> Floats:
+    """Return the log-likelihood of each candidate's label under each value ``[n, k]``."""
+    read = [_read_outputs(study.target, records, study) for records in _versions(study, attribute)]
+    if study.is_regression:
+        spread = _error_spread(_read_outputs(study.target, study.population, study), study.population)
+        return np.stack([_log_error(each, study.candidates, spread) for each in read], axis=1)
+    return np.stack([_log_class(each, study.candidates, study.target) for each in read], axis=1)
+
+
+def _read_outputs(target: Any, records: Records, study: _Study) -> Array:
+    if study.is_regression:
+        return as_predictions(target.predictions(records), len(records))
+    return target.labels(records) if is_label_only(target) else target.logits(records)
+
+
+def _log_class(answers: Array, records: Records, target: Any) -> Floats:
+    labels = np.asarray(records.y, dtype=np.int64)
+    if answers.ndim == 1:
+        return np.where(answers == labels, _LABEL_RIGHT, _LABEL_WRONG)
+    logits = special.log_softmax(np.asarray(answers, np.float64), axis=1)[np.arange(len(labels)), labels]
+    return np.maximum(logits, np.log(_LEAST_PROBABILITY))
+
+
+def _error_spread(predictions: Floats, records: Records) -> float:
+    """Return the robust deviation of the errors on the population; 1 where there is none."""
+    errors = np.asarray(records.y, np.float64) - predictions
+    spread = 1.4826 * float(np.median(np.abs(errors - np.median(errors)))) or float(errors.std())
+    return spread or 1.0
+
+
+def _log_error(predictions: Floats, records: Records, spread: float) -> Floats:
+    """Return the Cauchy log-likelihood of the error, relative to its peak."""
+    return -np.log1p(((np.asarray(records.y, np.float64) - predictions) / spread) ** 2)
+
+
+def _reference_likelihoods(
+    study: _Study, attribute: _Attribute, seed: int, pool: Path | None, progress: Progress | None
+) -> Floats:
+    """Return the log of the mean likelihood under models that were trained on halves of the population ``[n, k]``."""
+    known, references = study.population, study.references
+    halves = splits.offline(
+        len(known), references.count, seed, labels=known.labels, groups=number_groups(known.x, known.y)
+    )
+    versions = _versions(study, attribute)
+    common: dict[str, Any] = {"seed": seed, "observe": tuple(versions), "pool": pool, "progress": progress}
+    if study.is_regression:
+
+        def measure(model: Any, observed: Records) -> Floats:
+            return as_predictions(model.predictions(observed), len(observed))[:, None]
+
+        spread = _error_spread(_read_outputs(study.target, known, study), known)
+        answers = references.fit(known, halves, measure=measure, **common).outputs
+        logs = [[_log_error(np.asarray(row)[:, 0], study.candidates, spread) for row in each] for each in answers]
+    else:
+        answers = references.fit(known, halves, classes=study.classes, **common).outputs
+        logs = [[_log_class(np.asarray(row), study.candidates, study.target) for row in each] for each in answers]
+    stacked = np.asarray(logs)  # [k, models, n]
+    return (special.logsumexp(stacked, axis=1) - np.log(stacked.shape[1])).T
+
+
+def _guess(
+    study: _Study, attribute: _Attribute, likelihood: Floats, relative: Floats | None, seed: int
+) -> dict[str, Bools]:
+    """Return whether each attack's guess is right, by its name; the imputation last."""
+    n = len(study.candidates)
+    y = np.concatenate([np.asarray(study.candidates.y), np.asarray(study.population.y)]).astype(np.float64)
+    with_label = np.column_stack([attribute.features, y])
+    impute = _impute_numbers if attribute.tolerance is not None else _impute_classes
+    imputed = impute(attribute, with_label, n, seed)
+    marginal = np.broadcast_to(_marginal(attribute, n), likelihood.shape)
+    if relative is None:  # the label is read from the model, and not a second time from the population
+        weighed = {"model": marginal + likelihood,
+                   "model and imputation": impute(attribute, attribute.features, n, seed) + likelihood}  # fmt: skip
+    else:
+        weighed = {"model": marginal + likelihood, "model against references": imputed + likelihood - relative}
+    return {name: _is_right(attribute, logs, n) for name, logs in {**weighed, IMPUTATION: imputed}.items()}
+
+
+def _marginal(attribute: _Attribute, n: int) -> Floats:
+    """Return the log of how frequent each value that is tried is in the population ``[k]``."""
+    if attribute.grid is not None and attribute.numbers is not None:
+        nearest = np.abs(attribute.numbers[n:, None] - attribute.grid).argmin(axis=1)
+        counts = np.bincount(nearest, minlength=len(attribute.grid))
+    else:
+        counts = np.bincount(attribute.codes[n:], minlength=len(attribute.donors))
+    return np.log((counts + 0.5) / (counts + 0.5).sum())
+
+
+def _impute_classes(attribute: _Attribute, features: Floats, n: int, seed: int) -> Floats:
+    """Return the log-probability of each value, from a forest on the population ``[n, k]``."""
+    forest = ensemble.RandomForestClassifier(_TREES, min_samples_leaf=_LEAF, random_state=seed)
+    forest.fit(features[n:], attribute.codes[n:])
+    probabilities = np.zeros((n, len(attribute.donors)))
+    probabilities[:, forest.classes_] = forest.predict_proba(features[:n])
+    marginal = np.exp(_marginal(attribute, n))
+    return np.log((1 - _SMOOTHING) * probabilities + _SMOOTHING * marginal)
+
+
+def _impute_numbers(attribute: _Attribute, features: Floats, n: int, seed: int) -> Floats:
+    """Return the log of the share of each value on the grid, from a forest's mean and its out-of-bag errors."""
+    assert attribute.numbers is not None
+    assert attribute.grid is not None
+    known = attribute.numbers[n:]
+    forest = ensemble.RandomForestRegressor(_TREES, min_samples_leaf=_LEAF, random_state=seed, oob_score=True)
+    forest.fit(features[n:], known)
+    errors = known - forest.oob_prediction_
+    errors = np.quantile(errors, (np.arange(_MAX_RESIDUALS) + 0.5) / _MAX_RESIDUALS)
+    width = max(float(errors.std()) * 0.3, (attribute.tolerance or 0.0) / 2, 1e-9 * float(np.abs(known).max() + 1))
+    means = forest.predict(features[:n])
+    shares = np.empty((n, len(attribute.grid)))
+    for k, value in enumerate(attribute.grid):
+        z = (value - means[:, None] - errors) / width
+        shares[:, k] = special.logsumexp(-(z**2) / 2, axis=1)
+    shares += np.log(_cell_widths(attribute.grid))
+    return shares - special.logsumexp(shares, axis=1, keepdims=True)
+
+
+def _cell_widths(grid: Floats) -> Floats:
+    """Return how much of the line is nearest to each point of a grid."""
+    edges = np.concatenate([[grid[0]], (grid[1:] + grid[:-1]) / 2, [grid[-1]]])
+    return np.maximum(np.diff(edges), 1e-12 * (np.abs(grid).max() + 1))
+
+
+def _is_right(attribute: _Attribute, logs: Floats, n: int) -> Bools:
+    """Return whether the likeliest value is the true one, or within the tolerance of it."""
+    if attribute.grid is None or attribute.numbers is None or attribute.tolerance is None:
+        return logs.argmax(axis=1) == attribute.codes[:n]
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    is_near = np.abs(attribute.grid[:, None] - attribute.grid) <= attribute.tolerance
+    guesses = attribute.grid[(weights @ is_near).argmax(axis=1)]
+    return np.abs(guesses - attribute.numbers[:n]) <= attribute.tolerance
+
+
+def _check_split(study: _Study, seed: int) -> tuple[ErasureControl, ...]:
+    """Compare members and non-members without the model."""
+    inside, outside = study.candidates.x[study.truth], study.candidates.x[~study.truth]
+    name = "blind classifier"
+    if min(len(inside), len(outside)) < _MIN_BLIND:
+        return (ErasureControl(name, False, f"not run: fewer than {_MIN_BLIND} records of a kind"),)
+    y = np.asarray(study.candidates.y)
+    found = blind.baseline(
+        inside, outside, seed, y_members=y[study.truth], y_nonmembers=y[~study.truth], false_alarm=_FALSE_ALARM
+    )
+    says = (
+        f"without the model, members can be told from non-members (AUC {found.auc.value:.3f}, p = {found.p_value:.2g})"
+        if found.confounded
+        else f"members and non-members look alike (p = {found.p_value:.2g})"
+    )
+    return (ErasureControl(name, not found.confounded, says),)

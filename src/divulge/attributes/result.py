@@ -1,0 +1,341 @@
+"""The result of attribute inference: right and wrong guesses, what follows from them, and its page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import results, store, tables
+from divulge.attributes.finding import CONFOUNDED, IMPUTATION, LEAK, TONES, decide_attribute
+from divulge.errors import InputError
+from divulge.provenance import collect_environment
+from divulge.report import charts, formatting
+from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
+from divulge.report.run_kinds import Headline, RunKind, build_page, write_report, write_run
+from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
+from divulge.results import AttributeSettings, AttributeSummary, ErasureControl
+from divulge.run_directory import RunDirectory
+from divulge.validation import check_mask, check_path, check_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import polars as pl
+
+    from divulge.attributes.finding import AttributeFinding
+    from divulge.report import Page
+    from divulge.types import Array, Bools, Ints
+
+RUN_TYPE = "attributes"
+_MEANING: Mapping[str, str] = {
+    "model": "the label's likelihood under each value, and how frequent the value is",
+    "model and imputation": "the same, and what the other columns say",
+    "model against references": "the likelihood relative to models that never saw the record, and what columns and "
+    "label say",
+    IMPUTATION: "what columns and label say, from the population; the model is not asked",
+}
+_HEADINGS = {CONFOUNDED: "Nothing can be said of the model"}
+_ADVERSARY = (
+    "The adversary knows all other columns of a record and its label, holds records of the same kind, and may ask the "
+    "model about the record with each value of the column."
+)
+_CANNOT = (
+    "An attribute that can be guessed from the population is guessed of everybody, whether or not the model was "
+    "trained on them; that is no leak of a record, and may yet be unwelcome. Other attacks, and adversaries who know "
+    "less or more, were not tried."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeInference:
+    """Result of `divulge.attributes.infer`.
+
+    Args:
+        ids: of the candidates, members first, ``[n]``.
+        members: bool ``[n]``.
+        counted: bool ``[n]``, the first of equal records on each side.
+        values: number of each candidate's value, or third of a real-valued column, ``[n]``.
+        value_names: their names.
+        right: attack → bool ``[n]``, whether its guess is right.
+        column: name of the attribute.
+        tried: number of values that the model was asked about.
+        references: number of reference models.
+        checks: of the split.
+        warnings: what the user must know.
+        settings: what was asked for.
+    """
+
+    ids: Array
+    members: Bools
+    counted: Bools
+    values: Ints
+    value_names: tuple[str, ...]
+    right: Mapping[str, Bools]
+    column: str
+    tried: int
+    references: int
+    checks: tuple[ErasureControl, ...]
+    warnings: tuple[str, ...]
+    settings: AttributeSettings
+
+    @cached_property
+    def finding(self) -> AttributeFinding:
+        """The answer, with every difference behind it; equal records on one side count once."""
+        rows = self.counted
+        failed = [check.says for check in self.checks if not check.passed and not check.says.startswith("not run")]
+        return decide_attribute(
+            {name: each[rows] for name, each in self.right.items()},
+            self.members[rows],
+            self.values[rows],
+            self.value_names,
+            margin=self.settings.margin,
+            confidence=self.settings.confidence,
+            confounded="; ".join(failed),
+        )
+
+    @property
+    def verdict(self) -> str:
+        """The answer in sentences."""
+        return f"{formatting.capitalize(self.finding.answer)}. {self.finding.reason}"
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per candidate: id, membership, and whether each attack is right."""
+        guesses = {f"right: {name}": each for name, each in self.right.items()}
+        return tables.from_arrays({"id": self.ids, "member": self.members} | guesses)
+
+    def summary(self) -> AttributeSummary:
+        """Return the typed summary for JSON and the report."""
+        finding = self.finding
+        notes = [f"{check.name}: {check.says}" for check in self.checks if not check.passed]
+        return AttributeSummary(
+            verdict=self.verdict,
+            tone=TONES[finding.answer],
+            answer=finding.answer,
+            column=self.column,
+            tried=self.tried,
+            references=self.references,
+            members=int(self.members[self.counted].sum()),
+            nonmembers=int((~self.members[self.counted]).sum()),
+            attacks=finding.attacks,
+            values=finding.values,
+            untested=finding.untested,
+            checks=self.checks,
+            warnings=(*self.warnings, *notes),
+            settings=self.settings,
+            environment=collect_environment(),
+        )
+
+    def page(self) -> Page:
+        """Return the report as data."""
+        return build_page(ATTRIBUTES, AttributeRun(self.summary(), self))
+
+    def report(self, path: str | Path) -> None:
+        """Write the report, one HTML file."""
+        write_report(ATTRIBUTES, AttributeRun(self.summary(), self), check_path(path, "path"))
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write guesses, summary and report into a run directory.
+
+        Raises:
+            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
+        """
+        parts = [part for name, each in self.right.items() for part in (name, each)]
+        key = store.hash_values(RUN_TYPE, self.column, self.members, self.values, str(self.settings), *parts)
+        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
+            columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.counted}
+            columns |= {"value": self.values} | {f"right: {name}": each for name, each in self.right.items()}
+            draft.write_table("guesses", tables.from_arrays(columns))
+            draft.write_json("value_names", list(self.value_names))
+            write_run(draft, ATTRIBUTES, AttributeRun(self.summary(), self))
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttributeRun:
+    """Attribute inference with its guesses."""
+
+    summary: AttributeSummary
+    result: AttributeInference
+
+
+def load(folder: Path) -> AttributeInference:
+    """Return the finished attribute inference in ``folder``.
+
+    Raises:
+        divulge.InputError: no such run, an unfinished or damaged one.
+    """
+    return ATTRIBUTES.load(folder).result
+
+
+def _read_run(directory: RunDirectory) -> AttributeRun:
+    """Read guesses and summary; the answer is decided from the guesses again."""
+    folder = directory.path
+    stored, frame = results.read_summary(folder, AttributeSummary), directory.read_table("guesses")
+    names = store.read_json(folder / "value_names.json", inside=folder)
+    try:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InputError("value_names.json: a list of texts is needed")
+        if missing := {"id", "member", "counted", "value", f"right: {IMPUTATION}"} - set(frame.columns):
+            raise InputError(f"lacks {', '.join(sorted(missing))}")
+        n = len(frame)
+        values = check_vector(tables.to_array(frame["value"]), "value", length=n).astype(np.int64)
+        if not 0 <= values.min() <= values.max() < len(names):
+            raise InputError("value: a value without a name")
+        right = {
+            name.removeprefix("right: "): check_mask(tables.to_array(frame[name]), name, (n,))
+            for name in frame.columns
+            if name.startswith("right: ")
+        }
+        result = AttributeInference(
+            ids=tables.to_array(frame["id"]),
+            members=check_mask(tables.to_array(frame["member"]), "member", (n,)),
+            counted=check_mask(tables.to_array(frame["counted"]), "counted", (n,)),
+            values=values, value_names=tuple(names), right=right, column=stored.column, tried=stored.tried,
+            references=stored.references, checks=stored.checks,
+            warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),
+            settings=stored.settings,
+        )  # fmt: skip
+        return AttributeRun(result.summary(), result)
+    except InputError as error:
+        raise InputError(f"{folder}: damaged, {error}") from None
+
+
+def _is_check(text: str, checks: tuple[ErasureControl, ...]) -> bool:
+    return text in {f"{check.name}: {check.says}" for check in checks}
+
+
+def headline(run: AttributeRun) -> Headline:
+    """Return the answer, and what the adversary needs."""
+    summary = run.summary
+    heading = _HEADINGS.get(summary.answer, formatting.capitalize(summary.answer))
+    text = run.result.finding.reason
+    return Headline(summary.tone, text, heading, (_ADVERSARY,), statement=summary.verdict)
+
+
+def facts(run: AttributeRun) -> dict[str, str]:
+    """Return what was inferred of whom."""
+    summary, settings = run.summary, run.summary.settings
+    return {
+        "attribute": summary.column,
+        "a guess is right": "exactly" if settings.tolerance is None else f"within {settings.tolerance:g}",
+        "values tried": str(summary.tried),
+        "candidates": f"{summary.members:,} members and {summary.nonmembers:,} non-members",
+        "reference models": str(summary.references),
+        "difference that counts as none": formatting.format_percent(settings.margin),
+        "seed": str(settings.seed),
+    }
+
+
+def attack_rows(summary: AttributeSummary) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the table of attacks."""
+    columns = ["guess by", "right on members", "on non-members", "difference", "beyond imputation, on members"]
+    rows = [
+        [
+            one.name,
+            formatting.format_percent_estimate(one.members),
+            formatting.format_percent_estimate(one.nonmembers),
+            formatting.format_percent_estimate(one.difference),
+            "–" if one.gain is None else formatting.format_percent_estimate(one.gain),
+        ]
+        for one in summary.attacks
+    ]
+    return columns, rows
+
+
+def sections(run: AttributeRun) -> list[Section]:
+    """Return advice, rates on members and others, single values, checks, and what this cannot show."""
+    summary = run.summary
+    columns, rows = attack_rows(summary)
+    note = (
+        f"The differences of the attacks hold together with {formatting.format_percent(summary.settings.confidence)} "
+        "confidence, those of single values included; that of the imputation, which never asks the model, holds with "
+        "99 % and shows whether the sets are alike. A value is given away where both are above 0: what an attack gains "
+        "beyond imputation alone may be what the model teaches of everybody, and a difference alone may come from "
+        "listening to a model that is wrong on others."
+    )
+    differences = {one.name: one.difference for one in summary.attacks}
+    meanings = [[one.name, _MEANING.get(one.name, "")] for one in summary.attacks]
+    return [
+        *_advice(summary),
+        Section(
+            "What it shows of an attribute",
+            [
+                Table(columns, rows, note=note, sortable=False),
+                Chart(charts.intervals(differences, quantity="difference of the rates", reference=0.0)),
+                Table(("guess by", "what it weighs"), meanings, sortable=False),
+            ],
+        ),
+        Section("By value", _value_blocks(summary)),
+        Section("Is the comparison fair?", [_check_table(summary)]),
+        Section("What this cannot show", [Paragraph(_CANNOT)]),
+        regulator_section(
+            RegulatorAnswers(
+                means=f"attribute inference of {summary.column} by {', '.join(one.name for one in summary.attacks)}.",
+                queries=f"On this attribute alone: {summary.verdict}",
+                unit="One column of one record, as given.",
+            )
+        ),
+    ]
+
+
+def _advice(summary: AttributeSummary) -> list[Section]:
+    if summary.answer != LEAK:
+        return []
+    point = Bullet(
+        "Make the model fit single records less.",
+        "A value is given away because the model is surer of a training record as it is than of the same record with "
+        "another value. What lowers membership leaks lowers this: divulge defend measures it on your own model.",
+    )
+    return [Section(ADVICE_TITLE, [BulletList([point])])]
+
+
+def _value_blocks(summary: AttributeSummary) -> list[Paragraph | Table]:
+    blocks: list[Paragraph | Table] = []
+    if summary.values:
+        rows = [
+            [
+                one.attack, one.value, f"{one.right_members} of {one.members}",
+                f"{one.right_nonmembers} of {one.nonmembers}",
+                formatting.format_percent_estimate(one.difference),
+                formatting.format_percent_estimate(one.gain),
+            ]
+            for one in summary.values
+        ]  # fmt: skip
+        columns = ("guess by", "value", "right on members", "on non-members", "difference", "beyond imputation")
+        blocks.append(Table(columns, rows, single_records=True))
+    if summary.untested:
+        blocks.append(
+            Paragraph(
+                f"{formatting.format_count(summary.untested, 'member')} have a value that too few records have for a "
+                "test of its own: of them by themselves nothing can be said."
+            )
+        )
+    return blocks
+
+
+def _check_table(summary: AttributeSummary) -> Table:
+    rows = [[one.name, "nothing found" if one.passed else "FOUND", one.says] for one in summary.checks]
+    control = next(one for one in summary.attacks if one.name == IMPUTATION)
+    is_alike = control.difference.low <= 0 <= control.difference.high
+    says = f"right on members less on non-members: {formatting.format_percent_estimate(control.difference)}"
+    rows.append(["imputation without the model", "nothing found" if is_alike else "FOUND", says])
+    return Table(("check", "result", "what it says"), rows, sortable=False)
+
+
+ATTRIBUTES = RunKind(
+    name=RUN_TYPE,
+    title="Attribute inference",
+    summary_type=AttributeSummary,
+    sections=sections,
+    headline=headline,
+    facts=facts,
+    warnings=lambda run: run.summary.warnings,
+    read=_read_run,
+    records=lambda folder: load(folder).to_frame(),
+)

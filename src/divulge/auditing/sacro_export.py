@@ -1,0 +1,213 @@
+"""Export of a finished audit in the files and keys that SACRO-ML 2 writes for output checkers.
+
+``target.yaml`` describes the model, ``attack_results.json`` every attack. Neither holds a record, an array of the model
+or a path of the data. Where SACRO-ML's keys mean less than an audit says, the audit's own words and intervals stand
+under ``metadata.divulge``.
+
+References:
+    Smith et al., SACRO-ML (https://github.com/AI-SDC/SACRO-ML), release 2.0.1: keys and names only.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+from scipy import special, stats
+
+from divulge import store
+from divulge._version import __version__
+from divulge.auditing.summary import summarise_audit
+from divulge.errors import InputError
+from divulge.store import to_json_values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from divulge.auditing.findings import Findings, Outcome
+    from divulge.provenance import Provenance
+    from divulge.types import Bools, Floats
+
+TARGET_FILE, RESULTS_FILE = "target.yaml", "attack_results.json"
+_ENDS = {"01": 0.1, "02": 0.2, "001": 0.01}  # name → share of the candidates with the highest, or the lowest, scores
+_LEVELS = ("0.5", "0.2", "0.1", "0.01", "0.001", "1e-05")  # false-positive rates, in percent
+_DATA_KEYS = ("X_train", "y_train", "X_test", "y_test", "X_train_orig", "y_train_orig", "X_test_orig", "y_test_orig",
+              "proba_train", "proba_test", "indices_train", "indices_test")  # fmt: skip
+
+
+def write_egress_files(audit: Findings, folder: Path, origin: Provenance | None = None) -> list[Path]:
+    """Write ``target.yaml`` and ``attack_results.json`` of an audit into ``folder``, and return their paths.
+
+    Args:
+        audit: the finished audit.
+        folder: made if it is not there; the two files are replaced.
+        origin: provenance of the run, for the date and the name of the data.
+
+    Raises:
+        divulge.InputError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--to: {folder} cannot be written ({error.strerror or error})") from None
+    text = yaml.safe_dump(describe_target_file(audit, origin), sort_keys=False, allow_unicode=True)
+    store.write_text(folder / TARGET_FILE, text)
+    store.write_json(folder / RESULTS_FILE, describe_attacks(audit, origin))
+    return [folder / TARGET_FILE, folder / RESULTS_FILE]
+
+
+def describe_target_file(audit: Findings, origin: Provenance | None = None) -> dict[str, Any]:
+    """Return the content of ``target.yaml``: the model's class and parameters, and no path of data or model."""
+    about = audit.about
+    estimator, accuracy = about.estimator, about.accuracy
+    sources = {} if origin is None else {source.role: source.name for source in origin.sources}
+    gap = None if accuracy is None else accuracy.members.value - accuracy.nonmembers.value
+    return {
+        "dataset_name": sources.get("members", ""),
+        "dataset_module_path": "",
+        "features": {},
+        "n_samples": about.counts.members,
+        "generalisation_gap": gap,
+        "safemodel": [],
+        "model_type": "" if estimator is None else "SklearnModel",
+        "model_name": about.settings.target.partition(",")[0] if estimator is None else estimator.name,
+        "model_params": {} if estimator is None else dict(estimator.parameters),
+        "model_path": "",
+        **{f"{name}_path": "" for name in _DATA_KEYS},
+    }
+
+
+def describe_attacks(audit: Findings, origin: Provenance | None = None) -> dict[str, Any]:
+    """Return the content of ``attack_results.json``: an entry for each recipe, under its name and an identifier."""
+    entries = {}
+    for name in audit:
+        entry = _describe_attack(audit, name, origin)
+        entries[f"{entry['metadata']['attack_name']}_{entry['log_id']}"] = entry
+    return entries
+
+
+def _describe_attack(audit: Findings, name: str, origin: Provenance | None) -> dict[str, Any]:
+    about, outcome = audit.about, audit[name].distinct
+    recipe, estimator = about.recipes[name], about.estimator
+    digest = store.hash_values(name, str(about.settings), outcome.scores, outcome.members)
+    parameters = {} if estimator is None else dict(estimator.parameters)
+    return {
+        "log_id": str(uuid.uuid5(uuid.NAMESPACE_URL, digest)),
+        "log_time": _format_time(origin),
+        "metadata": {
+            "sacroml_version": None,
+            "divulge_version": __version__,
+            "attack_name": f"Divulge {name}",
+            "attack_params": {
+                "signal": recipe.signal,
+                "attack": recipe.attack,
+                "references": about.settings.references,
+                "seed": about.settings.seed,
+                "threshold": f"conformal, at a false-positive rate of {max(audit.fpr):g}",
+            },
+            "global_metrics": _global_metrics(outcome),
+            "target_model": about.settings.target.partition(",")[0] if estimator is None else estimator.name,
+            "target_model_params": parameters,
+            "target_train_params": {},
+            "divulge": _own_statement(audit, name),
+        },
+        "attack_experiment_logger": {
+            "attack_instance_logger": {"instance_0": membership_metrics(outcome, _called_members(outcome, audit.fpr))}
+        },
+    }
+
+
+def _format_time(origin: Provenance | None) -> str:
+    return "" if origin is None else dt.datetime.fromisoformat(origin.date).strftime("%d/%m/%Y %H:%M:%S")
+
+
+def _own_statement(audit: Findings, name: str) -> dict[str, Any]:
+    """Return the audit's own answer: its verdict, its intervals and its warnings."""
+    summary = summarise_audit(audit)
+    recipe = summary.recipes[name]
+    return {
+        "answer": summary.verdict.answer,
+        "verdict": summary.verdict.text,
+        "AUC": to_json_values(recipe.auc),
+        "TPR at FPR": to_json_values(recipe.tpr_at_fpr),
+        "epsilon, lower bound": to_json_values(recipe.epsilon),
+        "stored records": None if summary.about.stored is None else summary.about.stored.sentence,
+        "warnings": list(summary.about.warnings),
+    }
+
+
+def _called_members(outcome: Outcome, fpr: tuple[float, ...]) -> Bools:
+    """Return who is called a member at the largest false-positive rate of the audit; nobody with too few records."""
+    try:
+        return outcome.selection(fpr=max(fpr)).selected
+    except InputError:
+        return np.zeros(len(outcome.scores), dtype=bool)
+
+
+def _global_metrics(outcome: Outcome) -> dict[str, Any]:
+    """Return where the AUC of a blind guess would lie, three standard deviations about one half."""
+    n, m = int(outcome.members.sum()), int((~outcome.members).sum())
+    reach = 3 * math.sqrt((n + m + 1) / (12 * n * m))
+    return {"null_auc_3sd_range": f"{max(0.5 - reach, 0):.4f} -> {min(0.5 + reach, 1):.4f}"}
+
+
+def membership_metrics(outcome: Outcome, is_called: Bools) -> dict[str, float]:
+    """Return SACRO-ML's metrics of one attack by its names.
+
+    Args:
+        outcome: scores and truth.
+        is_called: bool ``[n]``, who is called a member: the basis of TPR, FPR, TNR, PPV, NPV, ACC, F1score.
+
+    Returns:
+        ``AUC`` and ``P_HIGHER_AUC`` (one-sided Mann-Whitney), ``TPR@p%`` at a false-positive rate of at most p %, and
+        for the tenth, fifth and hundredth of candidates with the highest and lowest scores the shares of members
+        (``FMAX``, ``FMIN``), their difference (``FDIF``) and −log of its p-value (``PDIF``, normal approximation).
+    """
+    scores, truth = outcome.scores, outcome.members
+    outcomes = [(called, member) for called in (True, False) for member in (True, False)]
+    counts = [float(((is_called == called) & (truth == member)).sum()) for called, member in outcomes]
+    tp, fp, fn, tn = counts
+    metrics = {
+        "TPR": _ratio(tp, tp + fn),
+        "FPR": _ratio(fp, fp + tn),
+        "FAR": _ratio(fp, fp + tp),
+        "TNR": _ratio(tn, tn + fp),
+        "PPV": _ratio(tp, tp + fp),
+        "NPV": _ratio(tn, tn + fn),
+        "FNR": _ratio(fn, tp + fn),
+        "ACC": _ratio(tp + tn, len(scores)),
+        "F1score": _ratio(2 * tp, 2 * tp + fp + fn),
+    }
+    metrics["Advantage"] = abs(metrics["TPR"] - metrics["FPR"])
+    test = stats.mannwhitneyu(scores[truth], scores[~truth], alternative="greater")
+    metrics["AUC"] = float(test.statistic) / (int(truth.sum()) * int((~truth).sum()))
+    metrics["P_HIGHER_AUC"] = float(test.pvalue)
+    for name, share in _ENDS.items():
+        metrics |= _end_metrics(scores, truth, name, share)
+    metrics["pred_prob_var"] = float(scores.var())
+    metrics |= {f"TPR@{level}%": _rate_at(scores, truth, float(level) / 100) for level in _LEVELS}
+    return metrics | {"n_pos_test_examples": float(truth.sum()), "n_neg_test_examples": float((~truth).sum())}
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator else 0.0
+
+
+def _end_metrics(scores: Floats, truth: Bools, name: str, share: float) -> dict[str, float]:
+    count, order = math.ceil(len(scores) * share), np.argsort(scores, kind="stable")
+    highest, lowest = float(truth[order[-count:]].mean()), float(truth[order[:count]].mean())
+    p = float(truth.mean())
+    z = (highest - lowest) / math.sqrt(2 * p * (1 - p) / count)
+    log_p = float(special.log_ndtr(-z))
+    return {f"FMAX{name}": highest, f"FMIN{name}": lowest, f"FDIF{name}": highest - lowest, f"PDIF{name}": -log_p}
+
+
+def _rate_at(scores: Floats, truth: Bools, level: float) -> float:
+    """Return the share of members above the lowest threshold that at most ``level`` of the non-members exceed."""
+    others = np.sort(scores[~truth])[::-1]
+    allowed = math.floor(level * len(others) + 1e-12)
+    return float((scores[truth] > others[allowed]).mean()) if allowed < len(others) else 1.0

@@ -1,0 +1,100 @@
+"""`divulge attribute`: does a model give one column of its training records away?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge.cli import modules, options, printing
+from divulge.cli.modules import attribute_result, attributes, provenance, references, results
+from divulge.cli.printing import Exit
+from divulge.errors import InputError
+from divulge.settings import AttributePlan, AttributeRules, ColumnNames
+
+if TYPE_CHECKING:
+    from divulge.attributes.result import AttributeInference
+    from divulge.settings import Plan
+
+_N_SHOWN = 12  # values
+
+
+@options.from_settings
+def attribute(
+    *,
+    plan: Annotated[Path, typer.Argument(help="Plan (TOML).", show_default=False)],
+    column: Annotated[
+        list[str] | None, options.setting(AttributePlan, "column", "In place of the plan's; may be repeated.")
+    ] = None,
+    settings: AttributeRules,
+    columns: ColumnNames,
+    trust: options.Trust = None,
+    out: options.ReportFolder = None,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Does the model give a column of its training records away? Guess it for members and others, and compare.
+
+    The exit code is 1 where it does, and 3 where nothing can be said.
+    """
+    read = modules.plan.read(plan)
+    changed = {key: getattr(columns, key) for key in columns.model_fields_set}
+    if changed:
+        read = read.model_copy(update={"data": read.data.model_copy(update=changed)})
+    rules = {} if read.attribute is None else dict(read.attribute)
+    rules |= {name: getattr(settings, name) for name in settings.model_fields_set}
+    if column:
+        rules["column"] = [int(name) if name.isdecimal() else name for name in column]
+    if "column" not in rules:
+        raise InputError("--column: needed; or give the plan a table [attribute] with the key column")
+    resolved = modules.plan.resolve(read, plan.parent, trust or ())
+    if resolved.subject.known is not None or resolved.subject.unseen_classes:
+        raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
+    files = plan_files(read, plan)
+    provenance.declare_input_files(plan=plan, **files)
+    with references.Bar("reference models") as bar:
+        result = attributes.infer(
+            resolved.target, **_sets(resolved), **rules, pool=resolved.pool, out=out, overwrite=overwrite, progress=bar
+        )
+    summary = result.summary()
+    if json:
+        printing.as_json(results.to_json_values(summary))
+    else:
+        _show(result, out)
+    if summary.answer == "leak found":
+        raise typer.Exit(Exit.BROKEN)
+    if summary.answer != "no leak found":
+        raise typer.Exit(Exit.UNDECIDED)
+
+
+def plan_files(read: Plan, path: Path) -> dict[str, Path | None]:
+    """Return the files that a plan names, by their role."""
+    folder = path.parent / (read.folder or ".")
+    named = {"model": None if read.target.endpoint else read.target.model}
+    named |= {name: getattr(read.data, name) for name in ("members", "nonmembers", "population")}
+    return {role: folder / name if name and (folder / name).exists() else None for role, name in named.items()}
+
+
+def _sets(resolved: modules.plan.ResolvedPlan) -> dict[str, Any]:
+    """Return records and options of a plan as keyword arguments of `divulge.attributes.infer`."""
+    subject, chosen = resolved.subject, resolved.options
+    sets = {name: getattr(subject, name) for name in ("members", "nonmembers", "population")}
+    names = ("references", "duplicates", "outputs", "task", "device", "seed")
+    return sets | {name: getattr(chosen, name) for name in names}
+
+
+def _show(result: AttributeInference, out: Path | None) -> None:
+    summary = result.summary()
+    printing.verdict(summary.tone, summary.verdict)
+    printing.table(f"{summary.column}: how often a guess is right", *attribute_result.attack_rows(summary))
+    if summary.values:
+        rows = [
+            [one.attack, one.value, f"{one.right_members}/{one.members}", f"{one.right_nonmembers}/{one.nonmembers}"]
+            for one in summary.values[:_N_SHOWN]
+        ]
+        printing.table("By value", ["guess by", "value", "members", "non-members"], rows)
+    for note in summary.warnings:
+        printing.remark(note)
+    if out is not None:
+        printing.line(f"Report: {out / 'report.html'}")

@@ -1,0 +1,65 @@
+"""`divulge defend`: the user's own estimator with other settings, privacy against utility."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge.cli import modules, options, printing
+from divulge.cli.attributes import plan_files
+from divulge.cli.modules import defences, provenance, references, results, trade_off
+from divulge.errors import InputError
+from divulge.settings import ColumnNames, DefendRules
+
+if TYPE_CHECKING:
+    from divulge.defences.trade_off import TradeOff
+
+
+@options.from_settings
+def defend(
+    *,
+    plan: Annotated[Path, typer.Argument(help="Plan (TOML).", show_default=False)],
+    settings: DefendRules,
+    columns: ColumnNames,
+    trust: options.Trust = None,
+    out: options.ReportFolder = None,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Which settings give away less, and what do they cost? Train the plan's estimator again with each, and audit it.
+
+    The settings are those of the plan's table [defend], or what is known to help for this kind of model.
+    """
+    read = modules.plan.read(plan)
+    changed = {key: getattr(columns, key) for key in columns.model_fields_set}
+    if changed:
+        read = read.model_copy(update={"data": read.data.model_copy(update=changed)})
+    resolved = modules.plan.resolve(read, plan.parent, trust or ())
+    subject, chosen = resolved.subject, resolved.options
+    if subject.known is not None or subject.unseen_classes or subject.population is None:
+        raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
+    rules: dict[str, Any] = {} if read.defend is None else dict(read.defend)
+    rules |= {name: getattr(settings, name) for name in settings.model_fields_set}
+    provenance.declare_input_files(plan=plan, **plan_files(read, plan))
+    with references.Bar("models") as bar:
+        result = defences.measure_settings(
+            resolved.target, members=subject.members, nonmembers=subject.nonmembers, population=subject.population,
+            recipe=chosen.recipes[0], references=chosen.references, fpr=max(chosen.fpr), duplicates=chosen.duplicates,
+            task=chosen.task, seed=chosen.seed, out=out, overwrite=overwrite, progress=bar, **rules,
+        )  # fmt: skip
+    if json:
+        printing.as_json(results.to_json_values(result.summary()))
+    else:
+        _show(result, out)
+
+
+def _show(result: TradeOff, out: Path | None) -> None:
+    summary = result.summary()
+    printing.verdict("plain", summary.verdict)
+    printing.table("Settings", *trade_off.setting_rows(summary))
+    for note in summary.warnings:
+        printing.remark(note)
+    if out is not None:
+        printing.line(f"Report: {out / 'report.html'}")

@@ -1,0 +1,89 @@
+"""A report on one sheet, for a committee's file: the verdict, what it rests on, which files were read, who decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from divulge.report.page import Bullet, BulletList, Collapsible, Paragraph, Section, Table, hide_records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.provenance import Provenance
+    from divulge.report.page import Block, Page
+
+# Of each kind of report: the sections that stand on the sheet, and how many of their blocks do.
+_SECTIONS = {
+    "Evidence": 1,
+    "Selection": 1,
+    "What is proven": 1,
+    "How many are given back": 1,
+    "Answers": 1,
+    "What it shows of an attribute": 1,
+    "Is the comparison fair?": 1,
+    "Warnings": 2,
+}
+_MAX_FILES, _MAX_ROWS = 8, 8
+_MAX_CHARACTERS = 420  # of a paragraph
+_DECISION = (("decision (release / change / refuse)", ""), ("reason", ""), ("name and date", ""))
+
+
+def one_page(page: Page, origin: Provenance | None = None) -> Page:
+    """Return a report's content that fits a sheet of A4, without single records, tables of details and charts.
+
+    Args:
+        page: the whole report.
+        origin: where the run comes from; its date, software and files are listed with their digests.
+
+    Examples:
+        >>> from divulge.report.page import Page
+        >>> [section.title for section in one_page(Page("churn-model", "Nothing leaks.", "clear", ())).sections]
+        ['For the file']
+    """
+    shown = hide_records(page)
+    sections = [
+        Section(section.title, list(islice(_brief_blocks(section.blocks), _SECTIONS[section.title])))
+        for section in shown.sections
+        if section.title in _SECTIONS
+    ]
+    return replace(
+        shown,
+        sections=[section for section in [*sections, *_origin_sections(origin), _FOR_THE_FILE] if section.blocks],
+        pictures=(),
+        more=[_shorten(text) for text in page.more[:2]],
+        compact=True,
+    )
+
+
+_FOR_THE_FILE = Section("For the file", [Table(("", ""), _DECISION, sortable=False)])
+
+
+def _brief_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield paragraphs, tables and lists, cut to what a sheet has room for."""
+    for block in blocks:
+        if isinstance(block, Paragraph):
+            yield Paragraph(_shorten(block.text))
+        elif isinstance(block, Table):
+            yield replace(block, rows=block.rows[:_MAX_ROWS], note="", sortable=False)
+        elif isinstance(block, BulletList):
+            yield BulletList([Bullet(each.title, _shorten(each.text)) for each in block.points[:3]], block.title)
+        elif isinstance(block, Collapsible):
+            continue
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS].rsplit(' ', 1)[0]} …"
+
+
+def _origin_sections(origin: Provenance | None) -> list[Section]:
+    if origin is None:
+        return [Section("Where this comes from", [Paragraph("Neither date, command nor files were noted.")])]
+    rows = [("command", origin.command or "used from Python"), ("divulge", origin.environment.divulge)]
+    files = sorted(origin.sources, key=lambda source: source.role)
+    rows += [(f"{each.role}: {each.name}", f"SHA-256 {each.digest}") for each in files[:_MAX_FILES]]
+    if len(files) > _MAX_FILES:
+        rows.append((f"and {len(files) - _MAX_FILES} more", "in provenance.json"))
+    return [Section("Where this comes from", [Table(("what", "value"), rows, sortable=False)])]

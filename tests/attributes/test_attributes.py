@@ -1,0 +1,273 @@
+"""Attribute inference: what leaks is found, what everybody's records say is no leak, and odd columns are answered."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import skops.io
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+
+import divulge as dv
+from divulge import attributes
+from divulge.attributes.finding import decide_attribute
+from divulge.references import Train
+
+
+def rows(n, seed, levels=4):
+    """An attribute, two other columns of noise, and a label that is the attribute in half of the records."""
+    rng = np.random.default_rng(seed)
+    secret = rng.integers(0, levels, n)
+    label = np.where(rng.random(n) < 0.5, secret, rng.integers(0, levels, n))
+    return np.c_[secret, rng.normal(size=(n, 2))], label
+
+
+def sets(seed=0, n=150, make=dv.Records, **options):
+    drawn = [rows(n, seed * 10 + part, **options) for part in range(3)]
+    return dict(zip(("members", "nonmembers", "population"), (make(*each) for each in drawn), strict=True))
+
+
+def tree(records, **options):
+    return DecisionTreeClassifier(random_state=0, **options).fit(records.x, records.y)
+
+
+class TestDecision:
+    def test_guesses_that_know_nothing_of_membership_are_no_leak(self):
+        """Each draw errs with at most 5 %; more than 6 of 40 would have a probability below .004."""
+        found = 0
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            members = np.arange(70) < 30
+            values = rng.choice(3, 70, p=[0.6, 0.3, 0.1])
+            rates = rng.random(3)
+            right = {name: rng.random(70) < rates[values] for name in ("model", "imputation")}
+            found += decide_attribute(right, members, values, ("a", "b", "c")).answer == "leak found"
+        assert found <= 6
+
+    def test_a_rare_value_that_is_given_away_is_found_though_the_rates_hardly_differ(self):
+        rng = np.random.default_rng(0)
+        members = np.arange(2000) < 1000
+        values = (np.arange(2000) % 50 == 0).astype(int)
+        guess = (values == 0) | (rng.random(2000) < 0.1)
+        right = {"model": guess | (members & (values == 1)), "imputation": guess}
+        found = decide_attribute(right, members, values, ("no", "yes"))
+        assert found.attacks[0].difference.low < 0.03
+        assert found.answer == "leak found"
+        assert max(found.values, key=lambda one: one.difference.low).value == "yes"
+
+    def test_few_records_with_a_value_keep_a_model_from_being_cleared(self):
+        members, values = np.arange(4000) < 2000, np.zeros(4000, int)
+        values[[*range(6), *range(2000, 2006)]] = 1
+        right = np.random.default_rng(0).random(4000) < 0.6
+        found = decide_attribute({"model": right, "imputation": right}, members, values, ("no", "yes"))
+        assert found.answer == "too little data to say"
+        assert "too rare" in found.reason
+        one_value = decide_attribute({"model": right, "imputation": right}, members, values * 0, ("no",))
+        assert one_value.answer == "no leak found"
+        assert not one_value.values
+
+    def test_sets_that_differ_without_the_model_are_confounded(self):
+        members, values = np.arange(400) < 200, np.arange(400) % 2
+        right = np.random.default_rng(0).random(400) < np.where(members, 0.9, 0.5)
+        found = decide_attribute({"model": right, "imputation": right}, members, values, ("a", "b"))
+        assert found.answer == "split is confounded"
+        told = decide_attribute({"model": right, "imputation": ~members}, members, values, ("a", "b"), confounded="x")
+        assert told.answer == "split is confounded"
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"right": {"model": np.ones(4, bool)}}, "'imputation' and at least 1 attack"),
+            ({"members": np.ones(4, bool)}, "members and non-members are needed"),
+            ({"margin": 0}, "margin"),
+            ({"confidence": 1.0}, "confidence"),
+            ({"values": [0, 1]}, "values"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_by_name(self, change, message):
+        right = {"model": np.ones(4, bool), "imputation": np.ones(4, bool)}
+        given = {"right": right, "members": np.arange(4) < 2, "values": np.zeros(4), "names": ("a",)} | change
+        with pytest.raises(dv.InputError, match=message):
+            decide_attribute(**given)
+
+
+class TestInference:
+    def test_a_model_that_learned_its_records_by_heart_gives_the_attribute_away(self):
+        data = sets()
+        result = attributes.infer(tree(data["members"]), **data, column=0)
+        assert result.finding.answer == "leak found"
+        best = max(result.finding.attacks, key=lambda one: one.difference.low)
+        assert best.members.value - best.nonmembers.value == pytest.approx(best.difference.value)
+        assert result.finding.attacks[-1].name == "imputation"
+
+    def test_a_model_trained_on_nothing_here_gives_nothing_away(self):
+        """Each errs with at most 5 %; 3 of 6 would happen with a probability below .003."""
+        answers = []
+        for seed in range(6):
+            data = sets(seed, n=100)
+            stranger = tree(dv.Records(*rows(100, 900 + seed)))
+            answers.append(attributes.infer(stranger, **data, column=0).finding.answer)
+        assert answers.count("leak found") < 3, answers
+
+    def test_a_column_that_follows_from_another_is_no_leak(self):
+        def twice(x, y):
+            return dv.Records(np.c_[x, x[:, 0]], y)
+
+        data = sets(make=twice, n=200)
+        result = attributes.infer(tree(data["members"]), **data, column=0)
+        assert result.finding.attacks[-1].members.value == 1
+        assert result.finding.answer == "no leak found"
+
+    def test_a_column_that_the_model_never_reads_is_guessed_as_from_the_population(self):
+        data = sets(n=200)
+        model = DecisionTreeClassifier(random_state=0).fit(data["members"].x[:, 1:], data["members"].y)
+        result = attributes.infer(lambda x: model.predict_proba(x[:, 1:]), outputs="probabilities", **data, column=0)
+        assert result.finding.answer != "leak found"
+
+    def test_real_values_within_a_tolerance(self):
+        rng = np.random.default_rng(0)
+
+        def make(x, y):
+            return dv.Records(x, x[:, 1] * 2 + x[:, 0] + rng.normal(size=len(x)))
+
+        data = sets(make=make, n=160)
+        model = RandomForestRegressor(30, random_state=0).fit(data["members"].x, data["members"].y)
+        result = attributes.infer(model, **data, column=1, tolerance=0.3)
+        assert result.value_names == ("low third", "middle third", "high third")
+        assert result.tried == 64
+        assert result.finding.attacks[-1].members.value > 0.1  # from the label alone
+        for name in result.right:
+            assert 0 < result.right[name].mean() < 1
+
+    def test_values_that_nobody_in_the_population_has_are_never_guessed(self):
+        data = sets(n=120)
+        x = data["members"].x.copy()
+        x[:10, 0] = 7
+        members = dv.Records(x, data["members"].y)
+        result = attributes.infer(tree(members), **data | {"members": members}, column=0)
+        assert not any(right[:10].any() for right in result.right.values())
+
+    def test_codes_of_several_columns_are_one_attribute(self):
+        def one_hot(x, y):
+            return dv.Records(np.c_[np.eye(3)[x[:, 0].astype(int)], x[:, 1:]], y)
+
+        data = sets(make=one_hot, n=200, levels=3)
+        result = attributes.infer(tree(data["members"]), **data, column=(0, 1, 2))
+        assert result.tried == 3
+        assert result.column == "0, 1, 2"
+        assert len(result.value_names) == 3
+
+    @pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame])
+    def test_columns_of_frames_keep_their_types(self, library):
+        def frame(x, y):
+            columns = {"drug": np.array(["a", "b", "c"])[x[:, 0].astype(int)], "u": x[:, 1], "v": x[:, 2]}
+            made = library(columns)
+            if library is pd.DataFrame:
+                made["drug"] = made["drug"].astype("category")
+                made.index = np.arange(len(made)) + 1000
+            return dv.Records(made, y)
+
+        data = sets(make=frame, n=200, levels=3)
+        encode = make_column_transformer((OneHotEncoder(), ["drug"]), remainder="passthrough")
+        members = data["members"].table.to_native()
+        pandas = members if library is pd.DataFrame else members.to_pandas()
+        model = make_pipeline(encode, RandomForestClassifier(20, random_state=0)).fit(pandas, data["members"].y)
+        result = attributes.infer(model, **data, column="drug")
+        assert result.value_names == ("a", "b", "c")
+        assert result.finding.answer in ("leak found", "too little data to say")
+
+    def test_reference_models_are_clones_of_the_target(self):
+        data = sets(n=200)
+        model = RandomForestClassifier(20, random_state=0).fit(data["members"].x, data["members"].y)
+        result = attributes.infer(model, **data, column=0, references=Train(count=2))
+        assert result.references == 2
+        assert list(result.right) == ["model", "model against references", "imputation"]
+
+    def test_equal_records_count_once(self):
+        data = sets(n=100)
+        repeated = dv.Records(np.repeat(data["members"].x, 2, axis=0), np.repeat(data["members"].y, 2))
+        result = attributes.infer(tree(repeated), **data | {"members": repeated}, column=0)
+        assert result.summary().members == 100
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"column": 9}, r"column: a position from 0 to 2 is needed, got 9"),
+            ({"column": "age"}, r"column: a position"),
+            ({"column": ()}, r"column: one column"),
+            ({"column": (0, 0)}, r"column: one column"),
+            ({"column": (0, 1, 2)}, r"column: the adversary knows the other columns"),
+            ({"column": 1}, r"has 60 values among 60 records"),
+            ({"column": 1, "tolerance": 0}, r"tolerance: must lie in \(0"),
+            ({"column": (0, 1), "tolerance": 1.0}, r"tolerance: goes with one column"),
+            ({"column": 0, "max_values": 1}, r"max_values: must be at least 2"),
+            ({"column": 0, "margin": 2}, r"margin"),
+        ],
+    )
+    def test_odd_requests_are_refused_by_name(self, options, message):
+        data = sets(n=60)
+        with pytest.raises(dv.InputError, match=message):
+            attributes.infer(tree(data["members"]), **data, **options)
+
+    def test_a_constant_column_has_nothing_to_infer(self):
+        data = sets(n=60, make=lambda x, y: dv.Records(np.c_[x[:, 0] * 0, x[:, 1:]], y))
+        with pytest.raises(dv.InputError, match="a single value in the population"):
+            attributes.infer(tree(data["members"]), **data, column=0)
+
+    def test_records_without_labels_are_refused(self):
+        data = {name: dv.Records(each.x) for name, each in sets(n=60).items()}
+        with pytest.raises(dv.InputError, match="labels, but there are none"):
+            attributes.infer(lambda x: np.c_[x[:, 0], -x[:, 0]], **data, column=0)
+
+
+class TestRuns:
+    @pytest.fixture
+    def home(self, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("plan")
+        for name, records in sets().items():
+            columns = {f"x{i}": records.x[:, i] for i in range(3)} | {"label": records.y}
+            pl.DataFrame(columns).write_parquet(folder / f"{name}.parquet")
+        skops.io.dump(tree(sets()["members"]), folder / "model.skops")
+        data = "\n".join(f'{name} = "{name}.parquet"' for name in sets())
+        text = f'[target]\nmodel = "model.skops"\n[data]\n{data}\nlabel = "label"\n[attribute]\ncolumn = "x0"\n'
+        (folder / "plan.toml").write_text(text)
+        return folder
+
+    def test_a_plan_gives_a_run_that_is_read_back_and_shown(self, home, divulge, tmp_path):
+        code, out, err = divulge("attribute", home / "plan.toml", "--out", tmp_path / "run", "--json")
+        assert code == 1, err
+        told = json.loads(out)
+        assert told["answer"] == "leak found"
+        assert told["column"] == "x0"
+        run = dv.load(tmp_path / "run")
+        assert run.summary.answer == "leak found"
+        assert run.to_frame().columns == ["id", "member", "right: model", "right: model and imputation",
+                                          "right: imputation"]  # fmt: skip
+        for name in ("md", "json"):
+            assert divulge("report", tmp_path / "run", "--format", name, "--to", tmp_path / f"a.{name}")[0] == 0
+        assert "values" not in json.loads((tmp_path / "a.json").read_text())["results"]
+        assert divulge("report", tmp_path / "run", "--one-page", "--to", tmp_path / "one.html")[0] == 0
+        assert "members: members.parquet" in (tmp_path / "one.html").read_text()
+
+    def test_options_stand_in_for_the_plan(self, home, divulge):
+        code, out, err = divulge("attribute", home / "plan.toml", "--column", "x1", "--tolerance", "0.2", "--json")
+        assert code in (0, 1, 3), err
+        assert json.loads(out)["settings"]["tolerance"] == 0.2
+        code, _, err = divulge("attribute", home / "plan.toml", "--column", "nothing")
+        assert code == 2
+        assert "no column 'nothing'" in err
+        code, out, _ = divulge("attribute", home / "plan.toml")
+        assert code == 1
+        assert "how often a guess is right" in out
+
+    def test_a_plan_without_the_table_needs_the_column(self, home, divulge, tmp_path):
+        text = (home / "plan.toml").read_text().split("[attribute]")[0]
+        (home / "other.toml").write_text(text)
+        code, _, err = divulge("attribute", home / "other.toml")
+        assert code == 2
+        assert "--column: needed" in err

@@ -1,0 +1,162 @@
+"""Settings of an estimator: trained again, audited on the same candidates, set side by side."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+import skops.io
+from lightgbm import LGBMClassifier
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+import divulge as dv
+from divulge.defences import measure_settings, suggest_settings
+from divulge.defences.trade_off import AS_IT_IS, TradeOff
+from divulge.results import SettingResult
+from divulge.types import Estimate
+
+
+def sets(load=load_breast_cancer, n=120):
+    x, y = load(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(y))
+    parts = np.split(rows[: 3 * n], [n, 2 * n])
+    return dict(zip(("members", "nonmembers", "population"), (dv.Records(x[p], y[p]) for p in parts), strict=True))
+
+
+def fitted(model, data):
+    return model.fit(data["members"].x, data["members"].y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(), DecisionTreeClassifier(), GradientBoostingClassifier(), LGBMClassifier(),
+        HistGradientBoostingClassifier(), KNeighborsClassifier(), SVC(), LogisticRegression(), Ridge(), MLPClassifier(),
+        make_pipeline(StandardScaler(), RandomForestClassifier()),
+    ],
+    ids=lambda model: type(model).__name__,
+)  # fmt: skip
+def test_suggested_settings_are_parameters_of_the_estimator(model):
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    suggested = suggest_settings(model)
+    assert suggested
+    for setting in suggested:
+        last.set_params(**setting)
+
+
+@pytest.mark.parametrize("model", [GaussianNB(), LinearRegression()])
+def test_where_no_setting_is_known_that_is_said(model):
+    with pytest.raises(dv.InputError, match=f"none is known for {type(model).__name__}"):
+        suggest_settings(model)
+
+
+def test_every_row_is_the_audit_of_a_model_with_this_setting():
+    data = sets()
+    target = fitted(RandomForestClassifier(30, random_state=0), data)
+    result = measure_settings(target, **data, settings=[{"min_samples_leaf": 30}], recipe="loss", fpr=0.1, seed=3)
+    first, second = result.rows
+    assert first.name == AS_IT_IS
+    audit = dv.audit(target, **data, recipes=["loss"], fpr=[0.1], seed=3)
+    assert first.auc.value == audit["loss"].auc.value
+    assert first.auc.confidence == 1 - 0.05 / 2  # of two rows
+    right = target.predict(data["nonmembers"].x) == data["nonmembers"].y
+    assert first.utility.value == pytest.approx(right.mean())
+    assert first.loss is None
+    assert second.auc.value < first.auc.value
+    assert second.loss.value == pytest.approx(first.utility.value - second.utility.value)
+
+
+def test_a_model_that_keeps_records_is_not_recommended_for_its_auc():
+    data = sets()
+    result = measure_settings(fitted(SVC(), data), **data, settings=[{"C": 0.1}], recipe="gap", fpr=0.1)
+    assert all(row.stored for row in result.rows)
+    assert "no setting takes them out of it" in result.verdict
+
+
+def test_regression_models_lose_in_their_own_units():
+    data = sets(load_diabetes)
+    target = fitted(RandomForestRegressor(15, random_state=0), data)
+    result = measure_settings(
+        target, **data, settings=[{"min_samples_leaf": 20}], recipe="loss", fpr=0.1, max_loss=10.0
+    )
+    errors = np.abs(target.predict(data["nonmembers"].x) - data["nonmembers"].y)
+    assert result.utility == "mean absolute error"
+    assert result.rows[0].utility.value == pytest.approx(errors.mean())
+    assert result.rows[1].auc.value < result.rows[0].auc.value
+
+
+def test_the_recommended_setting_surely_keeps_the_utility():
+    def row(name, auc, loss, stored=0):
+        auc = Estimate(auc, auc - 0.05, auc + 0.05, 0.95, "")
+        loss = None if loss is None else Estimate(loss, loss - 0.02, loss + 0.02, 0.95, "")
+        return SettingResult(name, "leak found", auc, None, auc, loss, stored, 0.0)
+
+    def decide(*rows):
+        return TradeOff(rows, "auto", 0.05, "accuracy", 0.05, 0, 0, "Forest").recommended
+
+    first = row(AS_IT_IS, 0.9, None)
+    assert decide(first, row("a", 0.7, 0.02), row("b", 0.6, 0.04)).name == "a"  # b may lose 6 points
+    assert decide(first, row("a", 0.95, -0.1)) is None
+    assert decide(first, row("a", 0.6, 0.02, stored=5)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"settings": [{"leaves": 3}]}, "RandomForestClassifier has no parameter 'leaves'"),
+        ({"settings": []}, "settings: at least 1 entry is needed"),
+        ({"settings": {"max_depth": 3}}, "settings: a list is needed"),
+        ({"max_loss": -1}, "max_loss"),
+        ({"fpr": 2.0}, "fpr"),
+        ({"references": 3}, "references: divulge.Train is needed"),
+        ({"target": lambda x: np.c_[x[:, 0], -x[:, 0]]}, "an estimator is trained again here"),
+    ],
+)
+def test_odd_requests_are_refused_by_name(options, message):
+    data = sets(n=40)
+    given = {"target": fitted(RandomForestClassifier(3, random_state=0), data)} | data | options
+    with pytest.raises(dv.InputError, match=message):
+        measure_settings(**given)
+
+
+def test_values_that_the_estimator_refuses_are_its_own_error():
+    data = sets(n=40)
+    target = fitted(RandomForestClassifier(3, random_state=0), data)
+    with pytest.raises(dv.errors.UserCodeError, match="min_samples_leaf"):
+        measure_settings(target, **data, settings=[{"min_samples_leaf": -3}], recipe="loss", fpr=0.1)
+
+
+def test_a_plan_is_defended_and_its_run_read_back(tmp_path, divulge):
+    data = sets(n=60)
+    for name, records in data.items():
+        columns = {f"x{i}": records.x[:, i] for i in range(records.x.shape[1])} | {"label": records.y}
+        pl.DataFrame(columns).write_parquet(tmp_path / f"{name}.parquet")
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0))
+    skops.io.dump(fitted(model, data), tmp_path / "model.skops")
+    files = "\n".join(f'{name} = "{name}.parquet"' for name in data)
+    (tmp_path / "plan.toml").write_text(
+        f'recipes = ["loss"]\nfpr = [0.1]\n[target]\nmodel = "model.skops"\n[data]\n{files}\nlabel = "label"\n'
+        "[defend]\nsettings = [{ min_samples_leaf = 20 }, { max_depth = 1 }]\n"
+    )
+    code, out, err = divulge("defend", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert [row["name"] for row in told["rows"]] == [AS_IT_IS, "min_samples_leaf = 20", "max_depth = 1"]
+    run = dv.load(tmp_path / "run")
+    assert run.summary.recipe == "loss"
+    assert "Privacy against utility" in (tmp_path / "run" / "report.html").read_text()
+    assert divulge("report", tmp_path / "run", "--format", "md", "--to", tmp_path / "a.md")[0] == 0
