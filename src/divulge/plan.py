@@ -232,7 +232,7 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
         "retrained": [load(name, "retrained") for name in plan.forget.retrained],
         "references": trainer,
         "population": None if trainer is None else subject.population,
-        "retained": subject.members,
+        "retained": _without_requests(subject.members, requests),
         "pool": resolved.pool,
         "outputs": plan.target.outputs,
         "device": plan.device,
@@ -240,6 +240,14 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
         "seed": plan.seed,
         **{name: getattr(plan.forget, name) for name in ErasureRules.model_fields},
     }
+
+
+def _without_requests(members: Records, requests: Mapping[str, Records]) -> Records | None:
+    """Return the training records that were not to be forgotten, as far as ids tell; None if none is left."""
+    if members.ids is None or any(records.ids is None for records in requests.values()):
+        return members
+    requested = np.isin(members.ids.astype(str), np.concatenate([r.ids.astype(str) for r in requests.values()]))
+    return members if not requested.any() else None if requested.all() else members[~requested]
 
 
 def list_named_code(plan: Plan, folder: Path) -> dict[str, str]:

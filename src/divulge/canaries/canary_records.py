@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from divulge import lazy, seeds, store
+from divulge import columns, lazy, seeds, store
 from divulge.errors import InputError
 from divulge.run_directory import RunDirectory
 from divulge.settings import CanarySettings
@@ -28,7 +28,7 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sklearn import neighbors
 
@@ -163,7 +163,8 @@ def make(
     chosen_kind: Kind = settings.kind if own is None else "own"
     chosen_seed = secrets.randbits(63) if settings.seed is None else settings.seed
     if own is None:
-        records = _build(chosen_kind, data, settings.count, seeds.generator(chosen_seed, "canaries", "records"))
+        built = _build(chosen_kind, data, settings.count, seeds.generator(chosen_seed, "canaries", "records"))
+        records = built if data.table is None else _name_columns(built.x, built.y, data.table.columns)
     else:
         records = _check_own(check_instance(own, "own", Records), data)
     included = _draw_included(len(records), settings.design, seeds.generator(chosen_seed, "canaries", "coins"))
@@ -179,7 +180,7 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
     Raises:
         divulge.InputError: there is one; its score says nothing, and no bound holds.
     """
-    in_training = set(fingerprints(training))
+    in_training = set(fingerprints(_in_order_of(canaries.records, training, "training")))
     excluded = [
         i
         for i, fingerprint in enumerate(fingerprints(canaries.records))
@@ -206,8 +207,24 @@ def _check_values(records: Records, name: str) -> None:
         )
 
 
+def _name_columns(x: Array, y: Array | None, names: Sequence[str]) -> Records:
+    return Records(columns.frame_of_array(x, names), y)
+
+
+def _in_order_of(first: Records, other: Records, name: str) -> Records:
+    """Return ``other`` with its columns in the order of ``first``, where both have names.
+
+    Raises:
+        divulge.InputError: columns that are missing or too many.
+    """
+    if first.table is None or other.table is None:
+        return other
+    return Records(columns.match_columns(other.table, tuple(first.table.columns), name), other.y, other.ids)
+
+
 def _check_own(own: Records, data: Records) -> Records:
     _check_values(own, "own")
+    own = _in_order_of(data, own, "own")
     if (own.y is None) != (data.y is None) or own.x.shape[1:] != data.x.shape[1:]:
         raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {own!r}")
     distinct = set(fingerprints(own))
@@ -217,7 +234,7 @@ def _check_own(own: Records, data: Records) -> Records:
         raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
     if len(own) < _MIN_COUNT:
         raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(own)}")
-    return Records(own.x, own.y)
+    return Records(own.x, own.y) if data.table is None else _name_columns(own.x, own.y, data.table.columns)
 
 
 def _draw_included(count: int, design: Design, rng: np.random.Generator) -> Bools:
@@ -239,7 +256,8 @@ class _Metadata:
 
 def _to_arrays(records: Records) -> dict[str, Any]:
     x = records.x.astype(str) if _are_documents(records) else records.x  # objects cannot be stored without pickle
-    return {"x": x} if records.y is None else {"x": x, "y": records.y}
+    names = {} if records.table is None else {"columns": np.array(records.table.columns)}
+    return {"x": x} | ({} if records.y is None else {"y": records.y}) | names
 
 
 def _read(directory: RunDirectory) -> Canaries:
@@ -248,7 +266,14 @@ def _read(directory: RunDirectory) -> Canaries:
     metadata = store.parse_json(directory.read_json("secret/canaries"), _Metadata, path.with_suffix(".json"))
     if "x" not in arrays or "included" not in arrays:
         raise InputError(f"{path}.npz: damaged: arrays named x and included are needed, got {sorted(arrays)}")
-    records = Records(arrays["x"], arrays.get("y"))
+    names = arrays.get("columns")
+    if names is not None and (names.ndim != 1 or names.dtype.kind != "U" or (len(names),) != arrays["x"].shape[1:]):
+        raise InputError(f"{path}.npz: damaged: columns must be the names of the {arrays['x'].shape[1:]} values")
+    records = (
+        Records(arrays["x"], arrays.get("y"))
+        if names is None
+        else _name_columns(arrays["x"], arrays.get("y"), names.tolist())
+    )
     included = check_mask(arrays["included"], f"{path}.npz: included", (len(records),))
     return Canaries(records, included, metadata.design, metadata.kind, metadata.seed, metadata.trained_on)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import narwhals as nw
 import numpy as np
+import polars as pl
 
 from divulge import columns, errors, lazy, store
 from divulge.columns import find_names, frame_of_array, has_pandas, match_columns, to_library
@@ -23,9 +27,8 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    import narwhals as nw
     import pandas as pd
     from sklearn import base
 
@@ -231,7 +234,8 @@ def estimator_inputs(
     if records.table is not None and records.encoder is not None:
         if names := names or find_names(likely_columns(estimator), records.table.columns):
             table = match_columns(records.table, names, "records", of_model=True)
-            return restore_categories(estimator, to_library(table, _frame_library(estimator, table, frames)))
+            frame = to_library(table, _frame_library(estimator, table, frames))
+            return restore_categories(estimator, restore_types(estimator, frame))
         if frames == "auto" and records.encoder.is_plain:
             return records.x
         return to_library(records.table, _frame_library(estimator, records.table, frames))
@@ -383,6 +387,149 @@ def sub_estimators(estimator: Any) -> Iterator[Any]:
     for name in ("estimator_", "best_estimator_", "final_estimator_", "estimator", "_preprocessor"):
         if (inner := getattr(estimator, name, None)) is not None:
             yield from sub_estimators(inner)
+
+
+def restore_types(estimator: Any, frame: Any) -> Any:
+    """Return a frame whose columns hold values of the types that the encoders of an estimator were fitted on.
+
+    A date is a text in a CSV file and a date in a Parquet file, and a code may be a number in one and a text in the other.
+    To an encoder these are different categories; one that ignores those it does not know would answer as if the column
+    were empty.
+
+    Raises:
+        divulge.InputError: a column holds values that the estimator's type cannot express.
+    """
+    if not hasattr(frame, "select_dtypes") and not isinstance(frame, pl.DataFrame):
+        return frame
+    changed = {}
+    for name, categories in _categories_by_column(estimator, tuple(frame.columns)).items():
+        if name not in frame.columns or (fitted_type := _type_of_values(categories)) is None:
+            continue
+        column = nw.from_native(frame[name], series_only=True)
+        column_type = _type_of_column(column)
+        if column_type in (None, fitted_type) or {column_type, fitted_type} == {"numbers", "truth values"}:
+            continue
+        known = [value for value in categories if not columns.is_missing(value)]
+        try:
+            convert = _find_conversion(str(column_type), fitted_type, known)
+            changed[name] = [None if columns.is_missing(value) else convert(value) for value in column.to_list()]
+        except (KeyError, ValueError, TypeError):
+            raise InputError(
+                f"column {name!r} holds {column_type}, and the target was fitted on {fitted_type} such as "
+                f"{format_value(str(known[0]))}; bring them as the target knows them"
+            ) from None
+    if not changed:
+        return frame
+    if isinstance(frame, pl.DataFrame):
+        return frame.with_columns(pl.Series(name, values) for name, values in changed.items())
+    filled = {name: [np.nan if value is None else value for value in values] for name, values in changed.items()}
+    as_series = {name: pd.Series(values, frame.index, dtype=object) for name, values in filled.items()}
+    return frame.assign(
+        **{
+            name: pd.to_datetime(series) if any(isinstance(value, dt.date) for value in changed[name]) else series
+            for name, series in as_series.items()
+        }
+    )
+
+
+_ValueType = Literal["numbers", "truth values", "dates", "texts"]
+_DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f")
+
+
+def _find_conversion(column_type: str, fitted_type: str, known: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return what makes values of one type those of another, in the spelling of the ``known`` ones.
+
+    Raises:
+        KeyError: there is no such conversion.
+        ValueError: no spelling gives what is known.
+    """
+    if fitted_type == "texts" and column_type == "dates":
+        for style in _DATE_FORMATS:
+            with contextlib.suppress(ValueError):
+                if all(dt.datetime.strptime(text, style).strftime(style) == text for text in known):
+                    return lambda value: value.strftime(style)
+        raise ValueError(known)
+    if fitted_type == "texts" and column_type == "numbers":
+        if not all(str(int(text)) == text for text in known):
+            raise ValueError(known)
+        return lambda value: str(int(value) if value == int(value) else value)
+    if fitted_type == "texts" and column_type == "truth values":
+        spellings = {text.lower() == "true": text for text in known if text.lower() in ("true", "false")}
+        return lambda value: spellings[bool(value)]
+    conversions: dict[tuple[str, str], Callable[[Any], Any]] = {
+        ("texts", "dates"): dt.datetime.fromisoformat,
+        ("texts", "numbers"): float,
+        ("texts", "truth values"): lambda text: {"true": True, "false": False}[text.lower()],
+    }
+    return conversions[column_type, fitted_type]
+
+
+def _type_of_column(column: nw.Series[Any]) -> _ValueType | None:
+    dtype = column.dtype
+    if isinstance(dtype, nw.Date | nw.Datetime):
+        return "dates"
+    if isinstance(dtype, nw.Boolean):
+        return "truth values"
+    if isinstance(dtype, nw.String):
+        return "texts"
+    return "numbers" if dtype.is_numeric() else _type_of_values(column.unique().to_list())
+
+
+def _type_of_values(values: Any) -> _ValueType | None:
+    """Return the type that all values have which are not missing; None where they have several, or there are none."""
+    if getattr(values, "dtype", np.dtype(object)).kind == "M":
+        return "dates"
+    present = [value for value in values if not columns.is_missing(value)]
+    types: dict[_ValueType, tuple[type, ...]] = {
+        "truth values": (bool, np.bool_),
+        "numbers": (int, float, np.number),
+        "dates": (dt.date,),
+        "texts": (str,),
+    }
+    return next((name for name, kind in types.items() if present and all(isinstance(v, kind) for v in present)), None)
+
+
+def _categories_by_column(part: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the categories that encoders in an estimator were fitted on, by the name of the column.
+
+    Args:
+        part: an estimator.
+        names: columns of what it was fitted on, where it does not name them; empty where they are unknown.
+    """
+    names = tuple(map(str, getattr(part, "feature_names_in_", names)))
+    found: dict[str, Any] = {}
+    categories = getattr(part, "categories_", ())
+    if len(categories) == len(names):
+        found |= dict(zip(names, categories, strict=True))
+    inner: list[tuple[Any, tuple[str, ...]]] = []
+    step_names = names
+    for _, step in getattr(part, "steps", ()):
+        inner.append((step, step_names))
+        if not hasattr(step, "statistics_"):  # an imputer keeps the columns and their order; others may not
+            step_names = ()
+    for _, transformer, chosen in getattr(part, "transformers_", ()):
+        inner.append((transformer, _select_names(names, chosen)))
+    inner += [(step, names) for _, step in getattr(part, "transformer_list", ())]
+    for name in ("estimators_", "calibrated_classifiers_"):
+        parts = getattr(part, name, None)
+        inner += [(each, names) for each in (() if parts is None else np.ravel(np.array(parts, dtype=object)))]
+    for name in ("estimator_", "best_estimator_", "final_estimator_", "estimator"):
+        if (each := getattr(part, name, None)) is not None:
+            inner.append((each, names))
+    for each, its_names in inner:
+        found = _categories_by_column(each, its_names) | found
+    return found
+
+
+def _select_names(names: tuple[str, ...], chosen: Any) -> tuple[str, ...]:
+    """Return the names of the columns that a part of a ColumnTransformer was given."""
+    chosen = [chosen] if isinstance(chosen, str | int) else chosen
+    if not isinstance(chosen, slice) and all(isinstance(one, str) for one in chosen):
+        return tuple(chosen)
+    try:
+        return tuple(np.array(names, dtype=object)[chosen].tolist())
+    except (IndexError, TypeError):
+        return ()
 
 
 def restore_categories(estimator: Any, frame: Any) -> Any:
