@@ -243,10 +243,11 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
 
 
 def _without_requests(members: Records, requests: Mapping[str, Records]) -> Records | None:
-    """Return the training records that were not to be forgotten, as far as ids tell; None if none is left."""
-    if members.ids is None or any(records.ids is None for records in requests.values()):
+    """Return the training records without those of the requests, as far as ids tell; None if none is left."""
+    ids = [records.ids.astype(str) for records in requests.values() if records.ids is not None]
+    if members.ids is None or not ids:
         return members
-    requested = np.isin(members.ids.astype(str), np.concatenate([r.ids.astype(str) for r in requests.values()]))
+    requested = np.isin(members.ids.astype(str), np.concatenate(ids))
     return members if not requested.any() else None if requested.all() else members[~requested]
 
 

@@ -421,6 +421,97 @@ def test_the_library_of_a_fitted_encoder_shows_in_its_categories():
     assert targets.estimators.fitted_frame_library(LogisticRegression()) is None
 
 
+class TestTypesThatTheEncodersKnow:
+    """One table: from a file of texts (CSV) and from one of types (Parquet)."""
+
+    TYPED = pd.DataFrame(
+        {
+            "day": pd.to_datetime(["2020-01-31", "2020-02-01", None, "2020-02-01"]),
+            "code": [10115, 20095, 80331, 10115],
+            "flag": [True, False, True, True],
+        }
+    )
+    TEXTS = pd.DataFrame(
+        {
+            "day": ["2020-01-31", "2020-02-01", np.nan, "2020-02-01"],
+            "code": ["10115", "20095", "80331", "10115"],
+            "flag": ["true", "false", "true", "true"],
+        },
+        dtype=object,
+    )
+
+    @staticmethod
+    def encoders(frame):
+        steps = [
+            ("day", OneHotEncoder(handle_unknown="ignore"), ["day"]),
+            (
+                "code",
+                make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")),
+                [1],
+            ),
+            ("flag", OneHotEncoder(handle_unknown="ignore"), np.array([False, False, True])),
+        ]
+        return ColumnTransformer(steps).fit(frame)
+
+    @pytest.mark.parametrize("library", [lambda frame: frame, pl.from_pandas])
+    def test_values_become_those_that_the_encoders_were_fitted_on(self, library):
+        for fitted, other in ((self.TEXTS, self.TYPED), (self.TYPED[:2], self.TEXTS[:2])):
+            encoders = self.encoders(fitted)
+            expected = encoders.transform(fitted)
+            restored = targets.estimators.restore_types(encoders, library(other))
+            if not isinstance(restored, pd.DataFrame):
+                restored = restored.to_pandas().fillna(np.nan)
+            np.testing.assert_array_equal(np.asarray(encoders.transform(restored)), np.asarray(expected))
+            assert expected.sum() == 3 * len(fitted)  # no category is unknown
+        same = library(self.TEXTS)
+        assert targets.estimators.restore_types(self.encoders(self.TEXTS), same) is same
+
+    @pytest.mark.parametrize(
+        ("fitted", "other", "message"),
+        [
+            (
+                TYPED[:2],
+                TEXTS[:2].assign(day="soon"),
+                "column 'day' holds texts, .* fitted on dates such as '2020-01-31",
+            ),
+            (TYPED[:2], TEXTS[:2].assign(code="x"), "column 'code' holds texts, .* fitted on numbers such as '10115'"),
+            (
+                TEXTS.assign(day="31.01.2020"),
+                TYPED,
+                "column 'day' holds dates, .* fitted on texts such as '31.01.2020'",
+            ),
+            (TEXTS.assign(code="007"), TYPED, "column 'code' holds numbers, .* fitted on texts such as '007'"),
+            (TEXTS.assign(flag="yes"), TYPED, "column 'flag' holds truth values, .* fitted on texts such as 'yes'"),
+            (TYPED[:2], TYPED.assign(day=[1, 2, 3, 4]), "column 'day' holds numbers, .* fitted on dates"),
+        ],
+    )
+    def test_what_cannot_be_told_in_their_types_is_refused(self, fitted, other, message):
+        with pytest.raises(dv.InputError, match=message):
+            targets.estimators.restore_types(self.encoders(fitted), other)
+
+    def test_an_audit_gives_the_same_scores_with_dates_and_with_their_texts(self):
+        frame, y = patients()
+        texts = frame.assign(admitted=frame["admitted"].dt.strftime("%Y-%m-%d"))
+        for fitted in (frame, texts):
+            model = pipeline(fitted[:N], y[:N])
+            first, second = (audited(model, x, y) for x in (frame, texts))
+            np.testing.assert_array_equal(first.scores["loss"], second.scores["loss"])
+            assert first["loss"].auc.low > 0.8
+            assert first.candidates == second.candidates  # runs that can be compared
+
+
+def test_a_date_and_its_text_are_duplicates():
+    dates = pl.DataFrame({"day": [dt.date(2020, 1, 31), dt.date(2020, 2, 1), None]})
+    texts = pl.DataFrame({"day": ["2020-01-31", "2020-02-01", None]})
+    digests = columns.row_digests(read_frame(dates, "x"))
+    assert digests == columns.row_digests(read_frame(texts, "x"))
+    assert digests[:1] == columns.row_digests(read_frame(pl.DataFrame({"day": ["2020-01-31"]}), "x"))
+    other = ["2020-01-31", "2020-02-30", "soon"]  # one that is no date
+    mixed = columns.row_digests(read_frame(pl.DataFrame({"day": other}), "x"))
+    assert mixed[0] == digests[0]
+    assert len({*digests, *mixed}) == 5
+
+
 def test_duplicates_are_found_on_the_typed_record():
     frame, y = patients()
     wordy = frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])])

@@ -3,8 +3,11 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
+import skops.io
 from scipy.stats import binom
+from sklearn.ensemble import RandomForestClassifier
 
 import divulge as dv
 from divulge import canaries
@@ -354,6 +357,41 @@ def test_a_training_set_that_holds_canaries_that_were_left_out_is_refused():
     with pytest.raises(dv.InputError, match="canaries that were not to be included are records"):
         canaries.audit(noisy(1.0)(planted.insert, 0), planted, training=planted.records)
     canaries.audit(noisy(1.0)(planted.insert, 0), planted, training=planted.insert)  # those belong there
+
+
+def test_canaries_of_a_table_have_its_columns_by_name(divulge, tmp_path):
+    """The model is asked by name, and a canary is found in a training set whose columns stand in another order."""
+    rng = np.random.default_rng(0)
+    columns = ["a", "b", "c"]
+    table = pl.DataFrame(rng.normal(size=(300, 3)), schema=columns).with_columns(label=rng.integers(0, 2, 300))
+    data = dv.Records(table[:200].select("c", "a", "b"), table["label"][:200])  # not as the model was fitted
+    planted = make(data, count=100, seed=0, out=tmp_path / "c")
+    loaded = Canaries.load(tmp_path / "c")
+    assert loaded.records.table.columns == planted.records.table.columns == ["c", "a", "b"]
+    np.testing.assert_array_equal(loaded.records.x, planted.records.x)
+    inserted = pl.from_numpy(planted.insert.x, ["c", "a", "b"]).select(columns).with_columns(label=planted.insert.y)
+    training = pl.concat([table[:200].with_columns(label=pl.col("label").cast(pl.Int64)), inserted])
+    forest = RandomForestClassifier(100, bootstrap=False, random_state=0)
+    forest.fit(training.select(columns).to_pandas(), training["label"].to_numpy())
+    table[200:].write_csv(tmp_path / "population.csv")
+    training.write_parquet(tmp_path / "training.parquet")
+    skops.io.dump(forest, tmp_path / "model.skops")
+    told = ["canaries", "audit", tmp_path / "model.skops", "--canaries", tmp_path / "c", "--claim-epsilon", 1]
+    told += ["--population", tmp_path / "population.csv", "--training", tmp_path / "training.parquet"]
+    code, out, err = divulge(*told, "--json")
+    assert code == 1, err
+    assert json.loads(out)["bound"]["low"] > 1
+    left_out = planted.records[~planted.included]
+    pl.from_numpy(left_out.x, ["c", "a", "b"]).select(columns).with_columns(label=left_out.y).write_csv(
+        tmp_path / "wrong.csv"
+    )
+    code, _, err = divulge(*told[:-1], tmp_path / "wrong.csv")
+    assert code == 2
+    assert "canaries that were not to be included are records of the training set" in err
+    own = make(data, own=dv.Records(table[200:].select("b", "c", "a"), table["label"][200:]), seed=0)
+    np.testing.assert_array_equal(own.records.x, table[200:].select("c", "a", "b").to_numpy())
+    with pytest.raises(dv.InputError, match="own: the columns of the other records are needed; these lack 'a'"):
+        make(data, own=dv.Records(table[200:].select("b", "c"), table["label"][200:]), seed=0)
 
 
 class TestCommand:

@@ -202,6 +202,36 @@ retrained = ["erasure_models:first", "erasure_models:second", "erasure_models:th
     assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--after", "x.csv"]) == 2
 
 
+def test_the_members_of_a_plan_may_hold_the_records_of_its_requests(tmp_path, capsys):
+    """The plan's members are all training records; those that were to be forgotten are told from the rest by id."""
+    rng = np.random.default_rng(0)
+    sets = {
+        name: pl.DataFrame(rng.normal(size=(60, 2)), schema=["a", "b"]) for name in ("members", "nonmembers", "others")
+    }
+    for name, table in sets.items():
+        sets[name] = table.with_columns(
+            label=rng.integers(0, 2, 60), id=pl.Series([f"{name}{i:03}" for i in range(60)])
+        )
+    sets |= {"forget": sets["members"][:40], "all": sets["members"]}
+    for name, table in sets.items():
+        table.write_csv(tmp_path / f"{name}.csv")
+    for name, rows in {"before": sets["members"], "after": sets["members"][40:]}.items():
+        model = RandomForestClassifier(10, random_state=0).fit(
+            rows.select("a", "b").to_pandas(), rows["label"].to_numpy()
+        )
+        skops.io.dump(model, tmp_path / f"{name}.skops")
+    plan = (
+        '[target]\nmodel = "before.skops"\n[data]\nid = "id"\nmembers = "members.csv"\nnonmembers = "nonmembers.csv"\n'
+        'population = "others.csv"\n[forget]\nafter = "after.skops"\nretrained = ["after.skops"]\nrecords = "{}.csv"\n'
+    )
+    for records, retained in (("forget", 20), ("all", 0)):
+        (tmp_path / "plan.toml").write_text(plan.format(records))
+        code = cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--json"])
+        printed = capsys.readouterr()
+        assert code in (0, 1, 3), printed.err
+        assert ("retained" in {change["records"] for change in json.loads(printed.out)["quality"]}) == bool(retained)
+
+
 MODELS = """
 import numpy as np
 

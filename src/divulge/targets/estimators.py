@@ -392,9 +392,9 @@ def sub_estimators(estimator: Any) -> Iterator[Any]:
 def restore_types(estimator: Any, frame: Any) -> Any:
     """Return a frame whose columns hold values of the types that the encoders of an estimator were fitted on.
 
-    A date is a text in a CSV file and a date in a Parquet file, and a code may be a number in one and a text in the other.
-    To an encoder these are different categories; one that ignores those it does not know would answer as if the column
-    were empty.
+    A date is a text in a CSV file and a date in a Parquet file, and a code may be a number in one and a text in the
+    other. To an encoder these are different categories, and one that ignores what it does not know would answer as if
+    the column were empty.
 
     Raises:
         divulge.InputError: a column holds values that the estimator's type cannot express.
