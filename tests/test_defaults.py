@@ -13,8 +13,8 @@ DEFAULTS = {"confidence": 0.95, "seed": 0, "delta": 0.0, "power": 0.8, "gamma": 
 def callables():
     for room in ROOMS:
         package = importlib.import_module(f"divulge.{room}")
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            module = importlib.import_module(found.name)
+        inside = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{package.__name__}.")
+        for module in (package, *(importlib.import_module(found.name) for found in inside)):
             for name, thing in vars(module).items():
                 if callable(thing) and getattr(thing, "__module__", "") == module.__name__:
                     yield f"{module.__name__}.{name}", thing

@@ -97,7 +97,7 @@ _add("attribute", attributes.attribute, _QUESTIONS)
 app.add_typer(canaries.app, name="canaries", rich_help_panel=_QUESTIONS)
 _add("weights", weights.weights, _QUESTIONS)
 app.add_typer(labels.app, name="labels", rich_help_panel=_QUESTIONS)
-_add("inspect", inspection.inspect, _HOUSEKEEPING)
+_add("inspect", inspection.inspect, _QUESTIONS)
 _add("list", plans.list_all, _HOUSEKEEPING)
 app.add_typer(runs.pool_app, rich_help_panel=_HOUSEKEEPING)
 # Steps of others, and the names that they had before.
