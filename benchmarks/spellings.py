@@ -209,8 +209,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 
-# Files that name or hash the files that were read, stored reference models, whose archives hold the time of day (their
-# scores are compared), and submissions, which look like their template.
+# Files that name or hash the files that were read, stored reference models, whose descriptions hold the time of day
+# (their scores are compared), and submissions, which look like their template.
 NOT_COMPARED = ("run.json", "provenance.json", "report.html", "submissions", "pool")
 TIMES = ("timings", "scoring", "seconds", "stored", "provenance")  # keys of JSON
 CSV_ALONE = "labels design --template"  # an endpoint takes CSV files, in the form of the template
