@@ -184,7 +184,7 @@ def paired_rate_difference(first: ArrayLike, second: ArrayLike, confidence: floa
 
     Examples:
         >>> print(paired_rate_difference([True] * 30 + [False] * 70, [True] * 20 + [False] * 80))
-        0.1000 [-0.0013, 0.1891]
+        0.1000 [0.0010, 0.1878]
     """
     n = int(np.size(to_numpy(first, "first")))
     if not n:

@@ -81,7 +81,7 @@ def test_what_a_third_partys_attack_does_not_say_is_filled_in():
     assert mixed.needs == {Need.POPULATION, Need.REFERENCES_IN_AND_OUT}
     assert mixed.least_references == 1
     assert Recipe("mixed", "hinge", mixed, "in and out").needs == mixed.needs
-    assert Recipe("mine", "hinge", Mine()).needs == {Need.POPULATION, Need.LABELS, Need.TOKENS}
+    assert Recipe("mine", "hinge", Mine()).needs == {Need.POPULATION, Need.LABELS, Need.TOKENS, Need.VOCABULARY}
 
 
 def test_what_combined_attacks_have_to_say_is_said():

@@ -108,7 +108,7 @@ def test_scores_stand_in_a_table_with_ids_truth_labels_and_signals(run):
 def test_the_dossier_names_versions_digests_queries_and_engine(run):
     about = json.loads((run.path / "summary.json").read_text())["about"]
     assert about["environment"]["packages"]["numpy"] == np.__version__
-    assert set(about["settings"]["data"]) == {"candidates", "calibration", "population"}
+    assert set(about["settings"]["data"]) == {"candidates", "calibration", "population", "features"}
     assert about["recipes"]["lira"]["queries"] == 900
     assert about["engine"]
 

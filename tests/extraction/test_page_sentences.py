@@ -186,7 +186,7 @@ def test_documents_are_shown_as_they_are_and_long_lists_folded(count):
 
 
 def test_without_texts_there_is_a_table_only_and_long_texts_are_cut():
-    (only,) = extraction_page._foremost_blocks(measured(show_records=False))
+    (only,) = extraction_page._foremost_blocks(measured(texts=False))
     assert isinstance(only, Table)
     assert any(isinstance(block, Gallery) for block in extraction_page._foremost_blocks(measured()))
     for length in (1999, 2000, 2001):

@@ -62,9 +62,9 @@ def _completion(posted, number, count="3"):
 
 
 def _client(url, timeout):
-    with web.Client(timeout=timeout, headers={"x-key": bad.SECRET}, secure=False) as client:
+    with web.Client(timeout=timeout, headers={"x-key": bad.SECRET}, verify=False) as client:
         try:
-            answer = client.post(url, content="x", kind="text/plain")
+            answer = client.post(url, content="x", media_type="text/plain")
             wait = answer.wait()
             assert wait is None or 0 <= wait < float("inf")
             if answer.status != 200:

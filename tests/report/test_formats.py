@@ -76,7 +76,8 @@ def test_every_format_says_the_same(divulge, run, tmp_path, name):
         assert text.startswith("## Privacy: ")
     elif name == "json":
         content = json.loads(to.read_text(encoding="utf-8"))
-        assert content["results"] == results.to_json_values(summary)
+        expected = results.to_json_values(summary)
+        assert content["results"] == {name: part for name, part in expected.items() if name not in ("heat", "texts")}
         assert content["provenance"]["sources"][0]["name"] == "members.npz"
     else:
         frame = pl.read_csv(to) if name == "csv" else pl.read_parquet(to)

@@ -141,7 +141,7 @@ def came_later(summary, at=()):
     """The places of fields that a run of before may lack, as they are empty by default."""
     for field in fields(summary):
         value = getattr(summary, field.name)
-        if field.default in (None, ()) or field.default_factory is not MISSING:
+        if field.default in (None, (), "") or field.default_factory is not MISSING:
             yield (*at, field.name)
         inner = value.items() if isinstance(value, dict) else [(None, value)]
         for key, part in inner:

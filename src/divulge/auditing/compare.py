@@ -590,6 +590,7 @@ def format_statistic(name: str, estimate: Estimate | None) -> str:
     """Format an estimate in the unit in which reports show its statistic: rates in per cent, others as they are.
 
     Examples:
+        >>> from divulge.types import Estimate
         >>> format_statistic("tpr@fpr=0.01", Estimate(0.32, 0.102, 0.565, 0.95, "")), format_statistic("auc", None)
         ('32.0 % [10.2, 56.5]', '–')
     """

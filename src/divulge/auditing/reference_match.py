@@ -155,7 +155,9 @@ def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need:
         name = next((name for name in _PREFERRED if name in models.signals), next(iter(models.signals), None))
         if name is None or name not in measured.target:
             return None
-        target, references = measured.target[name][rows], np.asarray(models.signals[name])[:, rows]
+        # In 32 bits the sum of large answers overflows.
+        target = np.asarray(measured.target[name][rows], dtype=np.float64)
+        references = np.asarray(models.signals[name][:, rows], dtype=np.float64)
         measure, distance, shown = name, f"{name}s", (target, references)
         if name in _PREFERRED:
             losses = [-s if name == "negative-loss" else np.logaddexp(0.0, -s) for s in (target, references)]

@@ -62,7 +62,14 @@ from divulge.evaluation.power import (
     smallest_detectable,
     smallest_violation,
 )
-from divulge.statistics import auc, min_nonmembers, proportion, rate_difference, text_differences
+from divulge.statistics import (
+    auc,
+    min_nonmembers,
+    paired_rate_difference,
+    proportion,
+    rate_difference,
+    text_differences,
+)
 
 __all__ = [
     "ROC",
@@ -95,6 +102,7 @@ __all__ = [
     "nonmembers_to_tell",
     "one_run_bound",
     "paired_difference",
+    "paired_rate_difference",
     "proportion",
     "rate_difference",
     "rates",

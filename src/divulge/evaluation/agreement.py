@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # A target whose answers are the farthest from the mean of all models, by this factor of what trainings alike differ by,
 # is said to be trained otherwise; with fewer than `_FEW` references by a larger one.
 _FACTOR, _FACTOR_OF_FEW, _FEW = 1.25, 2.0, 4
+_LARGEST = 1e100  # answers whose squares can still be added
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ def compare_answers(target: object, references: object, is_out: object = None) -
         is_out: bool ``[m, n]``, False where a model was trained on the record; None where none was on any.
 
     Raises:
-        divulge.InputError: other shapes; fewer than 2 records that some model was not trained on.
+        divulge.InputError: other shapes; fewer than 2 records that some model was not trained on; answers whose squares
+            overflow.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -71,8 +73,11 @@ def compare_answers(target: object, references: object, is_out: object = None) -
         True
     """
     t = check_vector(target, "target")
-    x = check_matrix(references, "references", columns=len(t))
+    x = check_matrix(references, "references", columns=len(t)).astype(np.float64, copy=False)
     out = np.ones(x.shape, dtype=bool) if is_out is None else check_mask(is_out, "is_out", x.shape)
+    largest = max(float(np.abs(t).max(initial=0.0)), float(np.abs(x).max(initial=0.0)))
+    if largest > _LARGEST:
+        raise InputError(f"target, references: answers up to {_LARGEST:g} are needed to add squares, got {largest:g}")
     rows = out.sum(axis=0) >= min(2, len(x))
     t, x, out = t[rows], x[:, rows], out[:, rows]
     if len(t) < 2:
@@ -105,7 +110,7 @@ def mean_estimate(values: object, confidence: float = 0.95) -> Estimate:
         >>> print(mean_estimate([1.0, 2.0, 3.0]))
         2.0000 [-0.4841, 4.4841]
     """
-    array = check_vector(values, "values")
+    array = check_vector(values, "values").astype(np.float64, copy=False)
     if len(array) < 2:
         raise InputError(f"values: at least 2 are needed, got {len(array)}")
     mean, deviation = float(array.mean()), float(array.std(ddof=1))

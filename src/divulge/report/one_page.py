@@ -41,7 +41,7 @@ def one_page(page: Page, origin: Provenance | None = None) -> Page:
     Examples:
         >>> from divulge.report.page import Page
         >>> [section.title for section in one_page(Page("churn-model", "Nothing leaks.", "clear", ())).sections]
-        ['For the file']
+        ['Where this comes from', 'For the file']
     """
     shown = hide_records(page)
     sections = [
