@@ -83,6 +83,9 @@ def _theorem_code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: i
     bound = base ** (rows - 1)
     noise = spec.rows_per_answer * spec.tolerance
     gap = loss.largest_gap(digits)
+    if spec.name == "log_loss" and spec.submission == "positive":
+        # The paper's rows approach 1, where one column of floats is coarse: nearer than this, 1 - p would be 0.
+        gap = min(gap, -math.log(float(np.finfo(spec.float_dtype).eps)) / int(digits.max()))
     if math.isfinite(gap):
         largest_unit = gap / bound
     else:
