@@ -139,6 +139,9 @@ class CheckedSelection:
     is_selected: Bools
 
 
+_ROWS_AT_ONCE = 500_000  # of a selection that is checked
+
+
 def check_selection(folder: Path) -> CheckedSelection:
     """Decide again by the counts, and compare scores and marks of ``selection.parquet`` with them, row by row.
 
@@ -157,24 +160,32 @@ def check_selection(folder: Path) -> CheckedSelection:
         orientation=labelled_orientation(rows),
         notes=settings.notes,
     )
+    counted, scores, is_selected = Counts.empty(counts.calibration), [np.empty(0)], [np.empty(0, dtype=bool)]
+    is_same = True
     with tables.table_errors(str(path)):
-        columns = rows.select("score", "p", "q", "selected").collect()
-    scores, p_values, q_values = (  # a q-value is infinite where no share of non-members could be estimated
-        check_vector(tables.to_array(columns[name]), f"{path}: {name}", finite=name != "q")
-        for name in ("score", "p", "q")
-    )
-    counted, expected_p_values = Counts.empty(counts.calibration).add_with_p_values(scores)
+        n_rows = int(rows.select(pl.len()).collect().item())
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        with tables.table_errors(str(path)):
+            columns = rows.select("score", "p", "q", "selected").slice(start, _ROWS_AT_ONCE).collect()
+        block_scores, p_values, q_values = (  # a q-value is infinite where no share of non-members could be estimated
+            check_vector(tables.to_array(columns[name]), f"{path}: {name}", finite=name != "q")
+            for name in ("score", "p", "q")
+        )
+        counted, expected_p_values = counted.add_with_p_values(block_scores)
+        rank = np.rint(expected_p_values * (len(counts.calibration) + 1)).astype(np.int64) - 1
+        selected = rank <= decision.rule.rank
+        is_same &= (
+            np.array_equal(selected, columns["selected"].to_numpy())
+            and np.allclose(p_values, expected_p_values, rtol=1e-9, atol=0)
+            and np.allclose(q_values, decision.rule.q_values[rank], rtol=1e-9, atol=0, equal_nan=True)
+        )
+        scores.append(block_scores)
+        is_selected.append(selected)
     if not all(np.array_equal(getattr(counted, part), getattr(counts, part)) for part in ("above", "tied", "total")):
         raise InputError(f"{path}: damaged, its scores are not those that counts.npz counts")
-    rank = np.rint(expected_p_values * (len(counts.calibration) + 1)).astype(np.int64) - 1
-    is_selected = rank <= decision.rule.rank
-    if not (
-        np.array_equal(is_selected, columns["selected"].to_numpy())
-        and np.allclose(p_values, expected_p_values, rtol=1e-9, atol=0)
-        and np.allclose(q_values, decision.rule.q_values[rank], rtol=1e-9, atol=0, equal_nan=True)
-    ):
+    if not is_same:
         raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
-    return CheckedSelection(stored, counts, decision, scores, is_selected)
+    return CheckedSelection(stored, counts, decision, np.concatenate(scores), np.concatenate(is_selected))
 
 
 def resolved_method(summary: IdentificationSummary) -> AdaDetect | StepUp:
