@@ -16,7 +16,6 @@ from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
 from divulge.targets.sacro_folders import CONVERTER, is_sacro_folder, read_sacro_folder, refuse_pickle
 from divulge.targets.skops_files import read_skops
-from divulge.targets.torch_modules import reject_quantised_weights
 from divulge.validation import as_list, check_path, check_string, format_value
 
 if TYPE_CHECKING:
@@ -24,10 +23,11 @@ if TYPE_CHECKING:
 
     from safetensors import torch as tensors
 
-    from divulge.targets import folders
+    from divulge.targets import folders, torch_modules
     from divulge.targets.rights import GivesLogits, Task
 else:
     folders = lazy.module("divulge.targets.folders")
+    torch_modules = lazy.module("divulge.targets.torch_modules")
     tensors = lazy.module("safetensors.torch")
 
 
@@ -175,7 +175,8 @@ def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
         module = build_module()
     try:
         weights = read_weights(path)
-        reject_quantised_weights({name: str(value.dtype) for name, value in weights.items()}, module.state_dict())
+        dtypes = {name: str(value.dtype) for name, value in weights.items()}
+        torch_modules.reject_quantised_weights(dtypes, module.state_dict())
         module.load_state_dict(weights)
     except Exception as error:
         raise InputError(f"target.model: {path} does not fit the factory's module ({error})") from None
