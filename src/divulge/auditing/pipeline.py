@@ -16,7 +16,7 @@ from divulge.attacks import Need
 from divulge.auditing import comparability, plausibility, signals
 from divulge.auditing.inputs import ALL_KNOWN, align_data, attach_features, check_inputs, complete_inputs
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
-from divulge.auditing.modality import Classifier, Modality
+from divulge.auditing.modality import Classifier, Modality, RegressionModel, resolve_task
 from divulge.auditing.prepared import (
     AuditLog,
     PreparedAudit,
@@ -31,7 +31,6 @@ from divulge.auditing.prepared import (
     summarise_estimator,
 )
 from divulge.auditing.reference_match import choose_held_out, match_references, report_agreement
-from divulge.auditing.regression import RegressionModel, resolve_task
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError

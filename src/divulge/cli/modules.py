@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from divulge.auditing import page as audit_page
     from divulge.auditing import plausibility, sacro_export
     from divulge.auditing import result as audit_result
-    from divulge.auditing import summary as audit_summary
+    from divulge.auditing import verdict as audit_summary
     from divulge.auditing import weights as weights_audit
     from divulge.canaries import canary_page
     from divulge.decisions import fdr as step_up
@@ -81,7 +81,7 @@ else:
     auditing = lazy.module("divulge.auditing")
     audit_page = lazy.module("divulge.auditing.page")
     audit_result = lazy.module("divulge.auditing.result")
-    audit_summary = lazy.module("divulge.auditing.summary")
+    audit_summary = lazy.module("divulge.auditing.verdict")
     canaries = lazy.module("divulge.canaries")
     canary_page = lazy.module("divulge.canaries.canary_page")
     case_file = lazy.module("divulge.identification.case_file")

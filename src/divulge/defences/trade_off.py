@@ -16,9 +16,8 @@ from scipy import stats
 
 from divulge import errors, lazy, statistics, store
 from divulge.auditing.inputs import align_data
-from divulge.auditing.modality import Classifier
+from divulge.auditing.modality import Classifier, resolve_task
 from divulge.auditing.pipeline import audit, find_modality
-from divulge.auditing.regression import resolve_task
 from divulge.errors import InputError
 from divulge.evidence import query_target
 from divulge.provenance import collect_environment
