@@ -1,7 +1,8 @@
 """Modalities: outputs of a type of model, the records and recipes that fit it, and the computation of its signals.
 
 `Modality` serves any model whose outputs are arrays with a row for each record. Classifiers and regression models
-follow here, language models have a module of their own (`divulge.auditing.language_models`); a target of the user's own class declares one as its attribute ``modality``.
+follow here, language models have a module of their own (`divulge.auditing.language_models`); a target
+of the user's own class declares one as its attribute ``modality``.
 """
 
 from __future__ import annotations

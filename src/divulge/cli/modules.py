@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     from divulge.report import page as report_page
     from divulge.signals import classification, internals
     from divulge.targets import folders, sacro_folders, token_statistics
-    from divulge.unlearning import audit_models, erasure_page
+    from divulge.unlearning import erasure_page
+    from divulge.unlearning import pipeline as erasure_check
     from divulge.unlearning import result as erasure_result
 else:
     attribute_result = lazy.module("divulge.attributes.result")
@@ -93,7 +94,7 @@ else:
     demo = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     inspection = lazy.module("divulge.inspection")
-    audit_models = lazy.module("divulge.unlearning.audit_models")
+    erasure_check = lazy.module("divulge.unlearning.pipeline")
     erasure_page = lazy.module("divulge.unlearning.erasure_page")
     erasure_result = lazy.module("divulge.unlearning.result")
     evaluation = lazy.module("divulge.evaluation")
