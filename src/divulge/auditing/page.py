@@ -11,8 +11,14 @@ import numpy as np
 
 from divulge import evaluation, types
 from divulge.auditing import comparability, verdict
-from divulge.auditing.summary import summarise_audit
-from divulge.auditing.verdict import TestedStatistic, decide_verdict, format_counts, scopes, simultaneous_confidence
+from divulge.auditing.verdict import (
+    TestedStatistic,
+    decide_verdict,
+    format_counts,
+    scopes,
+    simultaneous_confidence,
+    summarise_audit,
+)
 from divulge.errors import InputError
 from divulge.evaluation.covariates import FALSE_ALARM
 from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS

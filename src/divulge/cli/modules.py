@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from divulge.auditing import page as audit_page
     from divulge.auditing import plausibility, sacro_export
     from divulge.auditing import result as audit_result
-    from divulge.auditing import summary as audit_summary
+    from divulge.auditing import verdict as audit_summary
     from divulge.auditing import weights as weights_audit
     from divulge.canaries import canary_page
     from divulge.decisions import fdr as step_up
@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     from divulge.report import page as report_page
     from divulge.signals import classification, internals
     from divulge.targets import folders, sacro_folders, token_statistics
-    from divulge.unlearning import audit_models, erasure_page
+    from divulge.unlearning import erasure_page
+    from divulge.unlearning import pipeline as erasure_check
     from divulge.unlearning import result as erasure_result
 else:
     attribute_result = lazy.module("divulge.attributes.result")
@@ -81,7 +82,7 @@ else:
     auditing = lazy.module("divulge.auditing")
     audit_page = lazy.module("divulge.auditing.page")
     audit_result = lazy.module("divulge.auditing.result")
-    audit_summary = lazy.module("divulge.auditing.summary")
+    audit_summary = lazy.module("divulge.auditing.verdict")
     canaries = lazy.module("divulge.canaries")
     canary_page = lazy.module("divulge.canaries.canary_page")
     case_file = lazy.module("divulge.identification.case_file")
@@ -93,7 +94,7 @@ else:
     demo = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     inspection = lazy.module("divulge.inspection")
-    audit_models = lazy.module("divulge.unlearning.audit_models")
+    erasure_check = lazy.module("divulge.unlearning.pipeline")
     erasure_page = lazy.module("divulge.unlearning.erasure_page")
     erasure_result = lazy.module("divulge.unlearning.result")
     evaluation = lazy.module("divulge.evaluation")

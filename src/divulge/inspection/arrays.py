@@ -1,29 +1,42 @@
-"""Every array of a model: attributes of estimators, weights of networks, numbers in files of other libraries."""
+"""Every array of a model, and the candidates whose rows stand in one of them.
+
+Arrays are attributes of estimators, weights of networks, numbers in files of other libraries. Rows are searched for as
+they are, as the model's own pipeline scales them, and up to an affine map.
+
+Whether a match is chance is decided by the non-members. Had the array nothing to do with which candidates are members,
+then of all distinct rows that match it, members would be no more than drawn blindly: Fisher's exact test bounds the
+chance that they are, whatever the array holds, however few values the columns have, and however the map was searched
+for, as the search never reads who is a member. The bound is divided by the number of searches (Bonferroni).
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import spatial, stats
 
-from divulge import lazy, store
+from divulge import lazy, seeds, store
 from divulge.errors import InputError
-from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget
+from divulge.results import FALSE_MATCH, SUSPICION, ArrayMatch, Form, StoredRecords
+from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, sub_estimators
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import FramedTarget, GivesWeights
 from divulge.targets.sacro_folders import is_sacro_folder, read_sacro_folder, refuse_pickle
 from divulge.targets.skops_files import read_skops
+from divulge.validation import check_mask, check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import onnx
     from safetensors import numpy as tensors
 
-    from divulge.types import Array
+    from divulge.types import Array, Bools, Floats, Records
 else:
     onnx = lazy.module("onnx")
     tensors = lazy.module("safetensors.numpy")
@@ -214,3 +227,239 @@ def _read_onnx(path: Path) -> dict[str, Array]:
             elif attribute.HasField("t"):
                 arrays[name] = onnx.numpy_helper.to_array(attribute.t)
     return arrays
+
+
+_N_FIRST, _N_SECOND = 250, 2000  # candidates whose pairs may fix an affine map
+_TRIALS = 16  # pairs of stored rows that are tried for one
+_MOST_AFFINE = 40  # arrays in which a map is looked for, the longest first
+_TOLERANCE = {4: 1e-5, 8: 1e-9, 2: 1e-2}  # by the bytes of a stored number, relative to the spread of a column
+_LEAST_ROWS = 4  # stored rows from which a map is guessed: two fix it, the others test it
+
+
+def find_stored_records(
+    model: Any,
+    records: Records,
+    is_member: Bools,
+    *,
+    seed: int = 0,
+    bound: float = FALSE_MATCH,
+) -> StoredRecords:
+    """Search every array of a model for candidate rows.
+
+    Args:
+        model: as for `divulge.inspection.collect_arrays`; a target's own steps transform the records where it has any.
+        records: candidates, of numbers; a row of several numbers each.
+        is_member: bool ``[n]``, True for the members.
+        seed: of the pairs of rows that are tried for an affine map.
+        bound: bound on the chance that a match is reported for a model whose arrays do not depend on membership.
+
+    Returns:
+        What was found. A record counts if its row stands in an array in which members stand significantly more often
+        than non-members. Rows that are both a member's and a non-member's decide nothing.
+
+    Raises:
+        divulge.InputError: a mask of another length, a bound outside (0, 1).
+
+    Examples:
+        >>> import divulge as dv
+        >>> from sklearn.neighbors import KNeighborsClassifier
+        >>> x = np.random.default_rng(0).normal(size=(60, 3))
+        >>> model = KNeighborsClassifier(3).fit(x[:30], np.arange(30) % 2)
+        >>> print(find_stored_records(model, dv.Records(x), np.arange(60) < 30).sentence)
+        30 of 30 training records stand in this file.
+    """
+    check_number(bound, "bound", above=0.0, below=1.0)
+    is_member = check_mask(is_member, "is_member", (len(records),))
+    arrays = collect_arrays(model)
+    empty = StoredRecords(0, int(is_member.sum()), 0, int((~is_member).sum()), (), 0, len(arrays), bound=bound)
+    if not arrays:
+        return replace(empty, not_searched=("the model shows no arrays",))
+    if records.x.dtype == object or not is_member.any() or is_member.all():
+        return replace(empty, not_searched=("the records are texts, or of one side alone",))
+    notes = [f"{a.name} has more than {MAX_VALUES:,} values" for a in arrays if a.values.size > MAX_VALUES]
+    searchable = [a for a in arrays if 0 < a.values.size <= MAX_VALUES]
+    matches: list[tuple[ArrayMatch, Bools]] = []
+    searches = 0
+    forms, form_notes = _record_forms(model, records)
+    for form, rows in forms:
+        for array in searchable:
+            for table in _tables(array, rows.shape[1]):
+                searches += 1
+                matches.append(_judge(array.name, form, _match_rows(rows, table), rows, is_member))
+    plain = forms[0][1]
+    mappable = [
+        (array.name, table)
+        for array in searchable
+        for table in _tables(array, plain.shape[1], flat=False)
+        if len(table) >= _LEAST_ROWS
+    ]
+    mappable.sort(key=lambda pair: -len(pair[1]))
+    if len(mappable) > _MOST_AFFINE:
+        notes.append(f"a scale and shift was looked for in {_MOST_AFFINE} of {len(mappable)} arrays")
+    for name, table in mappable[:_MOST_AFFINE]:
+        searches += 1
+        found = _match_affine(plain, table, seeds.generator(seed, "stored records", name))
+        matches.append(_judge(name, "up to a scale and shift of each column", found, plain, is_member))
+    unlikely = [match.members for match, _ in matches if match.p_value * searches <= SUSPICION]
+    proven = [(match, rows) for match, rows in matches if match.p_value * searches <= bound]
+    proven.sort(key=lambda pair: -pair[0].members)
+    any_row = np.logical_or.reduce([rows for _, rows in proven]) if proven else np.zeros(len(records), dtype=bool)
+    return replace(
+        empty,
+        found=int((any_row & is_member).sum()),
+        nonmembers_found=int((any_row & ~is_member).sum()),
+        matches=tuple(match for match, _ in proven),
+        suspected=0 if proven else max(unlikely, default=0),
+        searches=searches,
+        not_searched=(*notes, *form_notes),
+    )
+
+
+def _judge(name: str, form: Form, found: Bools, rows: Floats, is_member: Bools) -> tuple[ArrayMatch, Bools]:
+    """Test whether members stand in an array more often than non-members; each distinct row counts once."""
+    p_value = 1.0
+    if found.any():
+        _, first, groups = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        groups = groups.ravel()
+        sides = np.zeros((len(first), 2), dtype=bool)
+        sides[groups, is_member.astype(int)] = True
+        decides = sides[:, 0] != sides[:, 1]
+        member_rows, found_rows = sides[decides, 1], found[first][decides]
+        if found_rows.any():
+            both = int((member_rows & found_rows).sum())
+            law = stats.hypergeom(len(member_rows), int(member_rows.sum()), int(found_rows.sum()))
+            p_value = float(law.sf(both - 1))
+    counts = int((found & is_member).sum()), int((found & ~is_member).sum())
+    return ArrayMatch(name, form, *counts, p_value), found
+
+
+def _record_forms(model: Any, records: Records) -> tuple[list[tuple[Form, Floats]], list[str]]:
+    """Return the candidates as they are, and after each step of the model's own pipelines."""
+    plain = np.asarray(records.x, dtype=np.float64).reshape(len(records), -1)
+    forms: list[tuple[Form, Floats]] = [("as they are", plain)]
+    target = model.target if isinstance(model, FramedTarget) else model
+    if not isinstance(target, SklearnTarget | SklearnRegressor):
+        return forms, []
+    inputs = target.model_inputs(records.copy())
+    notes = []
+    for pipeline in sub_estimators(target.estimator):
+        if not hasattr(pipeline, "steps"):
+            continue
+        current = inputs
+        for name, step in pipeline.steps[:-1]:
+            if step is None or isinstance(step, str):
+                continue
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    current = step.transform(current)
+                dense = current.toarray() if hasattr(current, "toarray") else np.asarray(current)
+                dense = dense.astype(np.float64).reshape(len(records), -1)
+            except Exception as error:  # a step of the user's own, or one that makes texts
+                notes.append(f"the records after the step {name} are no numbers ({type(error).__name__})")
+                break
+            forms.append(("as the model's own steps transform them", np.nan_to_num(dense)))
+    return forms, notes
+
+
+def _tables(array: ModelArray, width: int, *, flat: bool = True) -> Iterator[Array]:
+    """Yield an array as tables of rows ``width`` wide, where it can be one."""
+    values = array.values
+    if values.dtype.kind not in "iuf" or width < 2:
+        return
+    if values.ndim >= 2:
+        if int(np.prod(values.shape[1:])) == width:
+            yield values.reshape(len(values), width)
+        if values.ndim == 2 and values.shape[0] == width and values.shape[1] != width:
+            yield values.T
+    elif flat and values.size % width == 0 and values.size >= 2 * width:
+        yield values.reshape(-1, width)
+        yield values.reshape(width, -1).T
+
+
+def _match_rows(rows: Floats, table: Array) -> Bools:
+    """Return which of ``rows [n, d]`` stand in ``table [k, d]``, to the precision of the stored numbers."""
+    scale = np.ptp(rows, axis=0)
+    scale = np.where(scale > 0, scale, np.maximum(np.abs(rows).max(axis=0), 1.0))
+    tolerance = _TOLERANCE.get(table.dtype.itemsize, 1e-9) if table.dtype.kind == "f" else 1e-9
+    # The precision of a stored number is relative to its size, which may be large against the spread of its column.
+    relative = np.maximum(scale, np.abs(rows).max(axis=0) * 1e-1)
+    stored = np.asarray(table, dtype=np.float64)
+    stored = stored[np.isfinite(stored).all(axis=1)]
+    low, high = rows.min(axis=0) - tolerance * relative, rows.max(axis=0) + tolerance * relative
+    stored = stored[((stored >= low) & (stored <= high)).all(axis=1)]
+    if not len(stored):
+        return np.zeros(len(rows), dtype=bool)
+    tree = spatial.KDTree(np.unique(stored / relative, axis=0))
+    distances, _ = tree.query(rows / relative, p=np.inf, distance_upper_bound=2 * tolerance)
+    return np.isfinite(distances)
+
+
+def _match_affine(rows: Floats, table: Array, rng: np.random.Generator) -> Bools:
+    """Return which rows stand in ``table`` after the map ``a_j x_j + b_j`` of each column that matches most of them.
+
+    Two stored rows are taken for two candidates, which fixes the map; a third tests it, then all.
+    """
+    best = np.zeros(len(rows), dtype=bool)
+    stored = np.asarray(table, dtype=np.float64)
+    stored = np.unique(stored[np.isfinite(stored).all(axis=1)], axis=0)
+    varies = (np.ptp(rows, axis=0) > 0) & (np.ptp(stored, axis=0) > 0 if len(stored) else False)
+    if len(stored) < _LEAST_ROWS or varies.sum() < 2 or (np.ptp(stored, axis=0)[~varies] > 0).any():
+        return best
+    tolerance = 10 * (_TOLERANCE.get(table.dtype.itemsize, 1e-9) if table.dtype.kind == "f" else 1e-9)
+    distinct = np.unique(rows[:, varies], axis=0)
+    columns = sorted(range(distinct.shape[1]), key=lambda j: -len(np.unique(distinct[:, j])))
+    for _ in range(_TRIALS):
+        order = rng.permutation(len(distinct))
+        pairs = distinct[order[:_N_FIRST]], distinct[order[-_N_SECOND:]]
+        places = rng.choice(len(stored), 3, replace=False)
+        for slope, shift in _fit_maps(pairs, distinct, stored[places][:, varies], columns, tolerance):
+            moved = rows.copy()
+            moved[:, varies] = rows[:, varies] * slope + shift
+            moved[:, ~varies] = stored[0, ~varies]
+            found = _match_rows(moved, table)
+            if found.sum() > best.sum():
+                best = found
+        if best.sum() >= max(3, len(stored) // 2):
+            break
+    return best if best.sum() > 2 else np.zeros(len(rows), dtype=bool)
+
+
+def _fit_maps(
+    pairs: tuple[Floats, Floats],
+    distinct: Floats,
+    stored: Floats,
+    columns: Sequence[int],
+    tolerance: float,
+    most: int = 5,
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield maps under which two stored rows are two candidates, and a third is another one in every column."""
+    (left, right), (first, second, third) = pairs, stored
+    p, q = np.divmod(np.arange(len(left) * len(right)), len(right))
+    for j in columns:
+        gap = left[p, j] - right[q, j]
+        wanted = first[j] - second[j]
+        fits = (gap != 0) if wanted != 0 else (gap == 0)
+        p, q, gap = p[fits], q[fits], gap[fits]
+        if not len(p):
+            return
+        if wanted == 0:
+            continue
+        # The third row, mapped back to the candidates' own scale, must be a value of the column.
+        expected = right[q, j] + (third[j] - second[j]) * gap / wanted
+        values = np.unique(distinct[:, j])
+        place = np.clip(np.searchsorted(values, expected), 1, max(len(values) - 1, 1))
+        nearest = np.minimum(
+            np.abs(values[np.minimum(place, len(values) - 1)] - expected), np.abs(values[place - 1] - expected)
+        )
+        fits = nearest <= tolerance * np.ptp(values)
+        p, q = p[fits], q[fits]
+    for a, b in list(zip(p, q, strict=True))[:most]:
+        gap = left[a] - right[b]
+        wanted = first - second
+        if (gap == 0).any():
+            continue  # the map of a column in which both are alike is not fixed by them
+        slope = wanted / gap
+        if (slope == 0).any():
+            continue
+        yield slope, first - slope * left[a]

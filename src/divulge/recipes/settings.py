@@ -24,8 +24,7 @@ from divulge.completion import Mean
 from divulge.errors import InputError
 from divulge.recipes.recipe import Imputed, Recipe
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
-from divulge.signals.homogeneous import DeepMultipliers
-from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
+from divulge.signals.margin import DeepMultipliers, KKTMultipliers, MarginAbs, MarginBand
 from divulge.signals.versions import ImageVersions
 from divulge.validation import check_bool, check_choice, format_value
 

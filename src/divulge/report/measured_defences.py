@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report.families import model_family
 from divulge.report.page import Bullet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_FAMILIES = {
+    "forest": ("RandomForest", "ExtraTreesC", "ExtraTreesR", "Bagging"),
+    "tree": ("DecisionTree", "ExtraTreeC", "ExtraTreeR"),
+    "boosting": ("GradientBoosting", "HistGradientBoosting", "LGBM", "XGB", "CatBoost", "AdaBoost"),
+    "neighbours": ("KNeighbors", "RadiusNeighbors", "NearestCentroid"),
+    "support vectors": ("SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"),
+    "Gaussian process": ("GaussianProcess",),
+    "network": ("MLP",),
+    "linear": (
+        "LogisticRegression", "Ridge", "Lasso", "ElasticNet", "LinearRegression", "LinearSV", "SGD", "Perceptron",
+        "PassiveAggressive", "Huber", "PoissonRegressor", "GammaRegressor", "TweedieRegressor",
+    ),
+}  # fmt: skip
+
+
+def model_family(name: str) -> str:
+    """Return the kind of an estimator of this class; empty where it is none that is known here.
+
+    Examples:
+        >>> model_family("RandomForestRegressor"), model_family("LGBMClassifier"), model_family("GaussianNB")
+        ('forest', 'boosting', '')
+    """
+    return next((family for family, starts in _FAMILIES.items() if name.startswith(starts)), "")
+
 
 _PAGE = "benchmarks/results/defences.md"
 MEASURED = {
