@@ -180,6 +180,8 @@ def test_several_shares_in_one_report(case, tmp_path):
         assert words in html
     with pytest.raises(dv.InputError, match="at least 1 mask"):
         over_shares(case.target, known=[], **case.arguments())
+    with pytest.raises(dv.InputError, match=r"got a list of 2; divulge\.auditing\.over_shares"):
+        dv.audit(case.target, known=["share:0.5", "share:1"], **case.arguments())
 
 
 def test_several_shares_need_no_directory(case):

@@ -247,7 +247,7 @@ class Classifier(Modality):
     @property
     def references(self) -> str:
         """Code that trains suitable reference models, for messages."""
-        return "Train(make_model, count=16, epochs=…)"
+        return "Train(make_model, count=16, epochs=…), or of an estimator Train(count=16), its clones"
 
     def resolve_recipe(self, requested: object) -> Recipe:
         """Return the recipe for classifiers that ``requested`` means."""
