@@ -23,9 +23,9 @@ from divulge.evidence import query_target
 from divulge.provenance import collect_environment
 from divulge.references import Train, clones
 from divulge.report import charts, formatting
-from divulge.report.measured_defences import model_family
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, SummaryRun, build_page, write_report, write_run
+from divulge.report.sections import model_family
 from divulge.results import SettingResult, TradeOffSummary
 from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
