@@ -784,8 +784,8 @@ def _known_share_chart(audits: Sequence[Findings], statistic: str, name: str, ch
             curves[recipe] = charts.Curve(shares, *bounds)
     spec = charts.lines(curves, x="known share of the record", y=name, reference=chance)
     note = (
-        "The bands are as wide as the intervals of each share's own verdict. The same candidates, with more and more of "
-        "each record known."
+        "The bands are as wide as the intervals of each share's own verdict. The same candidates, with more and more "
+        "of each record known."
     )
     return Chart(spec, title=f"{name} by known share", note=note)
 
@@ -813,13 +813,12 @@ def _known_share_table(audits: Sequence[Findings], statistics: Mapping[str, str]
                 for statistic in statistics
             ]
             queries = str(audit.about.recipes[recipe].queries)
-            rows.append(
-                [formatting.format_percent(_known_share(audit)), recipe, *values, _gap_to_whole(audit, whole_audit, recipe), queries]
-            )
+            share, gap = formatting.format_percent(_known_share(audit)), _gap_to_whole(audit, whole_audit, recipe)
+            rows.append([share, recipe, *values, gap, queries])
     columns = ["known", "recipe", *statistics.values(), "AUC minus that of the whole record", "queries"]
     note = (
-        "Intervals are those of each share's own verdict. Those of the gaps are of paired differences, record by record, "
-        "each by itself with 95 % confidence."
+        "Intervals are those of each share's own verdict. Those of the gaps are of paired differences, record by "
+        "record, each by itself with 95 % confidence."
     )
     if whole_audit is None:
         note = "No gap to the whole record is shown: add the share 1 (known = [..., 'share:1'])."
