@@ -533,7 +533,7 @@ def find_columns(model: str, members: str, *, is_text: bool = False) -> TableCol
 
     Args:
         model: name of the model; the columns and classes of one in a ``.skops`` file are read from it.
-        members: name of the table.
+        members: name of the table, or of a folder of its shards.
         is_text: whether the records are documents.
 
     Examples:
@@ -541,7 +541,7 @@ def find_columns(model: str, members: str, *, is_text: bool = False) -> TableCol
         TableColumns(label='', id='', text='', drop=())
     """
     try:
-        frame = tables.read_table(Path(members)) if tables.is_table_file(Path(members)) else None
+        frame = tables.read_table(Path(members)) if tables.is_table(Path(members)) else None
     except (InputError, OSError, ValueError):
         frame = None
     if frame is None or not len(frame):
@@ -681,7 +681,7 @@ def _has_networks(answers: InitSettings) -> bool:
 def _lowest_fpr(nonmembers: str) -> float:
     """Return the false-positive rate to report: 0.01, or the lowest that a smaller set of non-members supports."""
     try:
-        n = len(tables.read_table(Path(nonmembers))) if tables.is_table_file(Path(nonmembers)) else 0
+        n = len(tables.read_table(Path(nonmembers))) if tables.is_table(Path(nonmembers)) else 0
     except (InputError, OSError, ValueError):
         n = 0
     usual = float(_DEFAULTS.fpr[0])

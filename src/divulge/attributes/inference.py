@@ -19,9 +19,8 @@ from divulge import columns, lazy
 from divulge.attributes.finding import IMPUTATION
 from divulge.attributes.result import AttributeInference
 from divulge.auditing.inputs import align_data, check_inputs
-from divulge.auditing.modality import Classifier
+from divulge.auditing.modality import Classifier, RegressionModel, resolve_task
 from divulge.auditing.pipeline import find_modality
-from divulge.auditing.regression import RegressionModel, resolve_task
 from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
 from divulge.evaluation import blind

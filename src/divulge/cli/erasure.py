@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge.cli import modules, options, printing
-from divulge.cli.modules import audit_models, datafiles, erasure_page, provenance, references, results, tables, targets
+from divulge.cli.modules import datafiles, erasure_check, erasure_page, provenance, references, results, tables, targets
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.settings import ColumnNames, ForgetSettings
@@ -167,7 +167,7 @@ class _Reader:
                 raise InputError(f"--references: the run directory of an audit stands alone, got {len(names)} of them")
             if self.from_tables:
                 raise InputError(f"--references: {runs[0]} is a run; with tables of scores, give those of models")
-            return audit_models.open_audit_models(Path(runs[0]), self.trust)
+            return erasure_check.open_audit_models(Path(runs[0]), self.trust)
         return [self.model(path, "--references") for name in names for path in _list_models(name)]
 
     def model(self, name: str, option: str) -> Any:

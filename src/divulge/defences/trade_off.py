@@ -16,17 +16,16 @@ from scipy import stats
 
 from divulge import errors, statistics, store
 from divulge.auditing.inputs import align_data
-from divulge.auditing.modality import Classifier
+from divulge.auditing.modality import Classifier, resolve_task
 from divulge.auditing.pipeline import audit, find_modality
-from divulge.auditing.regression import resolve_task
 from divulge.errors import InputError
 from divulge.evidence import query_target
 from divulge.provenance import collect_environment
 from divulge.references import Train, clones
 from divulge.report import charts, formatting
-from divulge.report.families import model_family
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, SummaryRun, build_page, write_report, write_run
+from divulge.report.sections import model_family
 from divulge.results import SettingResult, TradeOffSummary
 from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings

@@ -15,7 +15,7 @@ from scipy import special
 from divulge import errors
 from divulge.errors import InputError
 from divulge.inspection.arrays import collect_arrays, read_model
-from divulge.report.measured_defences import MEASURED
+from divulge.report.sections import MEASURED_HINTS
 from divulge.settings import InspectionSettings
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator, sub_estimators
 from divulge.targets.rights import adapt
@@ -343,7 +343,9 @@ def _listed_hints(parts: list[Any]) -> list[Hint]:
             "On SACRO-ML's list (release 2): among the fifth of settings in which its attacks found most, or a kind of "
             "model that it refuses."
         )
-        hints.append(Hint("listed setting", f"{type(part).__name__}: {found}", threshold, meaning, MEASURED[family]))
+        hints.append(
+            Hint("listed setting", f"{type(part).__name__}: {found}", threshold, meaning, MEASURED_HINTS[family])
+        )
     return list({hint.found: hint for hint in hints}.values())
 
 

@@ -290,11 +290,11 @@ def estimator_inputs(
     if records.table is not None and records.encoder is not None:
         if names := names or find_names(likely_columns(estimator), records.table.columns):
             table = match_columns(records.table, names, "records", of_model=True)
-            frame = to_library(table, _frame_library(estimator, table, frames))
-            return restore_categories(estimator, restore_types(estimator, frame))
+            frame = _frame_for(estimator, table, frames)
+            return restore_categories(estimator, restore_missing(estimator, restore_types(estimator, frame)))
         if frames == "auto" and records.encoder.is_plain:
             return records.x
-        return to_library(records.table, _frame_library(estimator, records.table, frames))
+        return _frame_for(estimator, records.table, frames)
     if records.x.dtype == object:
         return records.x
     x = records.x.reshape(len(records.x), -1)
@@ -324,6 +324,12 @@ def describe_inputs(inputs: Any) -> str:
         f'it was given {input_type}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
         "in a plan target.frames"
     )
+
+
+def _frame_for(estimator: Any, table: nw.DataFrame[Any], frames: Literal["auto", "own", "pandas", "polars"]) -> Any:
+    """Return a table in the library of an estimator; with the types of the user's own frame only where they ask."""
+    frame = to_library(table, _frame_library(estimator, table, frames))
+    return frame if frames == "own" else columns.without_nullable_types(frame)
 
 
 def _frame_library(
@@ -435,17 +441,23 @@ def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
     different categories.
     """
     parts = list(sub_estimators(estimator))
-    for part in parts:
-        for categories in getattr(part, "categories_", ()):
-            missing = [value for value in np.asarray(categories, dtype=object).tolist() if columns.is_missing(value)]
-            if missing:
-                return "polars" if missing[0] is None else "pandas"
-    for part in parts:  # LightGBM, and an imputer of texts, for which a missing one is either NaN or None
-        if _pandas_categories(part) is not None:
-            return "pandas"
-        if hasattr(part, "statistics_") and getattr(part, "_fit_dtype", np.dtype(float)).kind == "O":
-            return "polars" if part.missing_values is None else "pandas"
-    return None
+    if any(_pandas_categories(part) is not None for part in parts):  # LightGBM
+        return "pandas"
+    markers = [
+        value
+        for part in parts
+        for categories in getattr(part, "categories_", ())
+        for value in np.asarray(categories, dtype=object).tolist()
+        if columns.is_missing(value)
+    ]
+    markers += [part.missing_values for part in parts if _imputes_texts(part)]
+    # A frame of pandas may have both, one of polars None alone.
+    return None if not markers else "polars" if all(marker is None for marker in markers) else "pandas"
+
+
+def _imputes_texts(part: Any) -> bool:
+    """Check whether a part is an imputer of texts, for which a missing one is either NaN or None."""
+    return hasattr(part, "statistics_") and getattr(part, "_fit_dtype", np.dtype(float)).kind == "O"
 
 
 def _pandas_categories(estimator: Any) -> list[Any] | None:
@@ -525,6 +537,24 @@ def restore_types(estimator: Any, frame: Any) -> Any:
     )
 
 
+def restore_missing(estimator: Any, frame: Any) -> Any:
+    """Return a pandas frame in which a missing value is what it was to each encoder of an estimator: NaN, None or NA.
+
+    To an encoder these are different categories. Columns that no encoder was fitted on stay as they are.
+    """
+    if not hasattr(frame, "select_dtypes"):
+        return frame
+    changed = {}
+    for name, marker in _markers_by_column(estimator, tuple(frame.columns)).items():
+        if name not in frame.columns or not (absent := frame[name].isna()).any():
+            continue
+        dtype = frame[name].dtype
+        if dtype.kind == "O" or not (isinstance(marker, float) or dtype.kind == "M"):
+            changed[name] = frame[name].astype(object)
+            changed[name][absent] = marker
+    return frame.assign(**changed) if changed else frame
+
+
 _ValueType = Literal["numbers", "truth values", "dates", "texts"]
 _DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f")
 
@@ -582,18 +612,41 @@ def _type_of_values(values: Any) -> _ValueType | None:
     return next((name for name, kind in types.items() if present and all(isinstance(v, kind) for v in present)), None)
 
 
-def _categories_by_column(part: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def _categories_by_column(estimator: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the categories that encoders in an estimator were fitted on, by the name of the column.
 
     Args:
-        part: an estimator.
-        names: columns of what it was fitted on, where it does not name them; empty where they are unknown.
+        estimator: fitted.
+        names: columns of what it was fitted on, where it does not name them.
     """
-    names = tuple(map(str, getattr(part, "feature_names_in_", names)))
     found: dict[str, Any] = {}
-    categories = getattr(part, "categories_", ())
-    if len(categories) == len(names):
-        found |= dict(zip(names, categories, strict=True))
+    for part, its_names in _parts_with_columns(estimator, names):
+        categories = getattr(part, "categories_", ())
+        if len(categories) == len(its_names):
+            found = dict(zip(its_names, categories, strict=True)) | found
+    return found
+
+
+def _markers_by_column(estimator: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return what stands for a missing value to the encoders and imputers of an estimator, by the name of the column.
+
+    Columns without a missing value in what they were fitted on are left out; arguments as for `_categories_by_column`.
+    """
+    found: dict[str, Any] = {}
+    for name, categories in _categories_by_column(estimator, names).items():
+        missing = [value for value in np.asarray(categories, dtype=object).tolist() if columns.is_missing(value)]
+        if missing:
+            found[name] = missing[0]
+    for part, its_names in _parts_with_columns(estimator, names):
+        if _imputes_texts(part) and len(part.statistics_) == len(its_names):
+            found = dict.fromkeys(its_names, part.missing_values) | found
+    return found
+
+
+def _parts_with_columns(part: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Yield an estimator and its parts, each with the columns that it is given; none where they are unknown."""
+    names = tuple(map(str, getattr(part, "feature_names_in_", names)))
+    yield part, names
     inner: list[tuple[Any, tuple[str, ...]]] = []
     step_names = names
     for _, step in getattr(part, "steps", ()):
@@ -610,8 +663,7 @@ def _categories_by_column(part: Any, names: tuple[str, ...]) -> dict[str, Any]:
         if (each := getattr(part, name, None)) is not None:
             inner.append((each, names))
     for each, its_names in inner:
-        found = _categories_by_column(each, its_names) | found
-    return found
+        yield from _parts_with_columns(each, its_names)
 
 
 def _select_names(names: tuple[str, ...], chosen: Any) -> tuple[str, ...]:
