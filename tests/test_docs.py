@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from divulge import cli, text_demo
+from divulge import cli, demo
 
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = DOCS.parent / "examples"
@@ -80,8 +80,8 @@ def test_every_page_by_role_runs_as_a_notebook(page, tmp_path, monkeypatch, caps
     """The notebooks are made of the pages (`test_generated_docs`), so that each example runs once."""
     if page.stem in ("torch", "language_models"):
         pytest.importorskip("torch")
-    smaller = text_demo.TextSize(60, members=40, nonmembers=100, population=60, count=3, base_epochs=1, epochs=1)
-    monkeypatch.setattr(text_demo, "QUICK", smaller)
+    smaller = demo.TextDemoSize(60, members=40, nonmembers=100, population=60, count=3, base_epochs=1, epochs=1)
+    monkeypatch.setattr(demo, "QUICK_TEXTS", smaller)
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```(?:python|console)\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     notebook = json.loads((EXAMPLES / f"{page.stem}.ipynb").read_text(encoding="utf-8"))

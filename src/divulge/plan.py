@@ -481,6 +481,8 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
         if name == "references" and isinstance(answer, str) and answer.isdecimal():
             answer = int(answer)
         answers[name] = getattr(InitSettings.check(**{name: answer}), name)
+        if name == "model":
+            models.refuse_unsafe_file(Path(answers[name]))
     if answers["references"] == 1 and answers["records"] != "text":
         raise InputError("references: 0 or at least 2 are needed, got 1")
     return InitSettings.check(**answers)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         canaries,
         datafiles,
         defences,
-        demo,
         evaluation,
         extraction,
         identification,
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
         store,
         tables,
         targets,
-        text_demo,
         unlearning,
         user_code,
         validation,
         viewing,
     )
+    from divulge import demo as demos
     from divulge import reconstruction as reconstruction_summary
     from divulge.attributes import result as attribute_result
     from divulge.auditing import compare as comparison
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
         finished_run,
         from_tables,
         identification_page,
-        language_demo,
         score_tables,
     )
     from divulge.labels import inference as labels_summary
@@ -91,7 +89,7 @@ else:
     datafiles = lazy.module("divulge.datafiles")
     decision = lazy.module("divulge.identification.decision")
     defences = lazy.module("divulge.defences")
-    demo = lazy.module("divulge.demo")
+    demos = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     inspection = lazy.module("divulge.inspection")
     erasure_check = lazy.module("divulge.unlearning.pipeline")
@@ -111,7 +109,6 @@ else:
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")
     labels_summary = lazy.module("divulge.labels.inference")
-    language_demo = lazy.module("divulge.identification.language_demo")
     margin = lazy.module("divulge.margin")
     markdown = lazy.module("divulge.report.markdown")
     methods = lazy.module("divulge.decisions.methods")
@@ -143,7 +140,6 @@ else:
     store = lazy.module("divulge.store")
     tables = lazy.module("divulge.tables")
     targets = lazy.module("divulge.targets")
-    text_demo = lazy.module("divulge.text_demo")
     token_statistics = lazy.module("divulge.targets.token_statistics")
     trade_off = lazy.module("divulge.defences.trade_off")
     unlearning = lazy.module("divulge.unlearning")
