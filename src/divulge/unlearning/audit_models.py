@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import plan as plans
-from divulge.auditing.pipeline import list_reference_rows
+from divulge.auditing.pipeline import list_reference_data
 from divulge.auditing.result import KIND
 from divulge.errors import InputError
 from divulge.run_directory import RunDirectory
@@ -15,26 +15,28 @@ from divulge.run_directory import RunDirectory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.types import Ints, Records
+    from divulge.types import Bools, Records
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditModels:
-    """How the reference models of an audit were trained that saw none of its candidates.
+    """How the reference models of an audit were trained.
 
     Args:
         folder: the run directory.
         references: how they were trained.
-        population: the population of the audit.
-        rows: which of its records they learned from halves of.
+        records: that they learned from, ``r`` of them: the population, and where ``saw_candidates`` the candidates too.
+        trained_on: bool ``[m, r]``, which of them each model was trained on.
+        saw_candidates: whether they are models of an online audit, each of which saw half of the candidates.
         pool: where they are kept.
         seed: of the audit.
     """
 
     folder: Path
     references: Any
-    population: Records
-    rows: Ints
+    records: Records
+    trained_on: Bools
+    saw_candidates: bool
     pool: Path
     seed: int
 
@@ -43,9 +45,10 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
     """Find the reference models of the audit in a run directory.
 
     Offline attacks compare with models that learned from halves of the population, and saw neither members nor
-    non-members: these are meant. Networks are read from the pool of the run; of other models a pool keeps the scores
-    that the audit needed, so that they are trained again, with the same records and seeds. What the audit's plan names
-    as code is run, so it has to be trusted by name.
+    non-members: these are taken where the audit has them. Models of online attacks saw half of the candidates each, so
+    that every record is compared with those that did not see it. Networks are read from the pool of the run; of other
+    models a pool keeps the scores that the audit needed, so that they are trained again, with the same records and
+    seeds. What the audit's plan names as code is run, so it has to be trusted by name.
 
     Args:
         folder: the run directory of the audit.
@@ -78,11 +81,12 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
         raise InputError(f"{name}: its plan runs code in {home} ({listed}); trust it by name (--trust {first})")
     try:
         resolved = plans.resolve(plan, folder, trust)
-        rows = list_reference_rows(resolved.target, resolved.first_subject, resolved.options)
+        records, trained_on = list_reference_data(resolved.target, resolved.first_subject, resolved.options)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     population = resolved.subject.population
-    assert population is not None
+    n_outside = 0 if population is None else len(population)
     return AuditModels(
-        folder, resolved.options.references, population, rows, resolved.pool or folder / "pool", plan.seed
-    )
+        folder, resolved.options.references, records, trained_on, len(records) > n_outside,
+        resolved.pool or folder / "pool", plan.seed,
+    )  # fmt: skip

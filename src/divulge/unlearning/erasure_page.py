@@ -202,7 +202,8 @@ def _histogram(erasure: Erasure, request: str) -> Chart:
     groups = {} if erasure.before is None else {"before": erasure.before[rows]}
     groups["after"] = erasure.after[rows]
     if len(erasure.controls):
-        groups["never saw them"] = erasure.controls[:, rows].ravel()
+        scores = erasure.controls[:, rows]
+        groups["never saw them"] = scores[~np.isnan(scores)]
     note = "Scores of the records to be forgotten. After an erasure that worked they lie as under models that never saw"
     return Chart(charts.histogram(groups, quantity=erasure.signal), note=f"{note} them.")
 
@@ -216,7 +217,7 @@ def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
         for record_id in ids[:_MAX_LISTED].tolist():
             row = frame[record_id]
             before = "–" if erasure.before is None else f"{erasure.before[row]:.3g}"
-            never = f"{erasure.controls[:, row].mean():.3g}" if len(erasure.controls) else "–"
+            never = f"{np.nanmean(erasure.controls[:, row]):.3g}" if len(erasure.controls) else "–"
             rows.append([str(record_id), name, before, f"{erasure.after[row]:.3g}", never])
     count = sum(one.remembered for one in summary.findings)
     level = formatting.format_percent(summary.settings.fdr)

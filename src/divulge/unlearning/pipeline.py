@@ -85,8 +85,8 @@ def forget(
         retrained: models trained again without the records, each with a seed of its own; models or tables of scores.
         references: other models that saw neither kind of record, matched to the target in their training: models or
             tables of scores; or how such models are trained on the ``population`` (`divulge.references.Train`,
-            `FineTune`, `Custom`); or the run directory of an audit, whose reference models are used that saw none of
-            its candidates.
+            `FineTune`, `Custom`); or the run directory of an audit, whose reference models are used: those that saw
+            none of its candidates, or of an online audit, for each record, those that did not see it.
         population: other records, none of those above among them; for training references.
         retained: training records that were not to be forgotten, to see what the erasure cost.
         other: further records that no model was trained on, for the same purpose.
@@ -157,8 +157,9 @@ def forget(
         how: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
         if isinstance(trainer, AuditModels):
             trained = train_controls(
-                trainer.references, trainer.population, after, stacked, seed=trainer.seed,
-                pool=pool_folder or trainer.pool, rows=trainer.rows, **how,
+                trainer.references, trainer.records, after, stacked, seed=trainer.seed,
+                pool=pool_folder or trainer.pool, trained_on=trainer.trained_on,
+                saw_candidates=trainer.saw_candidates, **how,
             )  # fmt: skip
         elif trainer is not None and population is not None:
             trained = train_controls(trainer, population, after, stacked, seed=options.seed, pool=pool_folder, **how)
@@ -387,6 +388,16 @@ def _text_checks(request: str, texts: list[str], others: list[str], seed: int) -
     ]
 
 
+def _describe_unseen(controls: Floats, part: Array) -> list[ErasureControl]:
+    """Say how many controls never saw each record, where some did."""
+    used = controls[:, [name == NEVER or str(name).startswith("[") for name in part.tolist()]]
+    if not np.isnan(used).any():
+        return []
+    fewest = int((~np.isnan(used)).sum(axis=0).min())
+    says = f"each record is compared with the {fewest} or more of {len(controls)} models that were not trained on it"
+    return [ErasureControl("controls that saw a record are left out", True, says)]
+
+
 def _check_models(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
     """Check that something was done to the model, and that the controls are models of its kind."""
     checks = []
@@ -397,11 +408,12 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
     never = part == NEVER
     if len(controls) >= 2:
         # Never-used records tell how a model generalises, whatever it remembers: how high they score, how far apart.
-        is_after = np.repeat([False, True], int(never.sum()))
         ends = []
         for row in controls:
-            joined = np.r_[row[never], after[never]]
-            distances = np.abs(joined - np.median(row[never]))
+            known = never & ~np.isnan(row)
+            is_after = np.repeat([False, True], int(known.sum()))
+            joined = np.r_[row[known], after[known]]
+            distances = np.abs(joined - np.median(row[known]))
             ends += [measure(values, is_after, "auc").value for values in (joined, distances)]
         level, width = ends[::2], ends[1::2]
         matched = all(min(aucs) < 0.6 and max(aucs) > 0.4 for aucs in (level, width))
@@ -411,7 +423,7 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
         ) + ("" if matched else ": the controls were not trained like the model, or the erasure changed it as a whole")
         checks.append(ErasureControl(CONTROLS_MATCH, matched, says))
     checks += _check_controls(after, before, controls, part)
-    return checks
+    return checks + _describe_unseen(controls, part)
 
 
 def _check_controls(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
@@ -424,7 +436,7 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
         for name, model in (("before", before), ("after", after)):
             if model is not None and np.ptp(row) > 0 and np.array_equal(row, model):
                 found.append(f"model {i + 1} scores every record as the one {name} the erasure")
-    if len(controls) > _MIN_FOR_OUTLIERS:
+    if len(controls) > _MIN_FOR_OUTLIERS and not np.isnan(controls).any():  # who saw what is known of an audit's
         for i, row in enumerate(controls):
             others = np.delete(controls, i, axis=0)
             test = evaluation.erasure_test(

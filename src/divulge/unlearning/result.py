@@ -70,7 +70,7 @@ class Erasure:
         part: "never used", "retained", "other", or the name of a request in square brackets, ``[n]``.
         after: scores under the model after the erasure, ``[n]``, larger = more like a training record.
         before: the same before it; None where that model was not given.
-        controls: the same under models that never saw the records, ``[k, n]``.
+        controls: the same under models that never saw the records, ``[k, n]``; NaN where one was trained on a record.
         control_names: of these models.
         null: "retrained models", "reference models", "retrained and reference models" or "nothing".
         signal: what was read from every model.
@@ -178,7 +178,7 @@ class Erasure:
                 columns["before"] = self.before[rows]
             columns["after"] = self.after[rows]
             if len(self.controls):
-                columns["never_saw_it"] = self.controls[:, rows].mean(axis=0)
+                columns["never_saw_it"] = np.nanmean(self.controls[:, rows], axis=0)
             columns |= {"p_value": decided.p_values, "remembered": decided.listed}
             parts.append(tables.from_arrays(columns))
         return pl.concat(parts)
@@ -303,7 +303,7 @@ def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
             part=tables.to_array(frame["part"]),
             after=check_vector(arrays["after"], "after", length=n),
             before=check_vector(arrays["before"], "before", length=n) if "before" in arrays else None,
-            controls=check_matrix(controls, "controls", columns=n) if len(controls) else controls,
+            controls=check_matrix(controls, "controls", columns=n, finite=False) if len(controls) else controls,
             control_names=stored.control_names,
             null=stored.null,
             signal=stored.signal,
