@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from divulge.references import Progress
     from divulge.settings import Outputs
     from divulge.targets import Task
-    from divulge.types import Array, Floats
+    from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = ForgetSettings()
 _FALSE_ALARM = 0.01  # of every check
 _MIN_BLIND = 2 * blind.FOLDS
+_MIN_TO_KNOW_COPIES, _MIN_DISTINCT = 3, 20  # tables of scores, and distinct scores, in which a tie is no accident
 _MIN_FOR_OUTLIERS = 3  # controls: of fewer, nobody can say which one is the odd one out
 
 
@@ -142,7 +143,13 @@ def forget(
     warnings: list[str] = []
     ids, part = _identify_records(sets)
     if from_tables:
-        read = {name: read_scores(model, ids, name) for name, model in _models(before, after, controls_given).items()}
+        tables = _models(before, after, controls_given)
+        read = {name: read_scores(model, ids, name) for name, model in tables.items()}
+        is_first, copied = _find_copied_scores(np.stack([scores.scores for scores in read.values()]), part)
+        if copied:
+            warnings += copied
+            ids, part = ids[is_first], part[is_first]
+            read = {name: read_scores(model, ids, name) for name, model in tables.items()}
         trained = np.empty((0, len(ids)))
     else:
         sets, dropped = _separate(sets)
@@ -312,6 +319,45 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
             "such copies were trained on again, a model rightly remembers them"
         )
     return sets, warnings
+
+
+def _find_copied_scores(scores: Floats, part: Array) -> tuple[Bools, list[str]]:
+    """Refuse records in two sets that are compared and leave out copies within one, known by their scores alone.
+
+    Records that tie under one model because they are equal tie under all of them; ties of rounded scores do not.
+
+    Args:
+        scores: under every model, ``[m, n]``.
+        part: of each record ``[n]``.
+
+    Returns:
+        Bool ``[n]``, True for the first of each set of copies; and what was left out.
+    """
+    _, groups = np.unique(scores, axis=1, return_inverse=True)
+    groups = groups.ravel()
+    n_distinct = int(groups.max()) + 1
+    finest = max(len(np.unique(row)) for row in scores)
+    is_first = np.ones(len(part), dtype=bool)
+    if len(scores) < _MIN_TO_KNOW_COPIES or not _MIN_DISTINCT <= n_distinct < len(part) or n_distinct > finest:
+        return is_first, []
+    warnings = []
+    names = [name for name in dict.fromkeys(part.tolist()) if name not in (RETAINED, OTHER)]
+    for i, name in enumerate(names):
+        rows = np.flatnonzero(part == name)
+        for later in names[i + 1 :]:
+            if shared := len(np.intersect1d(groups[rows], groups[part == later])):
+                raise InputError(
+                    f"{_argument(name)}, {_argument(later)}: {shared} records are in both: they score alike under "
+                    "every model"
+                )
+        kept = rows[np.sort(np.unique(groups[rows], return_index=True)[1])]
+        is_first[rows], is_first[kept] = False, True
+        if copies := len(rows) - len(kept):
+            warnings.append(
+                f"{_argument(name)}: {copies} records that score like another one under every model were left out: "
+                "copies are no further observations"
+            )
+    return is_first, warnings
 
 
 def _stack(sets: Mapping[str, Records]) -> list[Records]:

@@ -19,7 +19,14 @@ from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, Qua
 from divulge.run_directory import RunDirectory
 from divulge.types import Estimate
 from divulge.unlearning import erasure_page
-from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED, TOO_LITTLE, decide_request
+from divulge.unlearning.finding import (
+    NO_DIFFERENCE,
+    OVERDONE,
+    REMEMBERED,
+    TOO_LITTLE,
+    decide_request,
+    drop_copies,
+)
 from divulge.validation import check_matrix, check_path, check_vector
 
 if TYPE_CHECKING:
@@ -135,7 +142,22 @@ class Erasure:
         """The answer, in a word and in sentences."""
         findings = self.findings
         answer = max((finding.answer for finding in findings), key=_ORDER.index)
-        return ErasureVerdict(answer, _describe(findings, answer), _TONES[answer])
+        return ErasureVerdict(answer, self._describe(findings, answer), _TONES[answer])
+
+    def _describe(self, findings: tuple[ErasureFinding, ...], answer: str) -> str:
+        """Return the verdict of all requests in sentences, the first of which names what it was compared with."""
+        k = len(drop_copies(self.controls))
+        null = f", by one score of each record against {k} {self.null}" if k else ""
+        null = null[:-1] if k == 1 else null
+        if len(findings) == 1:
+            return f"{formatting.capitalize(answer)}{null}. {formatting.as_sentence(findings[0].reason)}"
+        by_answer = {one: [each.request for each in findings if each.answer == one] for one in reversed(_ORDER)}
+        parts = [
+            f"{formatting.capitalize(one)}: {formatting.join_words(names)}."
+            for one, names in by_answer.items()
+            if names
+        ]
+        return f"{len(findings)} requests{null}. {' '.join(parts)}"
 
     @property
     def remembered(self) -> Mapping[str, Array]:
@@ -244,17 +266,6 @@ class Erasure:
 def blind_name(request: str) -> str:
     """Return the name of the check that tells a request's records from never-used ones without a model."""
     return f"{BLIND}: {request}"
-
-
-def _describe(findings: tuple[ErasureFinding, ...], answer: str) -> str:
-    """Return the verdict of all requests in sentences."""
-    if len(findings) == 1:
-        return f"{formatting.capitalize(answer)}. {formatting.as_sentence(findings[0].reason)}"
-    by_answer = {one: [each.request for each in findings if each.answer == one] for one in reversed(_ORDER)}
-    parts = [
-        f"{formatting.capitalize(one)}: {formatting.join_words(names)}." for one, names in by_answer.items() if names
-    ]
-    return f"{len(findings)} requests. {' '.join(parts)}"
 
 
 def _change_of_shares(before: Bools, after: Bools, confidence: float) -> Estimate:

@@ -251,7 +251,7 @@ def _find_seen(records: Records, known: Records, trained_on: Bools, *, n_compare
     Raises:
         divulge.InputError: a record that is compared is not among those whose training is known.
     """
-    places: dict[str, list[int]] = {}
+    places: dict[Any, list[int]] = {}
     for row, digest in enumerate(known.digests()):
         places.setdefault(digest, []).append(row)
     found = [places.get(digest, []) for digest in records.digests()]
