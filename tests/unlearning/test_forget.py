@@ -379,3 +379,16 @@ def test_copies_are_known_by_their_scores_where_there_is_nothing_else():
         dv.forget(again[0], again[1], forget=IDS[:30], never=[*IDS[200:], *copies], retrained=again[2:])
     rounded = [table.with_columns(pl.col("score").round(1)) for table in tables]
     assert len(dv.forget(*rounded[:2], forget=IDS[:200], never=IDS[200:], retrained=rounded[2:]).ids) == 500
+
+
+@pytest.mark.parametrize("after", [0.0, 1.0])
+def test_controls_of_which_each_saw_some_of_the_records_give_no_answer_against_a_model(after):
+    rng = np.random.default_rng(5)
+    forgotten = np.arange(500) < 200
+    scores = rng.normal(size=(10, 500))
+    scores[2:] += 3 * forgotten * (rng.random((8, 500)) < 0.5)
+    scores[:2] += np.array([[3], [after]]) * forgotten
+    before, model, *controls = [{"id": IDS, "score": row} for row in scores]
+    result = dv.forget(before, model, forget=IDS[:200], never=IDS[200:], retrained=controls)
+    assert any("they disagree about the records" in note for note in result.warnings)
+    assert result.verdict.answer == TOO_LITTLE

@@ -35,6 +35,7 @@ NOTHING_TO_COMPARE = (
     "no model that never saw the records was given, and without one an AUC says nothing: such a model may rank them "
     "above or below others (training noise is not included either)"
 )
+UNFIT_CONTROLS = "the models that never saw the records are not what they should be: see the checks"
 WITHOUT_BEFORE = (
     "without the model before the erasure nobody knows how much of the records there was to forget, and how much of it "
     "may be left"
@@ -76,6 +77,7 @@ def decide_request(
     at_random: bool,
     alike: bool,
     matched: bool = True,
+    unseen: bool = True,
 ) -> DecidedRequest:
     """Decide one request.
 
@@ -102,6 +104,8 @@ def decide_request(
         alike: whether forgotten and never-used records look alike without any model.
         matched: whether the controls look like models that were trained as this one, and that never saw the records:
             without that nobody is acquitted by them.
+        unseen: whether the controls look like models that never saw the records: without that nobody stands out the
+            other way either, since scores below theirs are what is to be expected.
     """
     controls = drop_copies(controls)
     k, n_forgotten = len(controls), int(forgotten.sum())
@@ -134,6 +138,8 @@ def decide_request(
         answer, reason = TOO_LITTLE, "the model after the erasure scores all records alike"
     elif before is not None and _is_reversed(before, controls, forgotten, confidence):
         answer, reason = TOO_LITTLE, REVERSED
+    elif answer == OVERDONE and not unseen:
+        answer, reason = TOO_LITTLE, UNFIT_CONTROLS
     listed = benjamini_hochberg(test.p_remembered, fdr)
     share = estimate_share(
         after, controls, forgotten, before, confidence, alike=alike, is_remembered=answer == REMEMBERED
@@ -165,7 +171,7 @@ def _doubt(left: float, shown: float | None, share: Estimate, n_listed: int, *, 
         matched: whether the controls may be believed.
     """
     if not matched:
-        return "the models that never saw the records are not what they should be: see the checks"
+        return UNFIT_CONTROLS
     if shown is None:
         return WITHOUT_BEFORE
     if left > _LEFT * shown:

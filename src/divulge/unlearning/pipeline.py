@@ -490,6 +490,15 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
             )
             if test.answer == REMEMBERED:
                 found.append(f"model {i + 1} shows the records as one that was trained on them would")
+    if len(controls) >= _MIN_FOR_OUTLIERS and not np.isnan(controls).any():
+        # Models of which each saw some of the records disagree about these, and not about never-used ones.
+        relative = controls - (controls.sum(axis=0) - controls) / (len(controls) - 1)
+        middle = np.median(relative[:, part == NEVER], axis=1, keepdims=True)
+        disagreement = statistics.auc(np.abs(relative - middle).mean(axis=0)[used], forgotten, 1 - _FALSE_ALARM)
+        if disagreement.low > 0.5:
+            found.append(
+                "they disagree about the records more than about never-used ones, as models do of which each saw some"
+            )
     says = "; ".join(found) or "none scores as the model itself, or as one that was trained on the records"
     return [ErasureControl(CONTROLS_NEVER_SAW, not found, says)]
 

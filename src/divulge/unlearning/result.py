@@ -129,6 +129,7 @@ class Erasure:
                 before=None if self.before is None else self.before[used], margin=self.settings.margin,
                 confidence=1 - (1 - confidence) / len(names), fdr=self.settings.fdr / len(names),
                 at_random=self.settings.at_random and alike, alike=alike, matched=not unlike & set(CONTROL_CHECKS),
+                unseen=CONTROLS_NEVER_SAW not in unlike,
             )  # fmt: skip
         return decided
 
