@@ -14,7 +14,7 @@ from scipy import stats
 
 from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
-from divulge.statistics import auc
+from divulge.statistics import auc, placements_from_scores
 from divulge.types import Estimate
 from divulge.validation import check_bool, check_mask, check_matrix, check_number, check_vector
 
@@ -233,7 +233,9 @@ def check_control_scores(controls: object, forgotten: Bools) -> Floats:
 
 def control_auc_values(rows: Floats, forgotten: Bools) -> Floats:
     """Return the AUC of each control on the records that it never saw, ``[k]``."""
-    return np.array([auc(row[known], forgotten[known]).value for row in rows for known in [~np.isnan(row)]])
+    known = ~np.isnan(rows)
+    placed = [placements_from_scores(row[one], forgotten[one])[0] for row, one in zip(rows, known, strict=True)]
+    return np.array([float(each.value) for each in placed])
 
 
 def _relative_scores(scores: Floats, controls: Floats, regress_on: Bools | None = None) -> Floats:

@@ -15,7 +15,13 @@ from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.fdr import benjamini_hochberg
 from divulge.evaluation.comparison import paired_difference
-from divulge.evaluation.erasure import ErasureAnswer, ErasureTest, control_auc_values, erasure_test
+from divulge.evaluation.erasure import (
+    ErasureAnswer,
+    ErasureTest,
+    check_control_scores,
+    control_auc_values,
+    erasure_test,
+)
 from divulge.results import ErasureFinding
 from divulge.statistics import auc
 from divulge.types import Estimate
@@ -118,7 +124,7 @@ def decide_request(
             training_noise=None, smallest_seen=None, share=None, remembered=0,
         )  # fmt: skip
         return DecidedRequest(finding, np.ones(n_forgotten), np.zeros(n_forgotten, bool))
-    aucs = control_auc_values(controls, forgotten)
+    aucs = control_auc_values(check_control_scores(controls, forgotten), forgotten)
     if k == 1:
         test = erasure_test(
             after, controls, forgotten, before=before, at_random=at_random, margin=margin, confidence=confidence
