@@ -55,6 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ruli", choices=["adult", "location"], help="train shadow models and print RULI alone")
+    parser.add_argument("--tofu", action=argparse.BooleanOptionalAction, default=True)
     arguments = parser.parse_args()
     if arguments.ruli:
         print_ruli(arguments.ruli, arguments.folder / "ruli" / arguments.ruli)
@@ -65,7 +66,8 @@ def main() -> None:
         if files := sorted(arguments.folder.glob(f"{name}-*.npz")):
             print(f"## {title}\n")
             print_partitions([Partition(file) for file in files])
-    print_tofu(Path(os.environ["DIVULGE_DATA"]) / "tofu_llama2_phi_scores.parquet")
+    if arguments.tofu:
+        print_tofu(Path(os.environ["DIVULGE_DATA"]) / "tofu_llama2_phi_scores.parquet")
 
 
 def print_partitions(partitions) -> None:
