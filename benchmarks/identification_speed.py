@@ -165,11 +165,11 @@ SHAPES = {"Pythia-70m": (512, 6, 8), "Pythia-160m": (768, 12, 12)}
 def scoring(quick, name):
     import torch
 
-    from divulge.identification import language_demo
+    from divulge import demo
     from divulge.targets.language_models import CausalLM
 
     texts, every = corpus(2 if quick else 5)
-    tokenizer, model = language_demo.train_tokenizer(every, 8192), pythia(*SHAPES[name])
+    tokenizer, model = demo.train_tokenizer(every, 8192), pythia(*SHAPES[name])
     target = CausalLM(model, tokenizer)
     count = sum(len(tokenizer.encode(text)) for text in texts)
     work = {

@@ -3,7 +3,8 @@
 python benchmarks/identification_tables.py [--rows 1000000] [--against PYTHON] [--runs 3] [KIND ...]
 
 ``--against`` names the Python of another environment with another version of Divulge: both take turns, so that a busy
-machine slows both. Time is wall and processor seconds, memory the largest resident set (Linux, macOS).
+machine slows both. Time is wall and processor seconds, memory the largest resident set (Linux, macOS), load the mean
+number of processes that wanted a core when a run began.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ KINDS = {
 
 
 def run_identify(python, candidates, calibration, out):
-    """Run the command; return wall seconds, processor seconds and MiB."""
+    """Run the command; return wall seconds, processor seconds, MiB and the load of the machine before."""
     command = [python, "-P", "-m", "divulge", "identify", str(candidates), "--calibration", str(calibration)]
     command += ["--score", "score:high", "--out", str(out), "--overwrite"]
-    start = time.perf_counter()
+    load, start = os.getloadavg()[0], time.perf_counter()
     process = os.posix_spawn(
         python, command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     )
@@ -73,7 +74,7 @@ def run_identify(python, candidates, calibration, out):
     if status:
         sys.exit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
     unit = 2**20 if sys.platform == "darwin" else 2**10
-    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / unit
+    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / unit, load
 
 
 def main():
@@ -85,7 +86,7 @@ def main():
     options = parser.parse_args()
     pythons = {"this version": sys.executable} | ({"the other": options.against} if options.against else {})
     print(f"{options.rows:,} rows, {os.cpu_count()} cores; medians of {options.runs} runs in turns, after one more\n")
-    print("| files | version | wall s | processor s | peak MiB |\n|---|---|---|---|---|")
+    print("| files | version | wall s | processor s | peak MiB | load |\n|---|---|---|---|---|---|")
     for kind in options.kinds or KINDS:
         suffix = KINDS[kind][1]
         folder = Path(tempfile.mkdtemp(prefix="identification-"))
@@ -104,8 +105,8 @@ def main():
         finally:
             shutil.rmtree(folder)
         for name, figures in measured.items():
-            wall, processor, memory = (statistics.median(column) for column in zip(*figures, strict=True))
-            print(f"| {kind} | {name} | {wall:.1f} | {processor:.1f} | {memory:,.0f} |", flush=True)
+            wall, processor, memory, load = (statistics.median(column) for column in zip(*figures, strict=True))
+            print(f"| {kind} | {name} | {wall:.1f} | {processor:.1f} | {memory:,.0f} | {load:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

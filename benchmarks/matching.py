@@ -28,11 +28,11 @@ from torch import nn
 
 import data_sets
 import divulge as dv
+from divulge import demo
 from divulge.auditing.pipeline import _prepare_audit
 from divulge.auditing.prepared import AuditLog
 from divulge.auditing.reference_match import match_references, report_agreement
 from divulge.auditing.signals import score_recipe, signal_names
-from divulge.identification import language_demo
 from divulge.references import FineTune, Train
 from divulge.references.progress import ignore_progress
 from divulge.settings import AuditOptions
@@ -133,7 +133,7 @@ def language_model(
         texts = [text for text in texts if len(text) >= 40]
         order = np.random.default_rng([11, seed]).permutation(len(texts))
         base_texts, rest = [texts[row] for row in order[:600]], [texts[row] for row in order[600:]]
-        base = language_demo.train(base_texts, language_demo.DemoModel(epochs=4, width=64), seed=seed)
+        base = demo.train_language_model(base_texts, demo.DemoModelConfig(epochs=4, width=64), seed=seed)
         sets, others = split(np.array(rest, dtype=object), None, members, population, seed)
         settings = {"count": 3, "device": "cpu", "engine": "serial", "bos": "add"}
         trainings = {

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from divulge import demo
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, PTDI, Moments, Storey
 from divulge.evaluation import auc
-from divulge.identification import language_demo
 from divulge.signals import tokens
 from knockoffs import select_by_knockoffs
 
@@ -181,11 +181,11 @@ def splits(members, others, part, seed):
 
 def model(quick):
     """Two language models, with scores a black box gives, and knockoffs scored by a white box."""
-    texts, runs = language_demo.load_paragraphs(0)[:640], 20 if quick else 300
+    texts, runs = demo.load_paragraphs(0)[:640], 20 if quick else 300
     half = len(texts) // 2
     for epochs in (1, 2) if quick else (4, 12):
-        recipe = language_demo.DemoModel(epochs=epochs, longest=128)
-        target = language_demo.train(texts[:half], recipe, seed=0)
+        recipe = demo.DemoModelConfig(epochs=epochs, longest=128)
+        target = demo.train_language_model(texts[:half], recipe, seed=0)
         scored = tokens.all_signals(target.tokens(texts))
         rows = []
         for name in SCORES:

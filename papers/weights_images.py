@@ -102,7 +102,7 @@ def convolutional(runs, quick):
 def _convolutional(side, runs):
     import torch
 
-    from divulge.signals.homogeneous import deep_multipliers
+    from divulge.signals.margin import deep_multipliers
 
     found, margins = [], []
     for seed in range(runs):

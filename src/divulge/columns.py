@@ -547,12 +547,20 @@ def describe_row(frame: nw.DataFrame[Any], row: int) -> str:
         age: 48
         sex: f
     """
-    return "\n".join(f"{name}: {_spell(frame[name][row])}" for name in frame.columns)
+    return "\n".join(f"{name}: {format_cell(frame[name][row])}" for name in frame.columns)
 
 
-def _spell(value: Any) -> str:
+def format_cell(value: Any) -> str:
+    """Format one value for a reader.
+
+    Examples:
+        >>> [format_cell(value) for value in (1.0, 0.12345678, None, "f", dt.datetime(2020, 1, 31))]
+        ['1', '0.123457', 'missing', 'f', '2020-01-31']
+    """
     if is_missing(value):
         return "missing"
+    if isinstance(value, dt.datetime) and value.tzinfo is None and value.time() == dt.time():
+        return value.date().isoformat()
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -619,20 +627,36 @@ def has_pandas() -> bool:
 
 def _to_pandas(frame: nw.DataFrame[Any]) -> Any:
     """Convert to a pandas frame with the types that pandas gives a file of these values."""
-    pandas_columns = {}
-    for name in frame.columns:
-        series, dtype = frame[name], frame[name].dtype
-        has_missing = bool(series.is_null().any())
-        if isinstance(dtype, nw.Categorical | nw.Enum):
-            pandas_columns[name] = pd.Categorical(series.to_list())  # categories of an Arrow dictionary may be numbers
-        elif isinstance(dtype, nw.Date | nw.Datetime):
-            pandas_columns[name] = pd.to_datetime(pd.Series(series.to_list()))
-        elif dtype.is_numeric() and not isinstance(dtype, nw.Decimal):
-            pandas_columns[name] = series.cast(nw.Float64).to_numpy() if has_missing else series.to_numpy()
-        elif isinstance(dtype, nw.Boolean) and not has_missing:
-            pandas_columns[name] = series.to_numpy().astype(bool)
-        else:
-            pandas_columns[name] = pd.Series(
-                [np.nan if value is None else value for value in series.to_list()], dtype=object
-            )
-    return pd.DataFrame(pandas_columns)
+    return pd.DataFrame({name: _pandas_values(frame[name]) for name in frame.columns})
+
+
+def without_nullable_types(frame: Any) -> Any:
+    """Return a pandas frame whose columns have NumPy's types in place of pandas' nullable ones and Arrow's.
+
+    To an encoder that was fitted on NaN, pandas' NA is another category, or an error.
+
+    Examples:
+        >>> import pandas as pd
+        >>> without_nullable_types(pd.DataFrame({"age": pd.array([48, None], dtype="Int64")})).dtypes.to_dict()
+        {'age': dtype('float64')}
+    """
+    if not hasattr(frame, "select_dtypes"):
+        return frame
+    nullable = [name for name in frame.columns if getattr(frame[name].dtype, "na_value", None) is pd.NA]
+    series = {name: nw.from_native(frame[name], series_only=True) for name in nullable}
+    changed = {name: _pandas_values(column) for name, column in series.items()}
+    return frame.assign(**{name: pd.Series(np.asarray(values), frame.index) for name, values in changed.items()})
+
+
+def _pandas_values(series: nw.Series[Any]) -> Any:
+    """Return the values of a column in the type that pandas gives a file of them."""
+    dtype, has_missing = series.dtype, bool(series.is_null().any())
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        return pd.Categorical(series.to_list())  # categories of an Arrow dictionary may be numbers
+    if isinstance(dtype, nw.Date | nw.Datetime):
+        return pd.to_datetime(pd.Series(series.to_list()))
+    if dtype.is_numeric():
+        return series.cast(nw.Float64).to_numpy() if has_missing or isinstance(dtype, nw.Decimal) else series.to_numpy()
+    if isinstance(dtype, nw.Boolean) and not has_missing:
+        return series.to_numpy().astype(bool)
+    return pd.Series([np.nan if is_missing(value) else value for value in series.to_list()], dtype=object)

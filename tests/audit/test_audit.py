@@ -10,7 +10,7 @@ import pytest
 
 import divulge as dv
 from divulge import results, validation
-from divulge.auditing import load, run_metadata
+from divulge.auditing import load, prepared
 from divulge.auditing.compare import compare
 from divulge.recipes import Recipe, recipes
 from divulge.report.formatting import format_estimate
@@ -382,7 +382,7 @@ def test_a_configuration_is_described_without_addresses():
         return width
 
     references = dv.references.Train(functools.partial(make, 3), count=2)
-    assert " at 0x" not in run_metadata.describe_references(references)
+    assert " at 0x" not in prepared.describe_references(references)
 
 
 def test_logits_whose_first_rows_sum_to_one_are_audited_and_rounded_probabilities_are_not():

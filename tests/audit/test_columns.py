@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import gzip
+import io
 
 import numpy as np
 import pandas as pd
@@ -419,6 +420,68 @@ def test_the_library_of_a_fitted_encoder_shows_in_its_categories():
     assert targets.estimators.fitted_frame_library(by_pandas) == "pandas"
     assert targets.estimators.fitted_frame_library(by_polars) == "polars"
     assert targets.estimators.fitted_frame_library(LogisticRegression()) is None
+
+
+class TestMissingValuesAreWhatTheyWereToTheModel:
+    """One table in every library and in every type that it has for missing values."""
+
+    TABLE = pl.DataFrame(
+        {
+            "age": [30, None, 41, 77, 30, 41] * 10,
+            "dose": [0.5, 1.0, None, 2.0, 0.5, 1.5] * 10,
+            "smoker": [True, None, False, True, False, True] * 10,
+            "sex": ["f", "m", None, "f", "m", "x"] * 10,
+            "ward": ["a", None, "b", "b", None, "a"] * 10,
+        }
+    )
+    Y = np.array([0, 1, 1, 0, 1, 0] * 10)
+
+    @classmethod
+    def frames(cls):
+        frame = cls.TABLE.to_pandas()
+        return {
+            "with None": frame.astype({"sex": object, "ward": object}),
+            "from a file": pd.read_csv(io.BytesIO(cls.TABLE.write_csv().encode())),
+            "nullable": frame.convert_dtypes(),
+            "of Arrow": cls.TABLE.to_pandas(use_pyarrow_extension_array=True),
+            "polars": cls.TABLE,
+            "pyarrow": cls.TABLE.to_arrow(),
+        }
+
+    @staticmethod
+    def fit(frame, y):
+        steps = [
+            ("numbers", SimpleImputer(), ["age", "dose"]),
+            ("categories", OneHotEncoder(handle_unknown="ignore"), ["smoker", "sex"]),
+            (
+                "imputed",
+                make_pipeline(
+                    SimpleImputer(strategy="constant", fill_value="?", missing_values=frame["ward"][1]),
+                    OneHotEncoder(handle_unknown="ignore"),
+                ),
+                ["ward"],
+            ),
+        ]
+        return make_pipeline(ColumnTransformer(steps), LogisticRegression()).fit(frame, y)
+
+    @pytest.mark.parametrize("fitted", ["with None", "from a file", "polars"])
+    def test_outputs_are_those_of_the_frame_that_it_was_fitted_on(self, fitted):
+        frames = self.frames()
+        model = self.fit(frames[fitted], self.Y)
+        expected = model.predict_proba(frames[fitted])
+        for frame in frames.values():
+            given = targets.estimators.estimator_inputs(model, dv.Records(frame, self.Y))
+            np.testing.assert_array_equal(model.predict_proba(given), expected)
+
+    def test_a_model_of_nullable_types_gives_its_own_outputs_too(self):
+        columns = ["age", "smoker"]
+        steps = [("number", SimpleImputer(), ["age"]), ("flag", OneHotEncoder(handle_unknown="ignore"), ["smoker"])]
+        frames = self.frames()
+        nullable = frames["nullable"][columns]
+        model = make_pipeline(ColumnTransformer(steps), LogisticRegression()).fit(nullable, self.Y)
+        for name in ("from a file", "nullable", "polars"):
+            given = targets.estimators.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
+            np.testing.assert_array_equal(model.predict_proba(given), model.predict_proba(nullable))
 
 
 class TestTypesThatTheEncodersKnow:

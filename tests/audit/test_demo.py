@@ -7,13 +7,13 @@ from divulge.auditing import audit
 from divulge.errors import InputError
 
 RECIPES = ("loss", "rmia")  # the cheap ones are run twice
-SMALL = demo.Size(members=250, population=400, count=3, epochs=2)
+SMALL = demo.ImageDemoSize(members=250, population=400, count=3, epochs=2)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / "run"
-    return out, demo.run(out, seed=3, size=SMALL)
+    return out, demo.audit_images(out, seed=3, size=SMALL)
 
 
 def again(path, out):

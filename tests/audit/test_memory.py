@@ -7,7 +7,7 @@ import pytest
 
 from divulge import InputError, validation
 from divulge.attacks import Need
-from divulge.auditing import forecasts
+from divulge.auditing import prepared
 from divulge.auditing.language_models import LanguageModel
 from divulge.auditing.modality import Classifier
 from divulge.evidence import Layout
@@ -53,14 +53,12 @@ NUMBERS, TEXTS = np.zeros((100, 7)), np.array(["a" * 40] * 100, dtype=object)
     ],
 )
 def test_what_an_audit_holds_is_counted(audit, needed):
-    assert forecasts.estimate_memory(audit, on_disk=False) == needed
+    assert prepared.estimate_memory(audit, on_disk=False) == needed
 
 
 def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
     audit = audit_of(np.zeros((10, 1)), 0, [recipe("loss", OUT)], count=10**5, layout=Layout(10**5, 10, 10))
-    assert (
-        forecasts.estimate_memory(audit, on_disk=True) < 2.1 * 2**30 < forecasts.estimate_memory(audit, on_disk=False)
-    )
+    assert prepared.estimate_memory(audit, on_disk=True) < 2.1 * 2**30 < prepared.estimate_memory(audit, on_disk=False)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +74,4 @@ def test_a_refusal_names_what_is_too_much_and_what_would_help(monkeypatch, class
 
     monkeypatch.setattr(validation, "available_memory", lambda: 1)
     with pytest.raises(InputError, match=said):
-        forecasts.check_memory_fits(audit_of(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)
+        prepared.check_memory_fits(audit_of(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)

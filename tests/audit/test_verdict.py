@@ -10,7 +10,7 @@ import divulge as dv
 from divulge import evaluation
 from divulge.auditing import page, verdict
 from divulge.auditing.findings import realised_fpr
-from divulge.auditing.summary import summarise_decision
+from divulge.auditing.verdict import summarise_decision
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting, html
 from divulge.report.markdown import render

@@ -6,20 +6,21 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from divulge import demo
 from divulge.cli import app
-from divulge.identification import finished_run, language_demo
+from divulge.identification import finished_run
 from divulge.results import to_json_values
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-SMALL = language_demo.DemoModel(epochs=1, width=16, layers=1, vocabulary=300, longest=32)
+SMALL = demo.DemoModelConfig(epochs=1, width=16, layers=1, vocabulary=300, longest=32)
 
 
 def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(language_demo, "load_paragraphs", lambda seed: shortened(seed))
+    monkeypatch.setattr(demo, "load_paragraphs", lambda seed: shortened(seed))
     seen = []
-    summary = language_demo.run(tmp_path, fdr=0.5, recipe=SMALL, progress=lambda *at: seen.append(at))
+    summary = demo.identify_documents(tmp_path, fdr=0.5, config=SMALL, progress=lambda *at: seen.append(at))
     candidates = pl.read_parquet(tmp_path / "candidates.parquet")
     assert summary.truth.members == candidates["member"].sum()
     assert summary.candidates == len(candidates) == summary.truth.known
@@ -32,19 +33,19 @@ def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
     assert all(document.heat is not None for document in kept.values())  # its tokens are marked
 
 
-def shortened(seed, whole=language_demo.load_paragraphs):
+def shortened(seed, whole=demo.load_paragraphs):
     return whole(seed)[:120]
 
 
 def test_corpus_is_the_same_for_the_same_seed():
-    assert language_demo.load_paragraphs(1) == language_demo.load_paragraphs(1)
-    assert language_demo.load_paragraphs(1) != language_demo.load_paragraphs(2)
-    assert len(set(language_demo.load_paragraphs(1))) == len(language_demo.load_paragraphs(1)) > 500
+    assert demo.load_paragraphs(1) == demo.load_paragraphs(1)
+    assert demo.load_paragraphs(1) != demo.load_paragraphs(2)
+    assert len(set(demo.load_paragraphs(1))) == len(demo.load_paragraphs(1)) > 500
 
 
 def test_demo_needs_no_folder(monkeypatch):
-    monkeypatch.setattr(language_demo, "load_paragraphs", lambda seed: shortened(seed))
-    monkeypatch.setattr(language_demo, "DemoModel", lambda: SMALL)
+    monkeypatch.setattr(demo, "load_paragraphs", lambda seed: shortened(seed))
+    monkeypatch.setattr(demo, "DemoModelConfig", lambda: SMALL)
     found = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
     assert found.exit_code == 0, found.exception
     assert "realised power" in found.stdout

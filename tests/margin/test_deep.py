@@ -9,7 +9,7 @@ import divulge as dv
 from divulge import margin
 
 torch = pytest.importorskip("torch")
-from divulge.signals import homogeneous  # noqa: E402  needs torch
+from divulge.signals import margin as margin_signals  # noqa: E402  needs torch
 
 
 def layers(*sizes, bias=False):
@@ -24,17 +24,17 @@ def layers(*sizes, bias=False):
 def test_the_degree_is_the_number_of_layers(depth):
     net = layers(6, *[5] * (depth - 1), 1)
     x = np.random.default_rng(0).normal(size=(8, 6))
-    assert homogeneous.homogeneity_degree(net, x) == pytest.approx(depth, abs=1e-3)
+    assert margin_signals.homogeneity_degree(net, x) == pytest.approx(depth, abs=1e-3)
 
 
 def test_a_network_with_biases_is_refused():
     with pytest.raises(dv.InputError, match="not homogeneous"):
-        homogeneous.deep_multipliers(layers(6, 5, 5, 1, bias=True), np.random.default_rng(0).normal(size=(9, 6)))
+        margin_signals.deep_multipliers(layers(6, 5, 5, 1, bias=True), np.random.default_rng(0).normal(size=(9, 6)))
 
 
 def test_two_outputs_are_refused():
     with pytest.raises(dv.InputError, match="one output per record"):
-        homogeneous.deep_multipliers(layers(6, 5, 2), np.ones((3, 6)))
+        margin_signals.deep_multipliers(layers(6, 5, 2), np.ones((3, 6)))
 
 
 def test_with_one_hidden_layer_it_is_the_shallow_score():
@@ -42,7 +42,7 @@ def test_with_one_hidden_layer_it_is_the_shallow_score():
     x = np.random.default_rng(0).normal(size=(15, 6))
     shallow = margin.ShallowReLU.from_torch(net)
     # The shallow score also spans the biases, which this network holds at 0: a column of zeros in the data is none.
-    gradients = homogeneous.deep_multipliers(net, x)
+    gradients = margin_signals.deep_multipliers(net, x)
     sign = np.where(shallow(x) < 0, -1.0, 1.0)
     before = x @ shallow.w.T
     table = [
@@ -65,6 +65,6 @@ def test_members_of_a_deep_network_carry_weight():
         optimiser.zero_grad()
         torch.nn.functional.softplus(-net(data)[:, 0] * sign).mean().backward()
         optimiser.step()
-    score = homogeneous.deep_multipliers(net, x, y)
+    score = margin_signals.deep_multipliers(net, x, y)
     assert dv.evaluation.auc(score, np.arange(60) < 12).value > 0.9
-    assert homogeneous.DeepMultipliers().guarantee.level == 1.0
+    assert margin_signals.DeepMultipliers().guarantee.level == 1.0

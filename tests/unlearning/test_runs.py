@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import divulge as dv
 from divulge import cli, runs, unlearning
-from divulge.unlearning.audit_models import open_audit_models
+from divulge.unlearning.pipeline import open_audit_models
 
 IDS = [f"{i:04d}" for i in range(700)]
 

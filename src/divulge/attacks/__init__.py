@@ -10,7 +10,6 @@ from __future__ import annotations
 from divulge.attacks import auto, lira, regressors, rmia
 from divulge.attacks.auto import Auto, Combined, Consensus
 from divulge.attacks.bavaria import BaVarIA
-from divulge.attacks.error_zone import EZ
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import Averaged, LiRA, SequenceLiRA
 from divulge.attacks.prediction_errors import OnErrors
@@ -19,7 +18,7 @@ from divulge.attacks.quantile import QuantileRegression
 from divulge.attacks.residual import Residual, Transductive
 from divulge.attacks.rmia import BASE, RMIA, MajorityRMIA
 from divulge.attacks.threshold import Calibrated, Substitute, Threshold, at_risk
-from divulge.attacks.windows import WBC
+from divulge.attacks.token_comparison import EZ, WBC
 
 __all__ = [
     "BASE",

@@ -110,8 +110,8 @@ _STRICT_FPR, _MIN_FALSE_POSITIVES = 0.02, 5
 class Auto:
     """The attacks that do best where the truth is known: on the population, with a reference model as the target.
 
-    Each reference model takes a turn, up to ``games`` of them. Half of the population's records are its candidates:
-    some it was trained on, and which is known. The other half, as far as it was not trained on them, is its
+    Each reference model takes a turn, up to ``games`` of them. Half of the population's records are its candidates,
+    and it is known which of them it was trained on. Those of the other half that it was not trained on are its
     population. The models that did not see a candidate are the others and the real target, which saw none of these
     records; so one reference model is enough. Every candidate is given equally many of them, drawn at random: in
     most designs a member of one model has more models left that did not see it, and an attack must not profit from

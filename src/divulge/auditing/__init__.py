@@ -1,9 +1,9 @@
 """Membership inference audits: attacks, guarantees and estimates for one trained model."""
 
 from divulge.auditing.findings import Outcome
-from divulge.auditing.forecasts import Forecast
 from divulge.auditing.modality import Modality
 from divulge.auditing.pipeline import audit, forecast, over_shares
+from divulge.auditing.prepared import Forecast
 from divulge.auditing.result import Audit, load, rerender
 from divulge.auditing.verdict import Verdict
 

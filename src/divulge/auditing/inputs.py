@@ -350,6 +350,10 @@ def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records]
                 "which part (known=mask), or name recipes for whole records"
             )
         return None
+    if isinstance(known, list | tuple) and any(isinstance(each, str) for each in known):
+        raise InputError(
+            f"known: one mask or text is needed, got a list of {len(known)}; divulge.auditing.over_shares audits each"
+        )
     members, nonmembers = sets["members"], sets["nonmembers"]
     if members.x.dtype == object:
         raise InputError("known: partial knowledge needs numeric records, got text")

@@ -13,13 +13,24 @@ import numpy as np
 
 from divulge import columns, errors, evaluation, inspection, store
 from divulge.attacks import Need
-from divulge.auditing import comparability, forecasts, plausibility, run_metadata, signals
+from divulge.auditing import comparability, plausibility, signals
 from divulge.auditing.inputs import ALL_KNOWN, align_data, attach_features, check_inputs, complete_inputs
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
-from divulge.auditing.modality import Classifier, Modality
-from divulge.auditing.prepared import AuditLog, PreparedAudit
+from divulge.auditing.modality import Classifier, Modality, RegressionModel, resolve_task
+from divulge.auditing.prepared import (
+    AuditLog,
+    PreparedAudit,
+    add_scoring_time,
+    check_memory_fits,
+    count_records,
+    describe_arguments,
+    describe_settings,
+    describe_target,
+    make_forecast,
+    recipe_metadata,
+    summarise_estimator,
+)
 from divulge.auditing.reference_match import choose_held_out, match_references, report_agreement
-from divulge.auditing.regression import RegressionModel, resolve_task
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
@@ -46,7 +57,7 @@ from divulge.validation import check_bool, check_instance, check_path, require_c
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from divulge.auditing.forecasts import Forecast
+    from divulge.auditing.prepared import Forecast
     from divulge.evidence import Measurements
     from divulge.references import Progress
     from divulge.results import AuditSettings, StoredRecords, TransferSummary
@@ -188,10 +199,10 @@ def audit(
         require_callable(expect, "expect")
     with show_progress(progress, "reference models") as report:
         prepared, settings = _prepare_audit(target, subject, options, report, pool_folder)
-        forecasts.check_memory_fits(prepared, on_disk=out is not None)
+        check_memory_fits(prepared, on_disk=out is not None)
         if expect is not None:
             with errors.user_code_errors("expect"):
-                expect(forecasts.make_forecast(prepared, on_disk=out is not None))
+                expect(make_forecast(prepared, on_disk=out is not None))
         if isinstance(out, RunDraft):
             return _run_into(prepared, options.fpr, settings, plan, out)
         if out_folder is None:
@@ -213,8 +224,8 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
         divulge.InputError: as `audit`, before work starts.
     """
     prepared, _ = _prepare_audit(target, subject, options, ignore_progress, None)
-    forecasts.check_memory_fits(prepared, on_disk=True)
-    return forecasts.add_scoring_time(prepared, forecasts.make_forecast(prepared, on_disk=True))
+    check_memory_fits(prepared, on_disk=True)
+    return add_scoring_time(prepared, make_forecast(prepared, on_disk=True))
 
 
 def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) -> tuple[Records, Bools]:
@@ -282,9 +293,7 @@ def _prepare_audit(
     partial_metadata = (
         None if subject.known is None else ALL_KNOWN if partial_knowledge is None else partial_knowledge.metadata()
     )
-    return prepared, run_metadata.describe_settings(
-        checked, options, references, run_metadata.describe_target(adapted_target), partial_metadata
-    )
+    return prepared, describe_settings(checked, options, references, describe_target(adapted_target), partial_metadata)
 
 
 def find_modality(target: Any) -> Modality:
@@ -367,8 +376,8 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         stored = log.run_timed("search of the model's arrays", lambda: _find_stored_records(prepared))
     about = RunMetadata(
         settings=settings,
-        recipes=run_metadata.recipe_metadata(prepared, log, results, fpr),
-        counts=run_metadata.count_records(prepared),
+        recipes=recipe_metadata(prepared, log, results, fpr),
+        counts=count_records(prepared),
         duplicates=inputs.duplicates,
         blind_baseline=blind_baseline,
         texts=text_split,
@@ -383,7 +392,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         single_answer=log.predicted_labels is not None
         and plausibility.gives_single_answer(prepared, log.predicted_labels),
         stored=stored,
-        estimator=run_metadata.summarise_estimator(prepared.target),
+        estimator=summarise_estimator(prepared.target),
         agreement=tuple(log.agreement),
         matched=log.matched,
     )
@@ -501,7 +510,7 @@ def over_shares(
         callbacks = [expect, *[None] * (len(known) - 1)]
         pairs = zip(known, callbacks, strict=True)
         return [audit(target, known=mask, pool=pool, expect=first_audit, **arguments) for mask, first_audit in pairs]
-    key = store.hash_values("shares", *known, *run_metadata.describe_arguments(arguments))
+    key = store.hash_values("shares", *known, *describe_arguments(arguments))
     with RunDirectory(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
         shared_pool = draft.home / "pool" if pool is None else pool
         first_audit = audit(target, known=known[0], out=draft, pool=shared_pool, expect=expect, **arguments)

@@ -1,28 +1,46 @@
-"""State of an audit: its checked inputs, what is known of partial records, everything the scores depend on, a log."""
+"""An audit before its scores: checked inputs, everything the scores depend on, a forecast, and metadata of the run."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from divulge import completion, store
+from divulge.auditing.signals import (
+    MAX_BYTES_IN_MEMORY,
+    TRAINED_REFERENCES,
+    active_signals,
+    signal_names,
+    training_data,
+    white_box_names,
+)
+from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
+from divulge.inspection import collect_arrays
+from divulge.references import matching
 from divulge.references.progress import ignore_progress
-from divulge.results import PartialKnowledgeSettings
+from divulge.results import AuditSettings, Digests, EstimatorSummary, PartialKnowledgeSettings, RecipeRun, RecordCounts
+from divulge.signals import internals
+from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
+from divulge.targets.rights import FramedTarget, GivesTokens, UserTarget, weights_key
 from divulge.types import PartialRecords, Records
+from divulge.validation import check_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from divulge.attacks import Scored
     from divulge.auditing.modality import Modality
     from divulge.recipes import Recipe
     from divulge.references import Progress
     from divulge.results import MatchedReferences, ReferenceAgreement, RegressionFit, TokenFit
+    from divulge.settings import AuditOptions
     from divulge.types import Array, Bools, Ints
 
 T = TypeVar("T")
@@ -213,3 +231,378 @@ class AuditLog:
         result = work()
         self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
         return result
+
+
+_N_TIMED_BATCHES = 16  # batches of one reference model that are timed, after a first that warms up
+_N_TIMED_RECORDS = 10  # records that the target is asked about
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Models, time and memory that an audit takes.
+
+    Args:
+        records: candidates, calibration and population together.
+        models: reference models that its recipes read; those already in the pool count too.
+        lessons: records that each of them is trained on, on average.
+        training: seconds of one core to train them one by one, from timed batches; None where nothing tells.
+        scoring: seconds for the target to answer; None where it was not asked, or a signal does not say how often it
+            will be.
+        memory: bytes held at once, without what training takes.
+        trials: models that are trained at most to find settings that match the target; they count in ``training``.
+    """
+
+    records: int
+    models: int
+    lessons: int
+    training: float | None
+    scoring: float | None
+    memory: float
+    trials: int = 0
+
+    @property
+    def text(self) -> str:
+        """The forecast in one line."""
+        parts = [f"{self.records:,} records"]
+        if self.trials:
+            parts.append(f"at most {self.trials:,} trial models to match the target")
+        if self.models:
+            parts.append(f"{self.models:,} reference models of {self.lessons:,} records on average")
+            duration = None if self.training is None else f"at most {_format_duration(self.training)} on one core"
+            parts.append(f"training {duration or 'of unknown length'}")
+        if self.scoring is not None:
+            parts.append(f"scoring at most {_format_duration(self.scoring)}")
+        return "; ".join([*parts, f"memory about {self.memory / 2**20:,.0f} MiB, without training"])
+
+
+def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
+    """Forecast a checked audit without querying the target."""
+    needs = [need for need in TRAINED_REFERENCES if any(need in recipe.needs for recipe in audit.inputs.recipes)]
+    lessons = [training_data(audit, need) for need in needs]
+    sizes = np.concatenate([rows.sum(1) for _, rows in lessons]) if lessons else np.zeros(0)
+    return Forecast(
+        records=audit.layout.total,
+        models=len(sizes),
+        lessons=round(float(sizes.mean())) if len(sizes) else 0,
+        training=_training_seconds(audit, lessons[0][0], sizes) if len(sizes) else 0.0,
+        scoring=None,
+        memory=estimate_memory(audit, on_disk=on_disk),
+        trials=0 if audit.held_out is None else matching.count_trials(audit.references)[0],
+    )
+
+
+def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
+    """Add the time for the target's answers, measured on ten records of the population.
+
+    Signals that question it themselves say at most how often, in ``queries``.
+    """
+    query_counts = [getattr(signal, "queries", None) for signal in active_signals(audit.inputs.recipes).values()]
+    if None in query_counts:
+        return forecast
+    sample, white_box = (
+        audit.inputs.population[:_N_TIMED_RECORDS],
+        white_box_names(audit.inputs.recipes),
+    )
+    records = len(audit.views[0])
+    answers = sum(map(len, audit.views)) + records * sum(
+        int(queries) for queries in query_counts if queries is not None
+    )
+    white_box_seconds = (
+        records * _time_call(lambda: internals.measure(audit.target, sample, white_box)) if white_box else 0.0
+    )
+    return replace(
+        forecast,
+        scoring=(answers * _time_call(lambda: audit.modality.query(audit.target, sample)) + white_box_seconds)
+        / len(sample),
+    )
+
+
+def _time_call(work: Callable[[], object]) -> float:
+    """Return the seconds of a second call, after a first that warms up."""
+    work()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray) -> float | None:
+    """Estimate the seconds for training all models from a few batches; None without batches."""
+    references = audit.references
+    if not hasattr(references, "brief"):
+        return None
+    settings = getattr(references, "config", references)
+    # Epochs of all models together, each of the mean size; a matched setting may have more than the given one.
+    size, epochs = settings.batch_size, matching.longest_training(references)
+    trial_epochs = 0 if audit.held_out is None else matching.count_trials(references)[1]
+    n_epochs = epochs * len(sizes) + trial_epochs
+    small_count, large_count = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
+    small_seconds = _epoch_seconds(audit, records, small_count)
+    if large_count == small_count:
+        return small_seconds * n_epochs
+    seconds_per_record = max(_epoch_seconds(audit, records, large_count) - small_seconds, 0.0) / (
+        large_count - small_count
+    )
+    return seconds_per_record * float(sizes.mean()) * n_epochs
+
+
+def _epoch_seconds(audit: PreparedAudit, records: Records, count: int) -> float:
+    """Measure the seconds of one epoch on ``count`` records."""
+    references, classes = audit.references.brief(), {"classes": audit.n_classes} if audit.n_classes else {}
+    start = time.perf_counter()
+    references.fit(records, (np.arange(len(records)) < count)[None], seed=audit.seed, **classes)
+    return time.perf_counter() - start
+
+
+def _format_duration(seconds: float) -> str:
+    """Format a duration, rounded up.
+
+    Examples:
+        >>> _format_duration(0.2), _format_duration(31), _format_duration(200), _format_duration(9000)
+        ('about 1 s', 'about 31 s', 'about 4 min', 'about 2.5 h')
+    """
+    if seconds < 90:
+        return f"about {max(round(seconds), 1)} s"
+    return f"about {-(-seconds // 60):.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
+_BYTES_PER_LOGIT = 3 * 8  # bytes per output of the target: itself, its copy in double precision, its exponential
+_BYTES_PER_SIGNAL = 4
+
+
+def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
+    """Estimate the bytes that an audit holds at once, see `check_memory_fits`."""
+    view = audit.views[0]
+    rows = audit.layout.total
+    outputs = rows * audit.n_classes * _BYTES_PER_LOGIT
+    features = 0 if view.x.dtype == object else 2 * 8 * view.x.size
+    signals = len({name for recipe in audit.inputs.recipes for name in (recipe.signal_name, *recipe.beside)})
+    models = _count_models(audit)
+    versions = 1 + len({place for places in audit.version_views.values() for place in places})
+    reference_bytes = models * rows * versions * (signals * _BYTES_PER_SIGNAL + 1)
+    if on_disk:
+        reference_bytes = min(reference_bytes, 2 * MAX_BYTES_IN_MEMORY * _count_model_sets(audit))
+    return float(outputs + features + reference_bytes + audit.modality.estimate_memory(audit, models))
+
+
+def check_memory_fits(audit: PreparedAudit, *, on_disk: bool) -> None:
+    """Raise if an audit would hold more at once than this machine has free.
+
+    Counted is what is made of the records: the target's outputs, the features that attacks condition on, and what
+    the reference models say. What training takes depends on the engine, which chooses its stacks by itself.
+
+    Args:
+        audit: the audit.
+        on_disk: whether signals of reference models may be kept in the run directory.
+
+    Raises:
+        divulge.InputError: it does not fit; the sizes are named.
+    """
+    rows, models = audit.layout.total, _count_models(audit)
+    check_memory(
+        estimate_memory(audit, on_disk=on_disk),
+        "members, nonmembers, population",
+        f"they are {rows:,} records"
+        + (f", of {audit.n_classes:,} classes" if audit.n_classes else "")
+        + (f" and the answers of {models:,} reference models" if models else "")
+        + ("; use fewer records" if on_disk or not models else "; set out=, or use fewer records or models"),
+    )
+
+
+def _count_models(audit: PreparedAudit) -> int:
+    """Count the reference models of all kinds."""
+    return 0 if audit.references is None else audit.references.count * _count_model_sets(audit)
+
+
+def _count_model_sets(audit: PreparedAudit) -> int:
+    """Count the kinds of reference models that some recipe reads."""
+    return sum(any(need in recipe.needs for recipe in audit.inputs.recipes) for need in TRAINED_REFERENCES)
+
+
+# Where an object lies in memory, as a repr tells it.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def describe_settings(
+    inputs: AuditInputs, options: AuditOptions, references: Any, target: str, partial: PartialKnowledgeSettings | None
+) -> AuditSettings:
+    """Return all settings that determine the run; their digest identifies an interrupted run."""
+    return AuditSettings(
+        seed=options.seed,
+        recipes=tuple(recipe.name for recipe in inputs.recipes),
+        attacks={recipe.name: f"{recipe.signal_name}: {describe_attack(recipe)}" for recipe in inputs.recipes},
+        references="none" if references is None else describe_references(references),
+        unseen_classes=inputs.unseen_classes,
+        fpr=tuple(map(float, options.fpr)),
+        calibration=float(options.calibration),
+        duplicates=options.duplicates,
+        outputs=options.outputs,
+        device=options.device,
+        data=Digests(
+            candidates=_digest_records(inputs.candidates, inputs.truth),
+            calibration=_digest_records(inputs.calibration),
+            population=_digest_records(inputs.population),
+            features=_digest_features(inputs),
+        ),
+        target=target,
+        partial=partial,
+    )
+
+
+def describe_attack(recipe: Recipe) -> str:
+    """Describe a recipe's attack and the versions of the records that it queries."""
+    return _repr_without_address(recipe.attack) + (
+        "" if recipe.versions is None else f" on {_repr_without_address(recipe.versions)}"
+    )
+
+
+def describe_target(target: Any) -> str:
+    """Describe the target by its type and a digest of its weights, if they can be read."""
+    if isinstance(target, SklearnTarget | SklearnRegressor):
+        parts = [part for array in collect_arrays(target) for part in (array.name, array.values)]
+        described = describe_estimator(target.estimator)
+        return f"{type(target).__name__}, {described}, arrays {store.hash_values(*parts)[:16]}"
+    target_type = type(target.target if isinstance(target, UserTarget) else target).__name__
+    if not (key := weights_key(target)):
+        return target_type
+    return f"{target_type}, {key}" if isinstance(target, GivesTokens) else f"{target_type}, weights {key}"
+
+
+def summarise_estimator(target: Any) -> EstimatorSummary | None:
+    """Return class and parameters of the estimator of a target; None for other kinds of target."""
+    while isinstance(target, FramedTarget | Regressor):
+        target = target.target
+    if not isinstance(target, SklearnTarget | SklearnRegressor):
+        return None
+    steps = [step for _, step in target.estimator.steps] if hasattr(target.estimator, "steps") else [target.estimator]
+    last = steps[-1]
+    parameters = last.get_params(deep=False) if callable(getattr(last, "get_params", None)) else {}
+    plain = (bool, int, str, type(None))
+    values = {
+        str(name): value
+        if isinstance(value, plain) or (isinstance(value, float) and np.isfinite(value))
+        else _describe_parameter(value)
+        for name, value in sorted(parameters.items())
+    }
+    return EstimatorSummary(type(last).__name__, values, tuple(type(step).__name__ for step in steps[:-1]))
+
+
+def _describe_parameter(value: Any) -> str:
+    return describe_estimator(value) if callable(getattr(value, "get_params", None)) else _repr_without_address(value)
+
+
+def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:
+    """Describe the arguments of an audit by name, identically in every process."""
+    return [f"{name}={_describe_value(arguments[name])}" for name in sorted(arguments)]
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, Records):
+        return _digest_records(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return describe_references(value)
+    return store.hash_values(value) if isinstance(value, np.ndarray) else _repr_without_address(value)
+
+
+# How models are trained, but not what comes out.
+_EXECUTION_SETTINGS = ("engine", "device", "workers")
+
+
+def training_settings(references: Any) -> dict[str, str]:
+    """Return the settings that determine the reference models, as compared between two runs."""
+    training = {"kind": type(getattr(references, "config", references)).__name__}
+    return training | {name: value for name, value in _reference_options(references) if name not in _EXECUTION_SETTINGS}
+
+
+def describe_references(references: Any) -> str:
+    """Return a repr that is identical in every process: functions by name, not by address."""
+    if not is_dataclass(references):
+        raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
+    training_type = type(getattr(references, "config", references)).__name__
+    return f"{training_type}({', '.join(f'{name}={value}' for name, value in _reference_options(references))})"
+
+
+def _reference_options(references: Any) -> list[tuple[str, str]]:
+    pairs = []
+    config = getattr(references, "config", references)
+    for option in fields(config):
+        if not option.repr:
+            continue
+        value = getattr(references, option.name, getattr(config, option.name))
+        if value is None and option.name in ("match", "stop_after"):
+            continue
+        if option.name == "base" and (key := weights_key(value)):
+            pairs.append((option.name, f"{type(value).__name__} {key}"))
+            continue
+        if option.name == "estimator":
+            pairs.append((option.name, describe_estimator(value)))
+            continue
+        has_qualified_name = hasattr(value, "__qualname__")
+        pairs.append(
+            (
+                option.name,
+                f"{value.__module__}.{value.__qualname__}" if has_qualified_name else _repr_without_address(value),
+            )
+        )
+    return pairs
+
+
+def _repr_without_address(value: object) -> str:
+    return _ADDRESS.sub("", repr(value))
+
+
+def _digest_records(records: Records, *extra: object) -> str:
+    values = records.x if records.table is None else b"".join(records.digests()).hex()
+    return store.hash_values(values, *(() if records.y is None else (records.y,)), *extra)
+
+
+def _digest_features(inputs: AuditInputs) -> str:
+    """Return a digest of the user's features of all records, and of their names; empty without any."""
+    sets = (inputs.candidates, inputs.calibration, inputs.population)
+    values = [records.features for records in sets if records.features is not None]
+    return store.hash_values(*values, *(inputs.population.feature_names or ())) if values else ""
+
+
+def recipe_metadata(
+    audit: PreparedAudit, log: AuditLog, scored: Mapping[str, Scored], fpr: Sequence[float]
+) -> dict[str, RecipeRun]:
+    """Return the metadata of every recipe: signal, attack, reference models, queries."""
+    names = signal_names(audit.inputs.recipes)
+    return {
+        recipe.name: RecipeRun(
+            signal=recipe.signal_name,
+            reads=recipe.reads,
+            attack=describe_attack(recipe),
+            references=recipe.references,
+            training=training_settings(audit.references) if recipe.needs_training else None,
+            summary=recipe.summary,
+            queries=log.queries.get(names[recipe.name], _count_queries(audit, recipe)),
+            raw_thresholds=_raw_thresholds(scored[recipe.name], fpr),
+            completed_by=None if audit.partial_knowledge is None else audit.partial_knowledge.completed_by(recipe),
+            chosen=scored[recipe.name].chosen,
+        )
+        for recipe in audit.inputs.recipes
+    }
+
+
+def count_records(audit: PreparedAudit) -> RecordCounts:
+    """Count the records of each kind and the classes."""
+    inputs = audit.inputs
+    return RecordCounts(
+        members=int(inputs.truth.sum()),
+        nonmembers=int((~inputs.truth).sum()),
+        population=inputs.layout.population,
+        calibration=inputs.layout.calibration,
+        classes=audit.n_classes,
+    )
+
+
+def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
+    """Return the thresholds that the attack itself sets, by level; empty if it sets none."""
+    return {} if scored.nominal is None else {f"{level:g}": scored.nominal(level) for level in fpr}
+
+
+def _count_queries(audit: PreparedAudit, recipe: Recipe) -> int:
+    """Count the records on which the target is queried for a recipe."""
+    versions = 1 + len(audit.version_views.get(recipe.name, ()))
+    n_passes = versions + internals.count_passes(recipe.inside)
+    return recipe.imputed.random * audit.layout.scored or n_passes * audit.layout.total

@@ -15,8 +15,14 @@ from divulge.auditing import comparability
 from divulge.auditing import page as audit_page
 from divulge.auditing.findings import CONFIDENCE, Findings
 from divulge.auditing.page import AuditRun
-from divulge.auditing.summary import summarise_audit
-from divulge.auditing.verdict import Verdict, decide_verdict, format_counts, scopes, simultaneous_confidence
+from divulge.auditing.verdict import (
+    Verdict,
+    decide_verdict,
+    format_counts,
+    scopes,
+    simultaneous_confidence,
+    summarise_audit,
+)
 from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED

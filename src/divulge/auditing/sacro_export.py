@@ -21,7 +21,7 @@ from scipy import special, stats
 
 from divulge import store
 from divulge._version import __version__
-from divulge.auditing.summary import summarise_audit
+from divulge.auditing.verdict import summarise_audit
 from divulge.errors import InputError
 from divulge.store import to_json_values
 

@@ -9,13 +9,13 @@ import typer
 
 from divulge.cli import modules, options, printing
 from divulge.cli.modules import attribute_result, attributes, provenance, references, results
+from divulge.cli.plans import list_input_files, replace_columns
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.settings import AttributePlan, AttributeRules, ColumnNames
 
 if TYPE_CHECKING:
     from divulge.attributes.result import AttributeInference
-    from divulge.settings import Plan
 
 _N_SHOWN = 12  # values
 
@@ -38,10 +38,7 @@ def attribute(
 
     The exit code is 1 where it does, and 3 where nothing can be said.
     """
-    read = modules.plan.read(plan)
-    changed = {key: getattr(columns, key) for key in columns.model_fields_set}
-    if changed:
-        read = read.model_copy(update={"data": read.data.model_copy(update=changed)})
+    read = replace_columns(modules.plan.read(plan), columns)
     rules = {} if read.attribute is None else dict(read.attribute)
     rules |= {name: getattr(settings, name) for name in settings.model_fields_set}
     if column:
@@ -51,8 +48,7 @@ def attribute(
     resolved = modules.plan.resolve(read, plan.parent, trust or ())
     if resolved.subject.known is not None or resolved.subject.unseen_classes:
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
-    files = plan_files(read, plan)
-    provenance.declare_input_files(plan=plan, **files)
+    provenance.declare_input_files(plan=plan, **list_input_files(read, plan))
     with references.Bar("reference models") as bar:
         result = attributes.infer(
             resolved.target, **_sets(resolved), **rules, pool=resolved.pool, out=out, overwrite=overwrite, progress=bar
@@ -66,14 +62,6 @@ def attribute(
         raise typer.Exit(Exit.BROKEN)
     if summary.answer != "no leak found":
         raise typer.Exit(Exit.UNDECIDED)
-
-
-def plan_files(read: Plan, path: Path) -> dict[str, Path | None]:
-    """Return the files that a plan names, by their role."""
-    folder = path.parent / (read.folder or ".")
-    named = {"model": None if read.target.endpoint else read.target.model}
-    named |= {name: getattr(read.data, name) for name in ("members", "nonmembers", "population")}
-    return {role: folder / name if name and (folder / name).exists() else None for role, name in named.items()}
 
 
 def _sets(resolved: modules.plan.ResolvedPlan) -> dict[str, Any]:

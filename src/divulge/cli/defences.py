@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge.cli import modules, options, printing
-from divulge.cli.attributes import plan_files
 from divulge.cli.modules import defences, provenance, references, results, trade_off
+from divulge.cli.plans import list_input_files, replace_columns
 from divulge.errors import InputError
 from divulge.settings import ColumnNames, DefendRules
 
@@ -32,17 +32,14 @@ def defend(
 
     The settings are those of the plan's table [defend], or what is known to help for this kind of model.
     """
-    read = modules.plan.read(plan)
-    changed = {key: getattr(columns, key) for key in columns.model_fields_set}
-    if changed:
-        read = read.model_copy(update={"data": read.data.model_copy(update=changed)})
+    read = replace_columns(modules.plan.read(plan), columns)
     resolved = modules.plan.resolve(read, plan.parent, trust or ())
     subject, chosen = resolved.subject, resolved.options
     if subject.known is not None or subject.unseen_classes or subject.population is None:
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
     rules: dict[str, Any] = {} if read.defend is None else dict(read.defend)
     rules |= {name: getattr(settings, name) for name in settings.model_fields_set}
-    provenance.declare_input_files(plan=plan, **plan_files(read, plan))
+    provenance.declare_input_files(plan=plan, **list_input_files(read, plan))
     with references.Bar("models") as bar:
         result = defences.measure_settings(
             resolved.target, members=subject.members, nonmembers=subject.nonmembers, population=subject.population,

@@ -16,6 +16,7 @@ from divulge.cli.modules import (
     case_file,
     datafiles,
     decision,
+    demos,
     document_scoring,
     extraction,
     extraction_page,
@@ -23,7 +24,6 @@ from divulge.cli.modules import (
     folders,
     from_tables,
     identification_page,
-    language_demo,
     methods,
     planning,
     provenance,
@@ -177,7 +177,7 @@ def _run_language_demo(out: Path | None, settings: IdentifySettings, overwrite: 
     with tempfile.TemporaryDirectory(prefix="divulge-demo-") as temporary:
         folder = Path(temporary) if out is None else out
         with printing.bar("training a small language model") as progress:
-            summary = language_demo.run(
+            summary = demos.identify_documents(
                 folder,
                 fdr=settings.fdr,
                 method=settings.method,

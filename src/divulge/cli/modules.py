@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         canaries,
         datafiles,
         defences,
-        demo,
         evaluation,
         extraction,
         identification,
@@ -37,19 +36,19 @@ if TYPE_CHECKING:
         store,
         tables,
         targets,
-        text_demo,
         unlearning,
         user_code,
         validation,
         viewing,
     )
+    from divulge import demo as demos
     from divulge import reconstruction as reconstruction_summary
     from divulge.attributes import result as attribute_result
     from divulge.auditing import compare as comparison
     from divulge.auditing import page as audit_page
     from divulge.auditing import plausibility, sacro_export
     from divulge.auditing import result as audit_result
-    from divulge.auditing import summary as audit_summary
+    from divulge.auditing import verdict as audit_summary
     from divulge.auditing import weights as weights_audit
     from divulge.canaries import canary_page
     from divulge.decisions import fdr as step_up
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
         finished_run,
         from_tables,
         identification_page,
-        language_demo,
         score_tables,
     )
     from divulge.labels import inference as labels_summary
@@ -73,7 +71,8 @@ if TYPE_CHECKING:
     from divulge.report import page as report_page
     from divulge.signals import classification, internals
     from divulge.targets import folders, sacro_folders, token_statistics
-    from divulge.unlearning import audit_models, erasure_page
+    from divulge.unlearning import erasure_page
+    from divulge.unlearning import pipeline as erasure_check
     from divulge.unlearning import result as erasure_result
 else:
     attribute_result = lazy.module("divulge.attributes.result")
@@ -81,7 +80,7 @@ else:
     auditing = lazy.module("divulge.auditing")
     audit_page = lazy.module("divulge.auditing.page")
     audit_result = lazy.module("divulge.auditing.result")
-    audit_summary = lazy.module("divulge.auditing.summary")
+    audit_summary = lazy.module("divulge.auditing.verdict")
     canaries = lazy.module("divulge.canaries")
     canary_page = lazy.module("divulge.canaries.canary_page")
     case_file = lazy.module("divulge.identification.case_file")
@@ -90,10 +89,10 @@ else:
     datafiles = lazy.module("divulge.datafiles")
     decision = lazy.module("divulge.identification.decision")
     defences = lazy.module("divulge.defences")
-    demo = lazy.module("divulge.demo")
+    demos = lazy.module("divulge.demo")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     inspection = lazy.module("divulge.inspection")
-    audit_models = lazy.module("divulge.unlearning.audit_models")
+    erasure_check = lazy.module("divulge.unlearning.pipeline")
     erasure_page = lazy.module("divulge.unlearning.erasure_page")
     erasure_result = lazy.module("divulge.unlearning.result")
     evaluation = lazy.module("divulge.evaluation")
@@ -110,7 +109,6 @@ else:
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")
     labels_summary = lazy.module("divulge.labels.inference")
-    language_demo = lazy.module("divulge.identification.language_demo")
     margin = lazy.module("divulge.margin")
     markdown = lazy.module("divulge.report.markdown")
     methods = lazy.module("divulge.decisions.methods")
@@ -142,7 +140,6 @@ else:
     store = lazy.module("divulge.store")
     tables = lazy.module("divulge.tables")
     targets = lazy.module("divulge.targets")
-    text_demo = lazy.module("divulge.text_demo")
     token_statistics = lazy.module("divulge.targets.token_statistics")
     trade_off = lazy.module("divulge.defences.trade_off")
     unlearning = lazy.module("divulge.unlearning")

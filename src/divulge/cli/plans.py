@@ -13,16 +13,13 @@ from divulge.cli.modules import (
     audit_page,
     auditing,
     classification,
+    demos,
     internals,
     recipes,
     references,
     results,
     sacro_folders,
-    text_demo,
     validation,
-)
-from divulge.cli.modules import (
-    demo as fashion_demo,
 )
 from divulge.errors import InputError
 from divulge.settings import AuditSettings, ColumnNames, DataPlan, InitSettings
@@ -91,8 +88,8 @@ def check(
     json: options.Json = False,
 ) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
-    changed = _with_columns(modules.plan.read(plan), columns, **({"features": features} if features else {}))
-    changed = _with_task(changed, task)
+    changed = replace_columns(modules.plan.read(plan), columns, **({"features": features} if features else {}))
+    changed = _replace_task(changed, task)
     resolved = modules.plan.resolve(changed, plan.parent, trust or ())
     forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
     if json:
@@ -104,17 +101,25 @@ def check(
     printing.line(f"Ahead: {forecast.text}")
 
 
-def _with_columns(plan: Plan, columns: ColumnNames, **others: Any) -> Plan:
+def replace_columns(plan: Plan, columns: ColumnNames, **other_keys: Any) -> Plan:
     """Return a plan with the columns that the user named."""
-    changed_columns = {key: getattr(columns, key) for key in columns.model_fields_set} | others
+    changed_columns = {key: getattr(columns, key) for key in columns.model_fields_set} | other_keys
     return plan.model_copy(update={"data": plan.data.model_copy(update=changed_columns)}) if changed_columns else plan
 
 
-def _with_task(plan: Plan, task: str | None) -> Plan:
+def _replace_task(plan: Plan, task: str | None) -> Plan:
     """Return a plan with the task that the user named."""
     return (
         plan if task is None else plan.model_copy(update={"task": options.check_options(AuditSettings, task=task).task})
     )
+
+
+def list_input_files(plan: Plan, path: Path) -> dict[str, Path | None]:
+    """Return the files that a plan names and that exist, by their role."""
+    folder = path.parent / (plan.folder or ".")
+    names = {"model": None if plan.target.endpoint else plan.target.model}
+    names |= {name: getattr(plan.data, name) for name in ("members", "nonmembers", "population")}
+    return {role: folder / name if name and (folder / name).exists() else None for role, name in names.items()}
 
 
 @options.from_settings
@@ -167,8 +172,8 @@ def audit(
         if show_records is not None:
             read = read.model_copy(update={"show_records": show_records})
         changed: dict[str, Any] = {"covariates": list(covariate)} if covariate else {}
-        read = _with_columns(read, columns, **changed, **({"features": features} if features else {}))
-        read = _with_task(read, task)
+        read = replace_columns(read, columns, **changed, **({"features": features} if features else {}))
+        read = _replace_task(read, task)
         finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
     if json:
         summaries = {name: result.summary() for name, result in finished.items()}
@@ -204,10 +209,12 @@ def _run_demo(
         "watching": references.Bar,
     }
     if name == "text":
-        size = text_demo.QUICK if quick else text_demo.FULL
-        return {"": text_demo.run(folder, size=size, **shared)}, folder
-    run_known, run_unseen = fashion_demo.run(folder, size=fashion_demo.QUICK if quick else fashion_demo.FULL, **shared)
-    titles = ("All classes known to the auditor", f"Class {fashion_demo.UNSEEN} unseen by the auditor")
+        size = demos.QUICK_TEXTS if quick else demos.FULL_TEXTS
+        return {"": demos.audit_language_model(folder, size=size, **shared)}, folder
+    run_known, run_unseen = demos.audit_images(
+        folder, size=demos.QUICK_IMAGES if quick else demos.FULL_IMAGES, **shared
+    )
+    titles = ("All classes known to the auditor", f"Class {demos.UNSEEN} unseen by the auditor")
     return dict(zip(titles, (run_known, run_unseen), strict=True)), folder
 
 

@@ -14,25 +14,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import errors, lazy, statistics, store
+from divulge import errors, statistics, store
 from divulge.auditing.inputs import align_data
-from divulge.auditing.modality import Classifier
+from divulge.auditing.modality import Classifier, resolve_task
 from divulge.auditing.pipeline import audit, find_modality
-from divulge.auditing.regression import resolve_task
 from divulge.errors import InputError
 from divulge.evidence import query_target
 from divulge.provenance import collect_environment
 from divulge.references import Train, clones
 from divulge.report import charts, formatting
-from divulge.report.families import model_family
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, SummaryRun, build_page, write_report, write_run
+from divulge.report.sections import model_family
 from divulge.results import SettingResult, TradeOffSummary
 from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
 from divulge.targets import adapt
 from divulge.targets.arrays import as_predictions
-from divulge.targets.estimators import SklearnRegressor, SklearnTarget
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, clone_unfitted
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
@@ -40,14 +39,10 @@ from divulge.validation import check_bool, check_instance, check_path, format_va
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sklearn import base
-
     from divulge.auditing import Audit
     from divulge.references import Progress
     from divulge.settings import Duplicates, TaskName
     from divulge.types import Floats
-else:
-    base = lazy.module("sklearn.base")
 
 RUN_TYPE = "trade-off"
 AS_IT_IS = "as it is"
@@ -333,7 +328,7 @@ def _with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
             raise InputError(f"settings: {type(_last_step(estimator)).__name__} has no parameter {name!r}")
         named[full] = value
     with errors.user_code_errors(f"settings: {_describe(settings)}"):
-        return base.clone(estimator).set_params(**named)
+        return clone_unfitted(estimator).set_params(**named)
 
 
 def _describe(settings: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from divulge.identification.score_tables import Columns
     from divulge.run_directory import RunDraft
     from divulge.tables import Table
-    from divulge.types import Bools, Floats
+    from divulge.types import Floats
 
 RUN_TYPE = "identification"
 EXHIBITS = "exhibits"
@@ -94,7 +94,7 @@ def recompute_summary(folder: Path) -> IdentificationSummary:
         selected=selected,
         candidates=counts.total,
         calibration=len(counts.calibration),
-        threshold=float(checked.scores[checked.is_selected].min()) if selected else None,
+        threshold=checked.threshold if selected else None,
         null_share=decision.rule.null_share if np.isfinite(decision.rule.null_share) else None,
         truth=realised_in(folder / "selection.parquet"),
         warnings=decision.warnings,
@@ -128,15 +128,13 @@ class CheckedSelection:
         stored: the summary as it was written.
         counts: of the candidates.
         decision: made again by the counts.
-        scores: of the candidates, ``[m]``.
-        is_selected: bool, ``[m]``.
+        threshold: the smallest selected score; infinity where none is selected.
     """
 
     stored: IdentificationSummary
     counts: Counts
     decision: Decision
-    scores: Floats
-    is_selected: Bools
+    threshold: float
 
 
 _ROWS_AT_ONCE = 500_000  # of a selection that is checked
@@ -160,18 +158,18 @@ def check_selection(folder: Path) -> CheckedSelection:
         orientation=labelled_orientation(rows),
         notes=settings.notes,
     )
-    counted, scores, is_selected = Counts.empty(counts.calibration), [np.empty(0)], [np.empty(0, dtype=bool)]
-    is_same = True
-    with tables.table_errors(str(path)):
-        n_rows = int(rows.select(pl.len()).collect().item())
-    for start in range(0, n_rows, _ROWS_AT_ONCE):
+    counted, threshold, is_same = Counts.empty(counts.calibration), np.inf, True
+    batches = tables.row_batches(rows.select("score", "p", "q", "selected"), _ROWS_AT_ONCE)
+    while True:
         with tables.table_errors(str(path)):
-            columns = rows.select("score", "p", "q", "selected").slice(start, _ROWS_AT_ONCE).collect()
-        block_scores, p_values, q_values = (  # a q-value is infinite where no share of non-members could be estimated
+            columns = next(batches, None)
+        if columns is None:
+            break
+        scores, p_values, q_values = (  # a q-value is infinite where no share of non-members could be estimated
             check_vector(tables.to_array(columns[name]), f"{path}: {name}", finite=name != "q")
             for name in ("score", "p", "q")
         )
-        counted, expected_p_values = counted.add_with_p_values(block_scores)
+        counted, expected_p_values = counted.add_with_p_values(scores)
         rank = np.rint(expected_p_values * (len(counts.calibration) + 1)).astype(np.int64) - 1
         selected = rank <= decision.rule.rank
         is_same &= (
@@ -179,13 +177,12 @@ def check_selection(folder: Path) -> CheckedSelection:
             and np.allclose(p_values, expected_p_values, rtol=1e-9, atol=0)
             and np.allclose(q_values, decision.rule.q_values[rank], rtol=1e-9, atol=0, equal_nan=True)
         )
-        scores.append(block_scores)
-        is_selected.append(selected)
+        threshold = min(threshold, scores[selected].min(initial=np.inf))
     if not all(np.array_equal(getattr(counted, part), getattr(counts, part)) for part in ("above", "tied", "total")):
         raise InputError(f"{path}: damaged, its scores are not those that counts.npz counts")
     if not is_same:
         raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
-    return CheckedSelection(stored, counts, decision, np.concatenate(scores), np.concatenate(is_selected))
+    return CheckedSelection(stored, counts, decision, float(threshold))
 
 
 def resolved_method(summary: IdentificationSummary) -> AdaDetect | StepUp:

@@ -12,11 +12,13 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    Protocol,
     TypeAlias,
     cast,
     get_args,
     get_origin,
     get_type_hints,
+    runtime_checkable,
 )
 
 from divulge import attacks, regressors, signals
@@ -24,8 +26,7 @@ from divulge.completion import Mean
 from divulge.errors import InputError
 from divulge.recipes.recipe import Imputed, Recipe
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
-from divulge.signals.homogeneous import DeepMultipliers
-from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
+from divulge.signals.margin import DeepMultipliers, KKTMultipliers, MarginAbs, MarginBand
 from divulge.signals.versions import ImageVersions
 from divulge.validation import check_bool, check_choice, format_value
 
@@ -127,9 +128,9 @@ class AttackSettings:
     def record_types(cls) -> tuple[RecordType, ...]:
         """Return what the attack is for: classifiers, documents under language models, or both."""
         types: list[RecordType] = []
-        if cls._classifier_recipe is not AttackSettings._classifier_recipe:
+        if issubclass(cls, _AttacksClassifiers):
             types.append("classifiers")
-        if cls._document_recipe is not AttackSettings._document_recipe:
+        if issubclass(cls, _AttacksDocuments):
             types.append("documents")
         return tuple(types)
 
@@ -184,7 +185,11 @@ class AttackSettings:
                 raise InputError(
                     f"{type(self).__name__}.{setting.name}: of {subject} it can be {allowed}, got {_in_toml(value)}"
                 )
-        return self._document_recipe() if documents else self._classifier_recipe()
+        if documents:
+            assert isinstance(self, _AttacksDocuments)
+            return self._document_recipe()
+        assert isinstance(self, _AttacksClassifiers)
+        return self._classifier_recipe()
 
     def _check_combination(self) -> None:
         """Check that the settings go together."""
@@ -194,11 +199,15 @@ class AttackSettings:
         pairs = " and ".join(f"{name}={getattr(self, name)!r}" for name in (first, second))
         raise InputError(f"{type(self).__name__}: {pairs} do not go together: {reason}")
 
-    def _classifier_recipe(self) -> Recipe:
-        raise NotImplementedError
 
-    def _document_recipe(self) -> Recipe:
-        raise NotImplementedError
+@runtime_checkable
+class _AttacksClassifiers(Protocol):
+    def _classifier_recipe(self) -> Recipe: ...
+
+
+@runtime_checkable
+class _AttacksDocuments(Protocol):
+    def _document_recipe(self) -> Recipe: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
@@ -201,13 +202,14 @@ def _is_network(made: object) -> bool:
     return hasattr(made, "state_dict") and not isinstance(made, type)
 
 
-class _ReferenceTraining:
-    """Training of many models on splits of the records; a subclass says how in ``_train``."""
+class _ReferenceTraining(ABC):
+    """Training of many models on splits of the records."""
 
     __slots__ = ()
 
+    @abstractmethod
     def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
-        raise NotImplementedError
+        """Train the models of a request."""
 
     def fit(
         self,

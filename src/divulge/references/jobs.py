@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,14 +123,14 @@ class Learner(Protocol):
         ...
 
 
-class OutputLearner:
+class OutputLearner(ABC):
     """Models of which the pool keeps their outputs on the observed records, and which are trained one by one."""
 
     __slots__ = ()
 
+    @abstractmethod
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
-        """Return a function that trains a model; a subclass says how."""
-        raise NotImplementedError
+        """Return a function that trains a model."""
 
     def trace(self, task: Task, job: Job, visit: Visit) -> TrainedModel | None:
         """Train a model, and show it once, as after one epoch."""

@@ -53,8 +53,8 @@ def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
 
     Each curve is thinned to at most 300 of its own points (1,500 of all curves), evenly spaced in log FPR: the points
     at the left end all stay, and between points the line keeps the last rate that was reached, so thinning never
-    flatters an attack.
-    A logarithmic axis has no zero: a TPR reached at FPR 0 is drawn at the left border (tooltip and table say 0).
+    flatters an attack. A logarithmic axis has no zero: a TPR reached at FPR 0 is drawn at the left border (tooltip and
+    table say 0).
 
     Args:
         curves: attack → ``Curve(fpr, tpr, low, high)``, with rates in [0, 1].

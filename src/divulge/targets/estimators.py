@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime as dt
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import narwhals as nw
@@ -141,6 +143,26 @@ class SklearnTarget:
         """Return the logits ``[n, K]`` of inputs as `model_inputs` makes them."""
         return self._own_logits(inputs)
 
+    @property
+    def gives_logits(self) -> bool:
+        """Whether the estimator shows more than its predicted class."""
+        return hasattr(self.estimator, "predict_proba") or hasattr(self.estimator, "decision_function")
+
+    def predicted_classes(self, inputs: Any) -> Ints:
+        """Return the estimator's own predicted class, by its number, of inputs as `model_inputs` makes them."""
+        predicted = np.asarray(self.estimator.predict(inputs)).ravel().tolist()
+        numbers = dict(zip(np.asarray(self._classes()).tolist(), self._columns().tolist(), strict=True))
+        if len(predicted) != len(inputs) or any(value not in numbers for value in predicted):
+            raise InputError(
+                f"target: {type(self.estimator).__name__}.predict: one of its classes_ is needed per record"
+            )
+        return np.array([numbers[value] for value in predicted], dtype=np.int64)
+
+    def votes_of(self, inputs: Any) -> Floats:
+        """Return logits ``[n, K]`` of an estimator that shows its class alone: this class has all the probability."""
+        classes = self.predicted_classes(inputs)
+        return np.where(np.arange(int(self.classes or 0)) == classes[:, None], 0.0, np.log(self.floor))
+
     def _full(self, logits: Floats) -> Floats:
         """Extend logits to the full label set; a class the estimator never saw gets the floor."""
         places = self._columns()
@@ -214,6 +236,40 @@ class SklearnTarget:
         return self._full(np.where(np.isfinite(logarithms), logarithms, np.log(self.floor)))
 
 
+@dataclass(frozen=True, slots=True)
+class SklearnLabels(SklearnTarget):
+    """A fitted classifier that shows its predicted class alone, such as one that votes by majority.
+
+    Args and errors are those of `divulge.targets.SklearnTarget`.
+
+    Examples:
+        >>> from sklearn.ensemble import VotingClassifier
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from divulge import Records
+        >>> model = VotingClassifier([("bayes", GaussianNB())]).fit([[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1])
+        >>> SklearnLabels(model).labels(Records([[0.0], [1.0]]))
+        array([0, 1])
+    """
+
+    logits: ClassVar[None] = None  # ty: ignore[incompatible-attribute-override]
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record.
+
+        Raises:
+            divulge.errors.UserCodeError: the estimator raised an error.
+        """
+        inputs = self.model_inputs(records.copy())
+        hint = "" if records.table is None else describe_inputs(inputs)
+        with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
+            return self.predicted_classes(inputs)
+
+
+def gives_labels(model: Any) -> bool:
+    """Check whether an object is a fitted classifier of scikit-learn's kind that predicts its classes."""
+    return not isinstance(model, type) and callable(getattr(model, "predict", None)) and hasattr(model, "classes_")
+
+
 def estimator_inputs(
     estimator: Any, records: Records, frames: Literal["auto", "own", "pandas", "polars"] = "auto"
 ) -> Any:
@@ -234,11 +290,11 @@ def estimator_inputs(
     if records.table is not None and records.encoder is not None:
         if names := names or find_names(likely_columns(estimator), records.table.columns):
             table = match_columns(records.table, names, "records", of_model=True)
-            frame = to_library(table, _frame_library(estimator, table, frames))
-            return restore_categories(estimator, restore_types(estimator, frame))
+            frame = _frame_for(estimator, table, frames)
+            return restore_categories(estimator, restore_missing(estimator, restore_types(estimator, frame)))
         if frames == "auto" and records.encoder.is_plain:
             return records.x
-        return to_library(records.table, _frame_library(estimator, records.table, frames))
+        return _frame_for(estimator, records.table, frames)
     if records.x.dtype == object:
         return records.x
     x = records.x.reshape(len(records.x), -1)
@@ -270,6 +326,12 @@ def describe_inputs(inputs: Any) -> str:
     )
 
 
+def _frame_for(estimator: Any, table: nw.DataFrame[Any], frames: Literal["auto", "own", "pandas", "polars"]) -> Any:
+    """Return a table in the library of an estimator; with the types of the user's own frame only where they ask."""
+    frame = to_library(table, _frame_library(estimator, table, frames))
+    return frame if frames == "own" else columns.without_nullable_types(frame)
+
+
 def _frame_library(
     estimator: Any, table: nw.DataFrame[Any], frames: Literal["auto", "own", "pandas", "polars"]
 ) -> Literal["own", "pandas", "polars"]:
@@ -278,6 +340,31 @@ def _frame_library(
     if (fitted := fitted_frame_library(estimator)) is not None:
         return fitted
     return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
+
+
+def clone_unfitted(estimator: Any) -> Any:
+    """Return an unfitted copy of an estimator with the same parameters (`sklearn.base.clone`).
+
+    Examples:
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> hasattr(clone_unfitted(GaussianNB().fit([[0.0], [1.0]], [0, 1])), "classes_")
+        False
+    """
+    # CatBoost copies what it is given (such as a list of columns), which scikit-learn's clone takes for an error; it
+    # asks an object for a clone of its own first.
+    parts = [estimator, *(estimator.get_params(deep=True).values() if callable(estimator.get_params) else ())]
+    copying = [part for part in parts if type(part).__module__.split(".")[0] == "catboost" and hasattr(part, "fit")]
+    try:
+        for part in copying:
+            part.__sklearn_clone__ = partial(_copy_parameters, type(part), part.get_params())
+        return base.clone(estimator)
+    finally:
+        for part in copying:
+            vars(part).pop("__sklearn_clone__", None)
+
+
+def _copy_parameters(estimator_class: type, parameters: dict[str, Any]) -> Any:
+    return estimator_class(**copy.deepcopy(parameters))
 
 
 def describe_estimator(estimator: Any) -> str:
@@ -336,7 +423,8 @@ def _vote_count(estimator: Any) -> int | None:
     estimator = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     if getattr(estimator, "bootstrap", False) is True and hasattr(estimator, "estimators_"):
         return len(estimator.estimators_)
-    if hasattr(estimator, "n_neighbors") and getattr(estimator, "weights", None) == "uniform":
+    # Of neighbours within a radius, the number is None.
+    if getattr(estimator, "n_neighbors", None) is not None and getattr(estimator, "weights", None) == "uniform":
         return int(estimator.n_neighbors)
     return None
 
@@ -353,17 +441,23 @@ def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
     different categories.
     """
     parts = list(sub_estimators(estimator))
-    for part in parts:
-        for categories in getattr(part, "categories_", ()):
-            missing = [value for value in np.asarray(categories, dtype=object).tolist() if columns.is_missing(value)]
-            if missing:
-                return "polars" if missing[0] is None else "pandas"
-    for part in parts:  # LightGBM, and an imputer of texts, for which a missing one is either NaN or None
-        if _pandas_categories(part) is not None:
-            return "pandas"
-        if hasattr(part, "statistics_") and getattr(part, "_fit_dtype", np.dtype(float)).kind == "O":
-            return "polars" if part.missing_values is None else "pandas"
-    return None
+    if any(_pandas_categories(part) is not None for part in parts):  # LightGBM
+        return "pandas"
+    markers = [
+        value
+        for part in parts
+        for categories in getattr(part, "categories_", ())
+        for value in np.asarray(categories, dtype=object).tolist()
+        if columns.is_missing(value)
+    ]
+    markers += [part.missing_values for part in parts if _imputes_texts(part)]
+    # A frame of pandas may have both, one of polars None alone.
+    return None if not markers else "polars" if all(marker is None for marker in markers) else "pandas"
+
+
+def _imputes_texts(part: Any) -> bool:
+    """Check whether a part is an imputer of texts, for which a missing one is either NaN or None."""
+    return hasattr(part, "statistics_") and getattr(part, "_fit_dtype", np.dtype(float)).kind == "O"
 
 
 def _pandas_categories(estimator: Any) -> list[Any] | None:
@@ -374,19 +468,30 @@ def _pandas_categories(estimator: Any) -> list[Any] | None:
 def sub_estimators(estimator: Any) -> Iterator[Any]:
     """Yield an estimator and those that it is made of."""
     yield estimator
+    for part in direct_parts(estimator):
+        yield from sub_estimators(part)
+
+
+_INNER_NAMES = (
+    "estimator_", "best_estimator_", "final_estimator_", "regressor_", "transformer_", "nbrs_", "estimator",
+    "_preprocessor",
+)  # fmt: skip
+
+
+def direct_parts(estimator: Any) -> Iterator[Any]:
+    """Yield the estimators that an estimator is directly made of."""
     for _, step in getattr(estimator, "steps", ()):
-        yield from sub_estimators(step)
+        yield step
     for _, transformer, *_ in getattr(estimator, "transformers_", ()):
-        yield from sub_estimators(transformer)
+        yield transformer
     for _, step in getattr(estimator, "transformer_list", ()):
-        yield from sub_estimators(step)
+        yield step
     for name in ("estimators_", "calibrated_classifiers_"):
         inner = getattr(estimator, name, None)
-        for part in () if inner is None else np.ravel(np.array(inner, dtype=object)):
-            yield from sub_estimators(part)
-    for name in ("estimator_", "best_estimator_", "final_estimator_", "estimator", "_preprocessor"):
+        yield from () if inner is None else np.ravel(np.array(inner, dtype=object))
+    for name in _INNER_NAMES:
         if (inner := getattr(estimator, name, None)) is not None:
-            yield from sub_estimators(inner)
+            yield inner
 
 
 def restore_types(estimator: Any, frame: Any) -> Any:
@@ -430,6 +535,24 @@ def restore_types(estimator: Any, frame: Any) -> Any:
             for name, series in as_series.items()
         }
     )
+
+
+def restore_missing(estimator: Any, frame: Any) -> Any:
+    """Return a pandas frame in which a missing value is what it was to each encoder of an estimator: NaN, None or NA.
+
+    To an encoder these are different categories. Columns that no encoder was fitted on stay as they are.
+    """
+    if not hasattr(frame, "select_dtypes"):
+        return frame
+    changed = {}
+    for name, marker in _markers_by_column(estimator, tuple(frame.columns)).items():
+        if name not in frame.columns or not (absent := frame[name].isna()).any():
+            continue
+        dtype = frame[name].dtype
+        if dtype.kind == "O" or not (isinstance(marker, float) or dtype.kind == "M"):
+            changed[name] = frame[name].astype(object)
+            changed[name][absent] = marker
+    return frame.assign(**changed) if changed else frame
 
 
 _ValueType = Literal["numbers", "truth values", "dates", "texts"]
@@ -489,18 +612,41 @@ def _type_of_values(values: Any) -> _ValueType | None:
     return next((name for name, kind in types.items() if present and all(isinstance(v, kind) for v in present)), None)
 
 
-def _categories_by_column(part: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def _categories_by_column(estimator: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the categories that encoders in an estimator were fitted on, by the name of the column.
 
     Args:
-        part: an estimator.
-        names: columns of what it was fitted on, where it does not name them; empty where they are unknown.
+        estimator: fitted.
+        names: columns of what it was fitted on, where it does not name them.
     """
-    names = tuple(map(str, getattr(part, "feature_names_in_", names)))
     found: dict[str, Any] = {}
-    categories = getattr(part, "categories_", ())
-    if len(categories) == len(names):
-        found |= dict(zip(names, categories, strict=True))
+    for part, its_names in _parts_with_columns(estimator, names):
+        categories = getattr(part, "categories_", ())
+        if len(categories) == len(its_names):
+            found = dict(zip(its_names, categories, strict=True)) | found
+    return found
+
+
+def _markers_by_column(estimator: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return what stands for a missing value to the encoders and imputers of an estimator, by the name of the column.
+
+    Columns without a missing value in what they were fitted on are left out; arguments as for `_categories_by_column`.
+    """
+    found: dict[str, Any] = {}
+    for name, categories in _categories_by_column(estimator, names).items():
+        missing = [value for value in np.asarray(categories, dtype=object).tolist() if columns.is_missing(value)]
+        if missing:
+            found[name] = missing[0]
+    for part, its_names in _parts_with_columns(estimator, names):
+        if _imputes_texts(part) and len(part.statistics_) == len(its_names):
+            found = dict.fromkeys(its_names, part.missing_values) | found
+    return found
+
+
+def _parts_with_columns(part: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Yield an estimator and its parts, each with the columns that it is given; none where they are unknown."""
+    names = tuple(map(str, getattr(part, "feature_names_in_", names)))
+    yield part, names
     inner: list[tuple[Any, tuple[str, ...]]] = []
     step_names = names
     for _, step in getattr(part, "steps", ()):
@@ -517,8 +663,7 @@ def _categories_by_column(part: Any, names: tuple[str, ...]) -> dict[str, Any]:
         if (each := getattr(part, name, None)) is not None:
             inner.append((each, names))
     for each, its_names in inner:
-        found = _categories_by_column(each, its_names) | found
-    return found
+        yield from _parts_with_columns(each, its_names)
 
 
 def _select_names(names: tuple[str, ...], chosen: Any) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ import numpy as np
 from divulge import columns
 from divulge.auditing.inputs import align_data
 from divulge.auditing.language_models import LanguageModel
-from divulge.auditing.modality import Classifier, Modality, measure_outputs
+from divulge.auditing.modality import Classifier, Modality, measure_outputs, resolve_task
 from divulge.auditing.pipeline import find_modality
-from divulge.auditing.regression import resolve_task
 from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evidence import query_target, signals_from_answers
