@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Evidence, Floats, Ints
 
 _PENALTIES = np.logspace(0, 5, 11)
-LEAST = 20
+MIN_RECORDS = 20
 """Fewest records to learn from."""
 # A class has slopes of its own from this many records per feature on; fewer only add noise (Location-30).
 _RECORDS_PER_SLOPE = 4
@@ -196,8 +196,8 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
         divulge.InputError: fewer than 20 records or than folds, or features that are texts.
     """
     n = len(values)
-    if n < LEAST:
-        raise InputError(f"at least {LEAST} candidates are needed to learn from, got {n}")
+    if n < MIN_RECORDS:
+        raise InputError(f"at least {MIN_RECORDS} candidates are needed to learn from, got {n}")
     check_integer(folds, "folds", least=2, most=n)
     table, class_indicators = _table(features), _class_indicators(labels, n)
     pooled = np.hstack([table, 3.0 * class_indicators])
@@ -208,7 +208,7 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
         residuals = values - _ridge_predictions(pooled, values, ~is_test)
         for is_class in class_indicators.T > 0:
             if class_indicators.shape[1] > 1 and (is_class & ~is_test).sum() >= max(
-                LEAST, _RECORDS_PER_SLOPE * table.shape[1]
+                MIN_RECORDS, _RECORDS_PER_SLOPE * table.shape[1]
             ):
                 residuals[is_class] -= _ridge_predictions(table[is_class], residuals[is_class], ~is_test[is_class])
         scores[is_test] = residuals[is_test]

@@ -182,11 +182,11 @@ def _compute_features(sets: Sets, function: Any, seed: int) -> dict[str, Records
     """Call the user's function once, on all records in random order."""
     _check_same_shape(sets)
     parts = [records if records.ids is None else records.without_ids() for records in sets.values()]
-    together = concatenate_records(parts)
-    order = seeds.generator(seed, "features", "order").permutation(len(together))
+    everything = concatenate_records(parts)
+    order = seeds.generator(seed, "features", "order").permutation(len(everything))
     with errors.user_code_errors("features"):
-        returned = function(together[order].copy())
-    values, names = check_features(returned, "features: the function's result", len(together))
+        returned = function(everything[order].copy())
+    values, names = check_features(returned, "features: the function's result", len(everything))
     placed = np.empty_like(values)
     placed[order] = values
     ends = np.cumsum([len(part) for part in parts])[:-1]

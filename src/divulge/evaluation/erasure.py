@@ -348,4 +348,4 @@ def _accuse(
         ),
         (spread.high < 0, overdone, varied.format("less", "")),
     ]  # fmt: skip
-    return next(((answer, reason) for found, answer, reason in findings if found), None)
+    return next(((answer, reason) for applies, answer, reason in findings if applies), None)

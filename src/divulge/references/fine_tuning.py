@@ -193,14 +193,16 @@ class LoadedFineTune:
         self, documents: Sequence[Sequence[list[int]]], seed: int, visit: Callable[[int, CausalLM], tuple[bool, bool]]
     ) -> CausalLM | None:
         """Fine-tune as `tuned`, show the model after each epoch, and return the last state that was to be kept."""
-        kept: dict[str, torch.Tensor] = {}
+        kept_weights: dict[str, torch.Tensor] = {}
         trained: list[Any] = []
 
         def after_epoch(epoch: int, model: Any) -> bool:
             with torch.random.fork_rng(devices=[]):  # what is asked of a model must not move its training
                 keep, stop = visit(epoch, self.finished(copy.deepcopy(model)))
             if keep:
-                kept.update({name: w.detach().clone() for name, w in model.named_parameters() if w.requires_grad})
+                kept_weights.update(
+                    {name: w.detach().clone() for name, w in model.named_parameters() if w.requires_grad}
+                )
                 trained[:] = [model]
             return stop
 
@@ -210,8 +212,8 @@ class LoadedFineTune:
             return None
         with torch.no_grad():
             for name, weight in trained[0].named_parameters():
-                if name in kept:
-                    weight.copy_(kept[name])
+                if name in kept_weights:
+                    weight.copy_(kept_weights[name])
         return self.finished(trained[0])
 
     def finished(self, model: Any) -> CausalLM:
@@ -286,9 +288,9 @@ class DocumentLearner(OutputLearner):
         """False: a few steps tell the time."""
         return False
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
         """Estimate the seconds of the jobs one after the other, from a few timed steps."""
-        if alone or self.opened.base.model.device.type != "cpu":
+        if untimed or self.opened.base.model.device.type != "cpu":
             return "serial", 0.0, ""
         config, documents = self.opened.config, self._lessons(task)
         steps = sum(
@@ -343,9 +345,9 @@ def _as_trained(tuned: CausalLM) -> TrainedModel:
     return output_only_model(predict, tuned)
 
 
-def _with_settings(opened: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
+def _with_settings(base_tuning: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
     """Return the same loaded base under other settings."""
-    loaded = copy.copy(opened)
+    loaded = copy.copy(base_tuning)
     object.__setattr__(loaded, "config", config)
     return loaded
 

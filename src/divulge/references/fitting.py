@@ -178,7 +178,7 @@ def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement
     if placement.engine == "auto" and task.how.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"
         return partial(engines.run_after_first, workers=workers), note
-    inner, seconds, reason = task.how.trial(task, jobs, alone=is_single)
+    inner, seconds, reason = task.how.trial(task, jobs, untimed=is_single)
     if placement.engine == "ray":
         return partial(engines.run_ray, inner=inner), f"ray, {inner} in each task{reason}"
     if placement.engine == "processes" or (not is_single and seconds >= engines.MIN_PROCESS_SECONDS):

@@ -86,10 +86,10 @@ class Learner(Protocol):
         """Find bad input before any work starts."""
         ...
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
         """Return the faster engine for these jobs, the seconds they take with it in one process, and the reason.
 
-        ``alone`` says that nobody needs the seconds: there is but one process or one job.
+        ``untimed`` says that nobody needs the seconds: there is but one process or one job.
         """
         ...
 

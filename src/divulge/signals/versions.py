@@ -217,8 +217,8 @@ def _height_axis(shape: Sequence[int]) -> int:
     """Return the axis of a batch of images that is their height."""
     if len(shape) == 2:
         return 1
-    if len(shape) == 3 and (first := shape[0] in _CHANNELS) != (shape[2] in _CHANNELS):
-        return 2 if first else 1
+    if len(shape) == 3 and (channels_first := shape[0] in _CHANNELS) != (shape[2] in _CHANNELS):
+        return 2 if channels_first else 1
     raise InputError(
         "records: images [height, width], with 1, 3 or 4 channels first or last, are flipped and shifted, got shape "
         f"{tuple(shape)}; give ImageVersions(shape=(height, width)) for flat images, NoisyVersions for tables, or "
