@@ -468,11 +468,11 @@ _USUAL_ANSWERS: dict[str, dict[str, str]] = {
 }
 
 
-def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
+def complete_answers(settings_by_name: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     """Return what there is to audit: as given, or else asked, or else the usual where nobody can be asked.
 
     Args:
-        given: settings by name; None where a setting is not given.
+        settings_by_name: settings by name; None where a setting is not given.
         ask: asks the user; None where nobody can be asked.
 
     Raises:
@@ -481,12 +481,12 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     answers: dict[str, Any] = {}
     for name, field in InitSettings.model_fields.items():
         if name == "task":  # not asked: files and data show it nearly always
-            answers[name] = InitSettings.check(task=given.get(name) or "auto").task
+            answers[name] = InitSettings.check(task=settings_by_name.get(name) or "auto").task
             continue
-        usual = _usual_answer(name, answers, given)
+        usual = _usual_answer(name, answers, settings_by_name)
         options = get_args(field.annotation)
         question = f"{field.description}"[:-1] + (f" ({', '.join(options)})" if name == "records" else "")
-        answer = given.get(name)
+        answer = settings_by_name.get(name)
         if answer is None:
             answer = usual if ask is None else ask(question, usual)
         if name == "references" and isinstance(answer, str) and answer.isdecimal():
@@ -497,9 +497,9 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     return InitSettings.check(**answers)
 
 
-def _usual_answer(name: str, answers: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+def _usual_answer(name: str, answers: Mapping[str, Any], settings_by_name: Mapping[str, Any]) -> str:
     """Return the answer to suggest: what the files show where they are there, else the usual one."""
-    model = str(given.get("model") or "")
+    model = str(settings_by_name.get("model") or "")
     if name == "records":
         return "table" if model.endswith(".skops") else "images"
     usual = _USUAL_ANSWERS[answers["records"]][name]

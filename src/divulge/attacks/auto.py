@@ -262,7 +262,7 @@ class _CachedRuns:
         """Return the result of the attack's ``run`` on this evidence."""
         if isinstance(attack, Residual):
             inner = self.scored(adapt(attack.inner), unit)
-            return Scored(attack.left(inner.scores, self.evidence), inner.notes)
+            return Scored(attack.residuals(inner.scores, self.evidence), inner.notes)
         key = unit, _identity(attack)
         if key not in self._kept:
             self._kept[key] = attack.run(convert_unit(self.evidence, unit))

@@ -106,7 +106,7 @@ class Learned:
                 f"and not on others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the "
                 "pairs"
             )
-        further_evidence = self._beside(evidence)
+        further_evidence = self._further_signals(evidence)
         learned = (
             self._fit_few(signals, trained_on, evidence, further_evidence)
             if self.few
@@ -149,7 +149,7 @@ class Learned:
         rows = self._rows(training_signals)
         return training_signals[:, rows], membership[:, rows]
 
-    def _beside(self, evidence: Evidence) -> Sequence[Evidence]:
+    def _further_signals(self, evidence: Evidence) -> Sequence[Evidence]:
         """Return the further signals."""
         description = "further signals of the same records, one Evidence each"
         return protocol.part(evidence.queries, "Learned(beside=True)", "queries", description) if self.beside else ()
@@ -165,9 +165,9 @@ class Learned:
         self, signals: Floats, trained_on: Bools, evidence: Evidence, further_evidence: Sequence[Evidence]
     ) -> pipeline.Pipeline:
         """As `_fit`, with the target among the OUT models, and equally many of these for every record."""
-        target = self._of_target(evidence)
+        target = self._target_signals(evidence)
         further_lessons = [
-            (self._lessons(signal_evidence, _references(signal_evidence))[0], self._of_target(signal_evidence))
+            (self._lessons(signal_evidence, _references(signal_evidence))[0], self._target_signals(signal_evidence))
             for signal_evidence in further_evidence
         ]
         rows, truth = [], []
@@ -189,7 +189,7 @@ class Learned:
             truth.append(is_member[has_enough_models])
         return _regression().fit(np.concatenate(rows), np.concatenate(truth))
 
-    def _of_target(self, evidence: Evidence) -> Floats:
+    def _target_signals(self, evidence: Evidence) -> Floats:
         """Return the target's signals of the records to learn from."""
         population = protocol.part(evidence.population, "Learned(few=True)", "population", "the target's scaled logits")
         assert evidence.population_references is not None

@@ -162,9 +162,9 @@ class Residual:
         """
         protocol.part(evidence.features, "Residual", "features", "what the records look like")
         scored = adapt(self.inner).run(evidence)
-        return Scored(self.left(scored.scores, evidence), scored.notes)
+        return Scored(self.residuals(scored.scores, evidence), scored.notes)
 
-    def left(self, scores: Floats, evidence: Evidence) -> Floats:
+    def residuals(self, scores: Floats, evidence: Evidence) -> Floats:
         """Return the residual of the inner attack's ``scores``, ``[n]``, if these are known already.
 
         Raises:

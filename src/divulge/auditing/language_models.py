@@ -261,7 +261,7 @@ def _reference_signals(
 
 
 def _fine_tune(audit: PreparedAudit, log: AuditLog, need: Need, stats: TokenStatistics) -> tuple[Floats, Bools]:
-    _check_same_tokens(audit, audit.references.cut(list(audit.views[0].x)), stats)
+    _check_same_tokens(audit, audit.references.count_tokens(list(audit.views[0].x)), stats)
     records, rows = signals.training_data(audit, need)
     needs = [
         other_need for other_need in required_references(audit.inputs.recipes) if other_need != Need.REFERENCES_BASE

@@ -474,8 +474,8 @@ def summarise_estimator(target: Any) -> EstimatorSummary | None:
     if not isinstance(target, SklearnTarget | SklearnRegressor):
         return None
     steps = [step for _, step in target.estimator.steps] if hasattr(target.estimator, "steps") else [target.estimator]
-    last = steps[-1]
-    parameters = last.get_params(deep=False) if callable(getattr(last, "get_params", None)) else {}
+    final_step = steps[-1]
+    parameters = final_step.get_params(deep=False) if callable(getattr(final_step, "get_params", None)) else {}
     plain = (bool, int, str, type(None))
     values = {
         str(name): value
@@ -483,7 +483,7 @@ def summarise_estimator(target: Any) -> EstimatorSummary | None:
         else _describe_parameter(value)
         for name, value in sorted(parameters.items())
     }
-    return EstimatorSummary(type(last).__name__, values, tuple(type(step).__name__ for step in steps[:-1]))
+    return EstimatorSummary(type(final_step).__name__, values, tuple(type(step).__name__ for step in steps[:-1]))
 
 
 def _describe_parameter(value: Any) -> str:

@@ -175,11 +175,11 @@ class Audit(Findings):
         run = AuditRun(self)
         top, summary = audit_page.headline(run), run.summary
         adjusted = summary.adjusted is not None
-        judged: Mapping[str, RecipeStatistics] = (
+        judged_statistics: Mapping[str, RecipeStatistics] = (
             summary.recipes if summary.adjusted is None else summary.adjusted.recipes
         )
         columns, rows = audit_page.recipe_table(summary, adjusted=adjusted)
-        aucs = {name: numbers.auc for name, numbers in judged.items() if numbers.auc is not None}
+        aucs = {name: numbers.auc for name, numbers in judged_statistics.items() if numbers.auc is not None}
         return notebook.render(
             top.heading,
             top.text,

@@ -72,11 +72,11 @@ class Setting:
     def __str__(self) -> str:
         if not self.choices:
             return f'{self.name} = "FOLDER"'
-        choices = " | ".join(_in_toml(choice) for choice in (self.default, *self._others))
+        choices = " | ".join(_in_toml(choice) for choice in (self.default, *self._other_choices))
         return f"{self.name} = {choices}"
 
     @property
-    def _others(self) -> tuple[str | bool, ...]:
+    def _other_choices(self) -> tuple[str | bool, ...]:
         return tuple(choice for choice in self.choices if choice != self.default)
 
 
@@ -194,9 +194,9 @@ class AttackSettings:
     def _check_combination(self) -> None:
         """Check that the settings go together."""
 
-    def refuse(self, first: str, second: str, reason: str) -> None:
+    def refuse(self, setting: str, other_setting: str, reason: str) -> None:
         """Raise an error about two settings that do not go together."""
-        pairs = " and ".join(f"{name}={getattr(self, name)!r}" for name in (first, second))
+        pairs = " and ".join(f"{name}={getattr(self, name)!r}" for name in (setting, other_setting))
         raise InputError(f"{type(self).__name__}: {pairs} do not go together: {reason}")
 
 

@@ -208,23 +208,24 @@ class CloneTarget:
     Args:
         inner: the clone.
         classes: size of the whole label set.
-        seen: numbers of the classes in the order of the clone's outputs, where it numbers them itself; else None.
-        like: the audited target, or None.
+        seen_classes: numbers of the classes in the order of the clone's outputs, where it numbers them itself; else
+            None.
+        audited_target: the audited target, or None.
     """
 
     inner: SklearnTarget
     classes: int
-    seen: Ints | None = None
-    like: SklearnTarget | None = None
+    seen_classes: Ints | None = None
+    audited_target: SklearnTarget | None = None
 
     def logits(self, records: Records) -> Floats:
         """Return logits ``[n, K]``; a class that the clone never saw gets the floor."""
         with errors.user_code_errors(f"references: {type(self.inner.estimator).__name__}"):
-            clone_logits = self.inner.logits_of(model_inputs(self.like, self.inner.estimator, records))
-        if self.seen is None:
+            clone_logits = self.inner.logits_of(model_inputs(self.audited_target, self.inner.estimator, records))
+        if self.seen_classes is None:
             return clone_logits
         full = np.tile(np.log(self.inner.floor) + clone_logits.max(axis=1, keepdims=True), (1, self.classes))
-        full[:, self.seen] = clone_logits
+        full[:, self.seen_classes] = clone_logits
         return full
 
     def labels(self, records: Records) -> Ints:
@@ -269,17 +270,17 @@ class CloneRegressor:
 
     Args:
         inner: the clone.
-        like: the audited target, or None.
+        audited_target: the audited target, or None.
     """
 
     inner: SklearnRegressor
-    like: SklearnRegressor | None = None
+    audited_target: SklearnRegressor | None = None
 
     def predictions(self, records: Records) -> Floats:
         """Return the predicted value of each record ``[n]``."""
         name = f"references: {type(self.inner.estimator).__name__}"
         with errors.user_code_errors(name):
-            predicted = self.inner.estimator.predict(model_inputs(self.like, self.inner.estimator, records))
+            predicted = self.inner.estimator.predict(model_inputs(self.audited_target, self.inner.estimator, records))
         return as_predictions(predicted, len(records), f"{name}.predict")
 
 

@@ -62,7 +62,7 @@ class Placement:
 
 def train_serially(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
     """Train one model after the other."""
-    learn = task.how.learner(task)
+    learn = task.learner.learner(task)
     for job in jobs:
         try:
             yield finish_job(task, job, learn(job, partial(watch, job)))
@@ -76,7 +76,7 @@ def train_stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Job
     Raises:
         divulge.InputError: models that cannot be stacked, with the reason.
     """
-    for job, learned in task.how.stack(task, jobs, watch):
+    for job, learned in task.learner.stack(task, jobs, watch):
         yield JobResult(job, None) if learned is None else finish_job(task, job, learned)
 
 
@@ -141,7 +141,7 @@ def _can_pickle(task: Task) -> bool:
     if torch is not None and torch.cuda.is_initialized():
         return False
     try:
-        reduction.dumps(task.how)
+        reduction.dumps(task.learner)
     except Exception:  # whatever a user's object raises when it is pickled
         return False
     return True

@@ -156,7 +156,7 @@ class Task:
     """
 
     modules: user_code.UserModules = field(default_factory=user_code.loaded_user_modules, kw_only=True)
-    how: Learner
+    learner: Learner
     records: Records
     data: str
     classes: int
@@ -173,7 +173,7 @@ class Task:
             "seed": job.seed,
             "records": len(job.rows),
             "data": self.data,
-            "how": self.how.settings(),
+            "how": self.learner.settings(),
         }
 
 

@@ -118,7 +118,7 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
         if log_x and curve.x[0] <= 0:
             raise InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
     thin = {
-        name: curve.at(evenly_spaced(len(curve.x), _points_per_curve(len(curves)))) for name, curve in curves.items()
+        name: curve.take(evenly_spaced(len(curve.x), _points_per_curve(len(curves)))) for name, curve in curves.items()
     }
     points = max(len(curve.x) for curve in thin.values()) <= 40
     scale = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=False)
@@ -382,7 +382,7 @@ def network(
     """
     curve = Curve(x, phi)
     across, up = alt.X("x:Q", title="x", scale=alt.Scale(zero=False, nice=False)), alt.Y("y:Q", title="Φ(x)")
-    function = [row | {"what": "Φ"} for row in _curve_rows(curve.at(evenly_spaced(len(curve.x), 2 * CURVE_POINTS)))]
+    function = [row | {"what": "Φ"} for row in _curve_rows(curve.take(evenly_spaced(len(curve.x), 2 * CURVE_POINTS)))]
     shapes = {
         "break-point": "M0,-1L0,1",
         "crossing": "M-1,0L1,0",
@@ -440,7 +440,7 @@ class Curve:
         object.__setattr__(self, "low", None if low is None else check_vector(low, "low", length=len(along)))
         object.__setattr__(self, "high", None if high is None else check_vector(high, "high", length=len(along)))
 
-    def at(self, index: Ints | slice) -> Curve:
+    def take(self, index: Ints | slice) -> Curve:
         """The points at ``index``."""
         if self.low is None or self.high is None:
             return Curve(self.x[index], self.y[index])
@@ -471,7 +471,7 @@ def thin_curve(curve: Curve, floor: float, max_points: int = CURVE_POINTS) -> Cu
     """The last point at or before each place of a logarithmic grid, and the last point of all."""
     grid = np.r_[0.0, np.geomspace(floor, 1.0, max_points - 2)]
     reached = np.searchsorted(curve.x, grid, side="right") - 1
-    return curve.at(np.unique(np.r_[np.maximum(reached, 0), len(curve.x) - 1]))
+    return curve.take(np.unique(np.r_[np.maximum(reached, 0), len(curve.x) - 1]))
 
 
 def evenly_spaced(count: int, max_points: int) -> Ints:

@@ -196,9 +196,9 @@ class OwnVersions:
             divulge.errors.UserCodeError: the function raised an error.
         """
         rng = seeds.generator(seed, "versions")
-        return tuple(self._made(records, rng) for _ in range(self.count))
+        return tuple(self._call_function(records, rng) for _ in range(self.count))
 
-    def _made(self, records: Records, rng: np.random.Generator) -> Records:
+    def _call_function(self, records: Records, rng: np.random.Generator) -> Records:
         with errors.user_code_errors("versions: the function"):
             returned = self.function(records.x.copy(), rng)
         values = check_records(returned, "versions: what the function returns")

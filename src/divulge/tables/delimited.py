@@ -194,7 +194,7 @@ def _is_regular(stream: IO[bytes], separator: str, columns: int) -> bool:
     sign = ord(separator)
     if sign > 127:
         return False
-    inside, last, pending = False, _NEWLINE, 0  # pending: separators in a row that goes on in the next block
+    inside, last_byte, pending = False, _NEWLINE, 0  # pending: separators in a row that goes on in the next block
     for number, block in enumerate(blocks_of_lines(stream)):
         if (number == 0 and block.startswith((b"\n", b"\r"))) or block.count(b"\r") != block.count(b"\r\n"):
             return False
@@ -202,12 +202,12 @@ def _is_regular(stream: IO[bytes], separator: str, columns: int) -> bool:
         ends, signs = np.flatnonzero(values == _NEWLINE), np.flatnonzero(values == sign)
         if inside or b'"' in block:
             quotes = np.flatnonzero(values == _QUOTE)
-            if not _quotes_fit(values, quotes, sign, inside=inside, last=last):
+            if not _quotes_fit(values, quotes, sign, inside=inside, last_byte=last_byte):
                 return False
             ends, signs = (each[(np.searchsorted(quotes, each) + inside) % 2 == 0] for each in (ends, signs))
             inside = bool((len(quotes) + inside) % 2)
-        last = int(values[-1])
-        if last != _NEWLINE and not inside:
+        last_byte = int(values[-1])
+        if last_byte != _NEWLINE and not inside:
             ends = np.append(ends, len(values))
         before = np.searchsorted(signs, ends)
         counts = np.diff(before, prepend=0)
@@ -220,10 +220,10 @@ def _is_regular(stream: IO[bytes], separator: str, columns: int) -> bool:
     return not inside
 
 
-def _quotes_fit(values: Array, quotes: Array, sign: int, *, inside: bool, last: int) -> bool:
+def _quotes_fit(values: Array, quotes: Array, sign: int, *, inside: bool, last_byte: int) -> bool:
     """Return whether quotes stand where a value begins or ends, or in pairs within one."""
     opening = (np.arange(len(quotes)) + inside) % 2 == 0
-    before = np.where(quotes > 0, values[quotes - 1], last)
+    before = np.where(quotes > 0, values[quotes - 1], last_byte)
     after = np.append(values, _NEWLINE)[quotes + 1]
     begins = np.isin(before, [sign, _NEWLINE, _QUOTE])
     ends = np.isin(after, [sign, _NEWLINE, _RETURN, _QUOTE])

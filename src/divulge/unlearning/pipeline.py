@@ -194,7 +194,8 @@ def _check_models_fit(
         raise InputError(f"{empty[0]}: a model or a table of scores is needed, got None")
     for name, model in {"before": before, **controls}.items():
         if model is not None and is_score_table(model) != from_tables:
-            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {_noun(from_tables)}")
+            after_type = "a table of scores" if from_tables else "a model"
+            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {after_type}")
     if from_tables and trainer is not None:
         raise InputError("references: with tables of scores, give those of reference models; none can be trained")
     if isinstance(trainer, AuditModels | Path):
@@ -217,10 +218,6 @@ def _list_controls(retrained: Any, references: Any) -> tuple[dict[str, Any], Any
     return controls | {
         f"reference {i + 1}": model for i, model in enumerate(as_list(reference_models, "references"))
     }, None
-
-
-def _noun(is_table: bool) -> str:
-    return "a table of scores" if is_table else "a model"
 
 
 def _models(before: Any, after: Any, controls: Mapping[str, Any]) -> dict[str, Any]:

@@ -322,10 +322,6 @@ def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
         raise InputError(f"{folder}: damaged, {error}") from None
 
 
-def _load_records(folder: Path) -> pl.DataFrame:
-    return load(folder).to_frame()
-
-
 ERASURE = RunKind(
     name=RUN_TYPE,
     title="Was it really forgotten?",
@@ -335,5 +331,5 @@ ERASURE = RunKind(
     facts=erasure_page.facts,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
-    records=_load_records,
+    records=lambda folder: load(folder).to_frame(),
 )
