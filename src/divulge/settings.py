@@ -650,7 +650,7 @@ class ErasureRules(Settings):
 
 
 class AttributeRules(Settings):
-    """How a guess of an attribute is judged."""
+    """Rules by which a guess of an attribute is judged."""
 
     tolerance: Annotated[Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="Of a column of real values: how near a guess must be to be right; exactly by default."

@@ -462,7 +462,7 @@ class Combined:
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, with what every attack has to say."""
+        """Return `score` with the notes of every attack."""
         parts = [adapt(attack).run(evidence) for attack in self.attacks]
         ranks = [stats.rankdata(scored.scores) for scored in parts]
         return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in parts for note in scored.notes))

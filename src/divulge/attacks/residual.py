@@ -142,7 +142,7 @@ class Residual:
 
     @property
     def least_references(self) -> int:
-        """As many as the inner attack."""
+        """Reference models that the inner attack needs at least."""
         return adapt(self.inner).least_references
 
     def score(self, evidence: Evidence) -> Floats:
@@ -155,7 +155,7 @@ class Residual:
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, with what the inner attack has to say.
+        """Return `score` with the notes of the inner attack.
 
         Raises:
             divulge.InputError: as `score`.

@@ -394,7 +394,7 @@ class RegressionModel(Modality):
 
     @property
     def references(self) -> str:
-        """How reference models are trained, for messages."""
+        """Code that trains suitable reference models, for messages."""
         return "Train(count=16) where the target is an estimator, or Custom(train, count=16)"
 
     def known_recipes(self) -> tuple[Recipe, ...]:

@@ -278,13 +278,13 @@ class Forecast:
 def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
     """Forecast a checked audit without querying the target."""
     needs = [need for need in TRAINED_REFERENCES if any(need in recipe.needs for recipe in audit.inputs.recipes)]
-    lessons = [training_data(audit, need) for need in needs]
-    sizes = np.concatenate([rows.sum(1) for _, rows in lessons]) if lessons else np.zeros(0)
+    training_sets = [training_data(audit, need) for need in needs]
+    sizes = np.concatenate([rows.sum(1) for _, rows in training_sets]) if training_sets else np.zeros(0)
     return Forecast(
         records=audit.layout.total,
         models=len(sizes),
         lessons=round(float(sizes.mean())) if len(sizes) else 0,
-        training=_training_seconds(audit, lessons[0][0], sizes) if len(sizes) else 0.0,
+        training=_training_seconds(audit, training_sets[0][0], sizes) if len(sizes) else 0.0,
         scoring=None,
         memory=estimate_memory(audit, on_disk=on_disk),
         trials=0 if audit.held_out is None else matching.count_trials(audit.references)[0],

@@ -228,9 +228,9 @@ def _read_run(directory: RunDirectory) -> AuditRun[Audit]:
 
 
 SIGNAL_PREFIX = "signal:"
-"""How the names of columns of signals begin in ``scores.parquet``."""
+"""Prefix of the columns of signals in ``scores.parquet``."""
 UNEXPLAINED_PREFIX = "unexplained:"
-"""How those of scores less what the records explain begin."""
+"""Prefix of the columns of scores less what the records explain."""
 
 
 def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:

@@ -137,7 +137,7 @@ class TradeOff:
 
     @property
     def verdict(self) -> str:
-        """What the settings do, in sentences."""
+        """Effect of the settings, in sentences."""
         unchanged, best = self.rows[0], self.recommended
         text = f"As it is, the AUC of {self.recipe} is {_format(unchanged.auc)}. "
         if unchanged.stored:

@@ -1,4 +1,4 @@
-"""How well reference models answer like a target, on records that neither was trained on.
+"""Agreement of reference models with a target, on records that neither was trained on.
 
 Shapes: ``n`` records, ``m`` reference models.
 """

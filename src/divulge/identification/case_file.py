@@ -1,4 +1,4 @@
-"""What an identification found, in sentences a court can read: the finding, its conditions and the list of documents.
+"""Case file of an identification, in sentences a court can read: the finding, its conditions and the list of documents.
 
 The finding comes first. The conditions that its bound rests on follow, each met, open or not met; and no test can make
 all of them met, because how documents were collected shows in no score.

@@ -122,7 +122,7 @@ def load_selection(directory: str | Path) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedSelection:
-    """What a run directory holds, and the decision that its scores lead to.
+    """Content of a run directory, and the decision that its scores lead to.
 
     Args:
         stored: the summary as it was written.

@@ -1,4 +1,4 @@
-"""What a model's structure says without any data: arrays as long as its training set, small leaves, leaking settings.
+"""Hints from a model's structure, without any data: arrays as long as its training set, small leaves, leaking settings.
 
 These are hints. What an attack measures decides; a model without a hint may leak, and one with hints may not.
 """
@@ -51,7 +51,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a model's file shows without any data.
+    """Findings in a model's file, without any data.
 
     Args:
         model: class and parameters, as far as they are known.

@@ -537,7 +537,7 @@ class Learned(AttackSettings):
 
     Args:
         mode: as for lira; "online" learns from the candidates in place of the population.
-        few: lessons for one to four reference models: the target is one more model that did not see the population.
+        few: training for one to four reference models: the target is one more model that did not see the population.
         inside: also weighs the angle between a torch network's last hidden layer and the record's class; with few.
         residual: beyond what the candidates' own features explain.
         known: of partly known records the best completion; "best" refuses whole records.
@@ -553,9 +553,9 @@ class Learned(AttackSettings):
 
     def _check_combination(self) -> None:
         if self.few and self.mode == "online":
-            self.refuse("few", "mode", "online, lessons come from the candidates, which the target may have seen")
+            self.refuse("few", "mode", "online, the attack learns from the candidates, which the target may have seen")
         if self.inside and not self.few:
-            self.refuse("inside", "few", "the angle is weighed by the lessons for few reference models alone")
+            self.refuse("inside", "few", "the angle is weighed only where few reference models are learned from")
         if self.known != "any":
             for setting in ("few", "residual"):
                 if getattr(self, setting):

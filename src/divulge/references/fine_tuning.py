@@ -292,7 +292,7 @@ class DocumentLearner(OutputLearner):
         """Estimate the seconds of the jobs one after the other, from a few timed steps."""
         if untimed or self.tuning.base.model.device.type != "cpu":
             return "serial", 0.0, ""
-        config, documents = self.tuning.config, self._lessons(task)
+        config, documents = self.tuning.config, self._training_documents(task)
         steps = sum(
             (config.stop_after or config.epochs) * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size)
             for job in jobs
@@ -318,7 +318,7 @@ class DocumentLearner(OutputLearner):
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """Return a function that fine-tunes on the documents of a job; they are tokenised once."""
-        documents = self._lessons(task)
+        documents = self._training_documents(task)
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
             return _as_trained(self.tuning.tuned([documents[row] for row in job.rows], job.seed, tick))
@@ -327,12 +327,12 @@ class DocumentLearner(OutputLearner):
 
     def trace(self, task: Task, job: Job, visit: Visit) -> TrainedModel | None:
         """Fine-tune one model, show it after each epoch, and return the last state that was to be kept."""
-        documents = self._lessons(task)
-        lessons = [documents[row] for row in job.rows]
-        tuned = self.tuning.traced(lessons, job.seed, lambda epoch, model: visit(epoch, _as_trained(model)))
+        documents = self._training_documents(task)
+        job_documents = [documents[row] for row in job.rows]
+        tuned = self.tuning.traced(job_documents, job.seed, lambda epoch, model: visit(epoch, _as_trained(model)))
         return None if tuned is None else _as_trained(tuned)
 
-    def _lessons(self, task: Task) -> list[list[list[int]]]:
+    def _training_documents(self, task: Task) -> list[list[list[int]]]:
         return self.tuning.tokenised(_require_texts(task.records))
 
 

@@ -17,7 +17,7 @@ from divulge.types import Array, Bools, Floats, Ints, Records
 from divulge.validation import check_instance, check_integer, check_labels
 
 LocalEngine: TypeAlias = Literal["serial", "stacked"]
-"""How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
+"""Engines of one process: the two kinds of arithmetic that the other engines spread over processes and machines."""
 
 Tick: TypeAlias = Callable[[float], None]
 """Called with the share of one model's epochs that is done."""
@@ -67,7 +67,7 @@ Visit: TypeAlias = "Callable[[int, TrainedModel], tuple[bool, bool]]"
 
 
 class Learner(Protocol):
-    """How one model is trained, stored and restored: networks, the user's own models, fine-tunes."""
+    """Training, storing and restoring of one model: a network, the user's own model or a fine-tune."""
 
     @property
     def timed_by_doing(self) -> bool:

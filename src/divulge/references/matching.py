@@ -44,7 +44,7 @@ _CLEARLY_WORSE = 1.05  # of the least RMSE: beyond it, a direction or a training
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatchGoal:
-    """What reference models are to answer like.
+    """Answers of the target that reference models should match.
 
     Args:
         held_out: ``h`` records that neither the target nor any trial model is trained on.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HyperparametersT = TypeVar("HyperparametersT", bound="Hyperparameters")
 
 MemoryFormat: TypeAlias = torch.memory_format
-"""How images lie in memory: on the CPU, convolutions run faster with a pixel's channels side by side.
+"""Memory layout of images: on the CPU, convolutions run faster with a pixel's channels side by side.
 
 Measured on one core, training is 1.2 to 1.4 times and asking 1.3 to 3 times as fast as with a channel's pixels side
 by side; the results differ by rounding alone.

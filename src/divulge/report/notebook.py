@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: the verdict, its numbers and a picture, as HTML that loads and runs nothing."""
+"""Notebook view of a result: the verdict, its numbers and a picture, as HTML that loads and runs nothing."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class NoisyVersions:
 
 @dataclass(frozen=True, slots=True)
 class OwnVersions:
-    """What a function of the user's makes of the records.
+    """Versions of the records that a function of the user's makes.
 
     Args:
         function: ``function(x, generator)``, with all records ``[n, ...]`` and a NumPy generator, returns one version

@@ -348,7 +348,7 @@ class NumberReader:
 
 
 MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-NaN", "-nan")
-"""What `pandas.read_csv` takes for a missing value."""
+"""Words that `pandas.read_csv` takes for a missing value."""
 
 
 class BadCell(ValueError):

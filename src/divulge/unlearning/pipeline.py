@@ -465,7 +465,7 @@ def _warnings(result: Erasure) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditModels:
-    """How the reference models of an audit were trained that saw none of its candidates.
+    """Reference models of an audit that saw none of its candidates: how they were trained.
 
     Args:
         folder: the run directory.

@@ -128,7 +128,7 @@ class Erasure:
 
     @property
     def findings(self) -> tuple[ErasureFinding, ...]:
-        """What was found of each request."""
+        """Findings on each request."""
         return tuple(decided.finding for decided in self.decided.values())
 
     @property
@@ -149,7 +149,7 @@ class Erasure:
 
     @property
     def quality(self) -> tuple[QualityChange, ...]:
-        """What the erasure cost on records that were not to be forgotten."""
+        """Cost of the erasure on records that were not to be forgotten."""
         if self.before is None:
             return ()
         confidence = self.settings.confidence

@@ -38,7 +38,7 @@ _TOKEN_SIGNAL = "log-likelihood per token"  # noqa: S105 - the name of a signal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelScores:
-    """What one model says of all records.
+    """Scores of one model on all records.
 
     Args:
         scores: ``[n]``, larger = more like a training record.
