@@ -1,9 +1,10 @@
 """Settings that lower what classical models give away: forests, boosting, neighbours, vectors, linear models, networks.
 
-    PYTHONPATH=src DIVULGE_DATA=FOLDER python benchmarks/defences.py [KIND ...]
+    PYTHONPATH=src DIVULGE_DATA=FOLDER python benchmarks/defences.py [KIND ...] [--draws 1 2]
 
 For each table and kind of model, `divulge.defences.measure_settings` with 4 reference models of each setting. Writes
-`benchmarks/results/defences.md` after every table; with kinds named, their rows are replaced.
+`benchmarks/results/defences.md` after every table; with kinds named, their rows are replaced. With ``--draws``, the
+same is done with other draws of records, models and references, whose rows stand in a table of their own below.
 """
 
 from __future__ import annotations
@@ -61,10 +62,21 @@ def read_tables(folder: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     yield "location30", bits.astype(np.float64), np.unique(arrays["y"], return_inverse=True)[1]
 
 
-def draw(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, dv.Records]:
+DRAWS_HEAD = """
+## Other draws
+
+The same with other draws of records, models and reference models; draw 0 is the one above. Lowest and highest are of
+all draws' AUC. Brackets as above, of the draw alone.
+
+| table | model | setting | draw | AUC | accuracy or error | AUC of all draws, lowest to highest |
+|---|---|---|---|---|---|---|
+"""
+
+
+def draw(name: str, x: np.ndarray, y: np.ndarray, seed: int) -> dict[str, dv.Records]:
     """Return the sets of an audit; each class is among the members."""
     _, first = np.unique(x, axis=0, return_index=True)
-    rows = np.random.default_rng(0).permutation(np.sort(first))[:1400]
+    rows = np.random.default_rng(seed).permutation(np.sort(first))[:1400]
     n, m = SIZES.get(name, (300, 300))
     make = (lambda part: dv.Records(x[part], y[part])) if name == "diabetes" else (
         lambda part: dv.Records(x[part], y[part].astype(int))
@@ -73,31 +85,31 @@ def draw(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, dv.Records]:
     return dict(zip(("members", "nonmembers", "population"), sets, strict=True))
 
 
-def models(regression: bool) -> dict[str, tuple[Any, list[dict[str, Any]]]]:
+def models(regression: bool, seed: int = 0) -> dict[str, tuple[Any, list[dict[str, Any]]]]:
     """Return estimator and settings by kind of model."""
     trees = [{"min_samples_leaf": 5}, {"min_samples_leaf": 20}, {"max_depth": 5}]
     if regression:
         return {
-            "forest": (RandomForestRegressor(100, random_state=0), trees),
-            "boosting": (GradientBoostingRegressor(random_state=0), [{"n_estimators": 20}, {"max_depth": 2}]),
+            "forest": (RandomForestRegressor(100, random_state=seed), trees),
+            "boosting": (GradientBoostingRegressor(random_state=seed), [{"n_estimators": 20}, {"max_depth": 2}]),
             "linear": (make_pipeline(StandardScaler(), Ridge()), [{"alpha": 100.0}]),
             "neighbours": (KNeighborsRegressor(5), [{"n_neighbors": 20}]),
             "support vectors": (make_pipeline(StandardScaler(), SVR()), [{"C": 0.1}]),
             "network": (
-                make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(64,), max_iter=400, random_state=0)),
+                make_pipeline(StandardScaler(), MLPRegressor((64,), max_iter=400, random_state=seed)),
                 [{"alpha": 10.0}],
             ),
         }  # fmt: skip
     return {
-        "forest": (RandomForestClassifier(100, random_state=0), trees),
+        "forest": (RandomForestClassifier(100, random_state=seed), trees),
         "boosting": (
-            GradientBoostingClassifier(n_estimators=50, random_state=0), [{"n_estimators": 10}, {"max_depth": 1}]
+            GradientBoostingClassifier(n_estimators=50, random_state=seed), [{"n_estimators": 10}, {"max_depth": 1}]
         ),
         "linear": (make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)), [{"C": 0.01}]),
         "neighbours": (KNeighborsClassifier(5), [{"n_neighbors": 20}]),
         "support vectors": (make_pipeline(StandardScaler(), SVC()), [{"C": 0.1}]),
         "network": (
-            make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=200, random_state=0)), [{"alpha": 10.0}]
+            make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=200, random_state=seed)), [{"alpha": 10.0}]
         ),
     }  # fmt: skip
 
@@ -112,26 +124,68 @@ def format_row(table: str, model: str, row: Any) -> str:
     return f"| {table} | {model} | {row.name} | {' | '.join(cells)} | {row.stored or '–'} |"
 
 
+def write_page(rows: list[str], others: list[str]) -> None:
+    """Write both tables; in that of other draws, each row says how far the AUC of its setting lie apart."""
+    auc: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        cells = [cell.strip() for cell in row.split("|")]
+        auc[tuple(cells[1:4])] = [float(cells[4].split()[0])]
+    for row in others:
+        cells = [cell.strip() for cell in row.split("|")]
+        auc[tuple(cells[1:4])].append(float(cells[5].split()[0]))
+    lines = []
+    for row in others:
+        cells = row.split("|")
+        values = auc[tuple(cell.strip() for cell in cells[1:4])]
+        lines.append("|".join(cells[:7]) + f"| {min(values):.3f} to {max(values):.3f} |")
+    text = HEAD.format(n=N_REFERENCES) + "\n".join(rows) + "\n"
+    text += DRAWS_HEAD + "\n".join(lines) + "\n" if lines else ""
+    (HERE / "results" / "defences.md").write_text(text, encoding="utf-8")
+
+
+def read_rows() -> tuple[list[str], list[str]]:
+    """Return the rows of both tables as they stand."""
+    path = HERE / "results" / "defences.md"
+    if not path.exists():
+        return [], []
+    first, _, second = path.read_text(encoding="utf-8").partition(DRAWS_HEAD)
+    return first.splitlines()[len(HEAD.splitlines()) :], second.splitlines()
+
+
+def measure(name: str, kind: str, sets: dict[str, dv.Records], seed: int) -> Any:
+    """Measure the settings of one kind of model on one table."""
+    estimator, settings = models(name == "diabetes", seed)[kind]
+    target = estimator.fit(sets["members"].x, sets["members"].y)
+    references = Train(count=N_REFERENCES, engine="serial")
+    return dv.defences.measure_settings(
+        target, **sets, settings=settings, references=references, duplicates="drop", seed=seed
+    )
+
+
 def main() -> None:
     """Measure the kinds of model that are named, and write the page after each table."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="*", default=list(models(regression=False)))
+    parser.add_argument("--draws", nargs="*", type=int, default=[0])
     arguments = parser.parse_args()
-    path = HERE / "results" / "defences.md"
-    rows = path.read_text(encoding="utf-8").splitlines()[len(HEAD.splitlines()) :] if path.exists() else []
-    tables = {name: draw(name, x, y) for name, x, y in read_tables(Path(os.environ.get("DIVULGE_DATA", "")))}
-    for kind in arguments.kinds:
-        rows = [row for row in rows if f"| {kind} |" not in row]
-        for name, sets in tables.items():
-            estimator, settings = models(regression=name == "diabetes")[kind]
-            target = estimator.fit(sets["members"].x, sets["members"].y)
-            result = dv.defences.measure_settings(
-                target, **sets, settings=settings, references=Train(count=N_REFERENCES, engine="serial"),
-                duplicates="drop",
-            )  # fmt: skip
-            rows += [format_row(name, kind, row) for row in result.rows]
-            path.write_text(HEAD.format(n=N_REFERENCES) + "\n".join(rows) + "\n", encoding="utf-8")
+    rows, others = read_rows()
+    tables = list(read_tables(Path(os.environ.get("DIVULGE_DATA", ""))))
+    for seed in arguments.draws:
+        for kind in arguments.kinds:
+            if seed == 0:
+                rows = [row for row in rows if f"| {kind} |" not in row]
+            else:
+                others = [row for row in others if f"| {kind} |" not in row or f"| {seed} |" not in row]
+            for name, x, y in tables:
+                result = measure(name, kind, draw(name, x, y, seed), seed)
+                for row in result.rows:
+                    line = format_row(name, kind, row)
+                    cells = line.split("|")
+                    other = "|".join([*cells[:4], f" {seed} ", cells[4], cells[6]]) + "|"
+                    (rows if seed == 0 else others).append(line if seed == 0 else other)
+                print(name, kind, seed, flush=True)
+                write_page(rows, others)
 
 
 if __name__ == "__main__":

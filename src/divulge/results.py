@@ -43,7 +43,12 @@ FALSE_MATCH = 0.001
 SUSPICION = 0.05
 """The same for a suspicion, which is no proof and keeps a model from being cleared."""
 
-Form = Literal["as they are", "as the model's own steps transform them", "up to a scale and shift of each column"]
+Form = Literal[
+    "as they are",
+    "as the model is given them",
+    "as the model's own steps transform them",
+    "up to a scale and shift of each column",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1507,6 +1512,8 @@ class ArrayMatch:
         members: number of members whose row stands in it.
         nonmembers: number of non-members whose row does.
         p_value: chance of so many more members, if the array had nothing to do with membership.
+        columns: columns of this form in which they stand there, where these were looked for one by one; else 0.
+        width: varying columns of this form, of which these are some; 0 where they were not looked for one by one.
     """
 
     array: str
@@ -1514,6 +1521,18 @@ class ArrayMatch:
     members: int
     nonmembers: int
     p_value: float
+    columns: int = 0
+    width: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether only some columns of the records stand there."""
+        return self.columns < self.width
+
+    @property
+    def description(self) -> str:
+        """The form, and how many columns, in words."""
+        return f"{self.form}, in {self.columns} of {self.width} columns" if self.is_partial else self.form
 
 
 @dataclass(frozen=True, slots=True)
@@ -1561,7 +1580,8 @@ class StoredRecords:
         if not self.proven:
             return f"No training record was found in the model's {self.arrays:,} arrays."
         records = "record stands" if self.members == 1 else "records stand"
-        return f"{self.found:,} of {self.members:,} training {records} in this file."
+        partly = "" if any(not match.is_partial for match in self.matches) else ", by some of their columns"
+        return f"{self.found:,} of {self.members:,} training {records} in this file{partly}."
 
     @property
     def evidence(self) -> str:
@@ -1569,9 +1589,11 @@ class StoredRecords:
         if not self.proven:
             return ""
         first = self.matches[0]
-        others = f", and in {len(self.matches) - 1} other arrays" if len(self.matches) > 1 else ""
+        n_others = len({match.array for match in self.matches} - {first.array})
+        others = f", and {n_others} other array{'s hold' if n_others > 1 else ' holds'} some" if n_others else ""
         return (
-            f"The array {first.array} holds {first.members:,} of them {first.form}{others}; of {self.nonmembers:,} "
-            f"non-members, {self.nonmembers_found:,} stand there. Chance would do this with a probability of at most "
+            f"The array {first.array} holds {first.members:,} of them {first.description}{others}; of "
+            f"{self.nonmembers:,} non-members, {self.nonmembers_found:,} stand there. Chance would do this with a "
+            f"probability of at most "
             f"{first.p_value * self.searches:.2g} over all {self.searches:,} searches."
         )

@@ -13,6 +13,7 @@ import divulge as dv
 from divulge import completion, signals
 from divulge.auditing import load, over_shares
 from divulge.recipes import Imputed, Recipe, partial_recipes, recipes
+from divulge.report import formatting
 
 KNOWN = np.arange(12) < 10
 NAMES = tuple(recipe.name for recipe in partial_recipes())
@@ -178,6 +179,11 @@ def test_several_shares_in_one_report(case, tmp_path):
         "AUC minus that of the whole record",
     ):
         assert words in html
+    for result in found:  # with the intervals that each run's own verdict has
+        for recipe in ("partial-loss", "partial-learned"):
+            assert formatting.format_estimate(result[recipe].auc) in html
+            rate = formatting.format_percent_estimate(result[recipe].tpr_at_fpr(0.05))
+            assert rate.replace(" %", "\N{NO-BREAK SPACE}%") in html
     with pytest.raises(dv.InputError, match="at least 1 mask"):
         over_shares(case.target, known=[], **case.arguments())
     with pytest.raises(dv.InputError, match=r"got a list of 2; divulge\.auditing\.over_shares"):

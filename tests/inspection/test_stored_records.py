@@ -4,20 +4,32 @@ import json
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import skops.io
 import xgboost
 from safetensors.numpy import save_file
 from scipy import stats
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
-from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.decomposition import PCA
+from sklearn.ensemble import (
+    BaggingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.impute import KNNImputer
+from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KernelDensity, KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
-from sklearn.svm import SVC
+from sklearn.semi_supervised import LabelPropagation
+from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
@@ -110,6 +122,84 @@ def test_onnx_initialisers_and_attributes_are_searched(tmp_path):
     assert search(tmp_path / "m.onnx").found == 120
 
 
+PERMUTED = [2, 0, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "columns"),
+    [
+        (make_pipeline(StandardScaler(), make_pipeline(PCA(), KNeighborsClassifier())), X, 0),
+        (SVC(C=0.01), X.astype(np.float32), 0),  # which keeps them as float64
+        (KNeighborsClassifier(), X[:, PERMUTED], 4),
+        (KNeighborsClassifier(), X[:, [3, 1]], 2),
+        (KNeighborsClassifier(), np.c_[X, X[:, 0] * X[:, 1]], 4),
+        (BaggingClassifier(KNeighborsClassifier(), 8, max_features=2, random_state=0), X, 2),
+        (
+            make_pipeline(ColumnTransformer([("few", KNNImputer(), [0, 3]), ("rest", "drop", [1])]), GaussianNB()),
+            X,
+            2,
+        ),
+    ],
+)
+def test_they_are_found_by_some_columns_in_any_order_and_as_nested_pipelines_are_given_them(model, x, columns):
+    model.fit(x[:120], Y[:120])
+    for searched in (model, SklearnTarget(model)):  # a pipeline's own steps are followed in both
+        found = find_stored_records(searched, RECORDS, IS_MEMBER)
+        assert found.found == (len(model.support_vectors_) if isinstance(model, SVC) else 120)
+        assert found.nonmembers_found == 0
+        assert max(match.columns for match in found.matches) == columns
+    if columns == 2 and len(model.get_params()) < 12 and not hasattr(model, "steps"):
+        assert found.sentence == "120 of 120 training records stand in this file, by some of their columns."
+        assert "in 2 of 4 columns" in found.evidence
+
+
+def test_columns_of_a_frame_may_stand_in_another_order_than_the_records(tmp_path):
+    names = list("abcd")
+    frame = pd.DataFrame(X, columns=names)
+    model = make_pipeline(StandardScaler(), KNeighborsClassifier()).fit(frame.iloc[:120, PERMUTED], Y[:120])
+    skops.io.dump(model, tmp_path / "m.skops")
+    records = dv.Records(frame, Y)
+    for searched in (SklearnTarget(model), model, tmp_path / "m.skops"):
+        found = find_stored_records(searched, records, IS_MEMBER)
+        assert (found.found, found.nonmembers_found) == (120, 0)
+        assert found.matches[0].form == "as the model's own steps transform them"
+    plain = KNeighborsClassifier().fit(frame.iloc[:120, PERMUTED], Y[:120])
+    forms = {match.form for match in find_stored_records(plain, records, IS_MEMBER).matches}
+    assert {"as they are", "as the model is given them"} <= forms
+
+
+def test_arrays_that_hold_the_same_are_counted_once():
+    found = search(KNeighborsClassifier().fit(X[:120], Y[:120]))
+    assert len(found.matches) > 2
+    assert "and 1 other array holds some" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("model", "hint"),
+    [
+        (KernelRidge(kernel="rbf"), "KernelRidge holds 120 records"),
+        (KernelDensity(), "KernelDensity holds 120 records"),
+        (LabelPropagation(), "LabelPropagation holds 120 records"),
+        (Nystroem(n_components=30), "Nystroem holds 30 records"),
+        (
+            TransformedTargetRegressor(SVR(epsilon=0.0), func=np.exp, inverse_func=np.log),
+            "SVR holds 120 support vectors",
+        ),
+        (GaussianProcessRegressor(), "GaussianProcessRegressor holds 120 records"),
+    ],
+)
+def test_whatever_keeps_records_by_its_nature_is_named(model, hint):
+    found = inspect_model(model.fit(X[:120], Y[:120]))
+    assert [each.found for each in found.hints if each.name == "stored records"] == [hint]
+    assert found.training_records == (None if isinstance(model, Nystroem) else 120)
+    assert find_stored_records(model, RECORDS, IS_MEMBER).found >= (30 if isinstance(model, Nystroem) else 118)
+
+
+def test_boosting_by_histograms_says_how_many_records_it_saw():
+    model = HistGradientBoostingClassifier(max_iter=2, early_stopping=False).fit(X[:120], Y[:120])
+    assert inspect_model(model).training_records == 120
+
+
 def discrete(n, rng):
     return np.column_stack([rng.integers(0, 2, n), rng.integers(0, 3, n), rng.integers(0, 5, n)]).astype(float)
 
@@ -148,7 +238,8 @@ def test_the_chance_of_a_false_match_keeps_its_bound():
         x = rng.normal(size=(40, 2)) if rng.random() < 0.5 else discrete(40, rng)
         is_member = rng.permutation(40) < 20
         stored = x[rng.permutation(40)[: rng.integers(1, 20)]]
-        found = find_stored_records({"a": stored}, dv.Records(x), is_member, bound=0.2)
+        wide = np.c_[rng.normal(size=len(stored)), stored[:, ::-1]]
+        found = find_stored_records({"a": stored, "b": wide}, dv.Records(x), is_member, bound=0.2)
         proven += found.proven
     assert 0 < proven <= 60 + 3 * np.sqrt(300 * 0.2 * 0.8)
 

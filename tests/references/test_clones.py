@@ -8,16 +8,18 @@ import polars as pl
 import pytest
 from joblib.externals.loky.backend import reduction
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import RadiusNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from skops import io as skops_io
 
 import divulge as dv
 from divulge import plan as plans
+from divulge import targets
 from divulge.errors import InputError
 from divulge.references import Train
 from divulge.references.clones import CloneTraining, clone_estimator, train_clone
@@ -124,6 +126,46 @@ def test_classes_by_name_and_their_weights_and_columns_by_name():
     }
     result = dv.audit(model, **sets, recipes=["lira"], references=Train(count=4), fpr=[0.05])
     assert np.isfinite(result.scores["lira"]).all()
+
+
+def test_catboost_with_columns_of_texts_is_cloned_though_its_constructor_copies_them():
+    from catboost import CatBoostClassifier
+
+    model = CatBoostClassifier(iterations=3, verbose=0, cat_features=["city"], allow_writing_files=False)
+    cities = np.array(["Ulm", "Bern", "Wien"])
+    frames = {
+        key: pl.DataFrame({"a": r.x[:, 0], "city": cities[np.digitize(r.x[:, 1], [0, 1])]}).to_pandas()
+        for key, r in SETS.items()
+    }
+    for estimator in (model, make_pipeline("passthrough", model)):
+        target = estimator.fit(frames["members"], SETS["members"].y)
+        sets = {key: dv.Records(frames[key], SETS[key].y) for key in SETS}
+        result = dv.audit(target, **sets, recipes=["lira"], references=Train(count=2), fpr=[0.05])
+        assert np.isfinite(result.scores["lira"]).all()
+        assert "__sklearn_clone__" not in vars(model)
+
+
+def test_a_vote_by_majority_is_audited_by_its_labels_and_has_references(tmp_path):
+    voting = VotingClassifier([("a", RandomForestClassifier(5, random_state=0)), ("b", GaussianNB())])
+    names = np.array(["no", "yes"])
+    sets = {key: dv.Records(r.x, names[r.y]) for key, r in SETS.items()}
+    target = make_pipeline(StandardScaler(), voting).fit(sets["members"].x, names[SETS["members"].y])
+    result = dv.audit(target, **sets, recipes=["correct", "correct-calibrated"], references=Train(count=2), fpr=[0.05])
+    right = target.predict(SETS["members"].x) == names[SETS["members"].y]
+    assert result.about.accuracy.members.value == right.mean()
+    assert 0.5 < result["correct"].auc.value < 1
+    with pytest.raises(InputError, match="labels alone"):
+        dv.audit(target, **sets, recipes=["loss"], fpr=[0.05])
+    skops_io.dump(target, tmp_path / "model.skops")
+    loaded = targets.load(str(tmp_path / "model.skops"), labels_only=True)
+    assert (loaded.labels(sets["members"]) == SETS["members"].y).mean() == right.mean()
+    assert targets.is_label_only(loaded)
+
+
+def test_neighbours_within_a_radius_are_asked_though_they_have_no_number():
+    target = fitted(RadiusNeighborsClassifier(radius=10.0))
+    result = dv.audit(target, **SETS, recipes=["loss", "lira"], references=Train(count=2), fpr=[0.05])
+    assert np.isfinite(result.scores["loss"]).all()
 
 
 def test_make_model_may_return_an_estimator_for_any_target():

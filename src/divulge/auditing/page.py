@@ -783,17 +783,20 @@ def _known_share_chart(audits: Sequence[Findings], statistic: str, name: str, ch
             bounds = ([getattr(estimate, bound) for _, estimate in known_points] for bound in ("value", "low", "high"))
             curves[recipe] = charts.Curve(shares, *bounds)
     spec = charts.lines(curves, x="known share of the record", y=name, reference=chance)
-    note = "The band is a 95 % interval. The same candidates, with more and more of each record known."
+    note = (
+        "The bands are as wide as the intervals of each share's own verdict. The same candidates, with more and more "
+        "of each record known."
+    )
     return Chart(spec, title=f"{name} by known share", note=note)
 
 
 def _measure_or_none(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
-    """Measure a statistic; None if the recipe was not run or has too few records."""
+    """Measure a statistic as the verdict on ``audit`` does; None if the recipe was not run or has too few records."""
     if recipe not in audit.scores:
         return None
     try:
-        outcome = audit[recipe].distinct
-        return evaluation.measure(outcome.scores, outcome.members, statistic)
+        outcome = scopes(audit)[-1].outcomes[list(audit).index(recipe)]
+        return evaluation.measure(outcome.scores, outcome.members, statistic, simultaneous_confidence(audit))
     except InputError:
         return None
 
@@ -803,13 +806,20 @@ def _known_share_table(audits: Sequence[Findings], statistics: Mapping[str, str]
     rows = []
     for audit in audits:
         for recipe in audit:
-            values = [format_estimate(_measure_or_none(audit, recipe, statistic)) for statistic in statistics]
+            values = [
+                (format_estimate if statistic == "auc" else formatting.format_percent_estimate)(
+                    _measure_or_none(audit, recipe, statistic)
+                )
+                for statistic in statistics
+            ]
             queries = str(audit.about.recipes[recipe].queries)
-            rows.append(
-                [f"{_known_share(audit):.0%}", recipe, *values, _gap_to_whole(audit, whole_audit, recipe), queries]
-            )
+            share, gap = formatting.format_percent(_known_share(audit)), _gap_to_whole(audit, whole_audit, recipe)
+            rows.append([share, recipe, *values, gap, queries])
     columns = ["known", "recipe", *statistics.values(), "AUC minus that of the whole record", "queries"]
-    note = "The gap's interval is for paired differences, record by record."
+    note = (
+        "Intervals are those of each share's own verdict. Those of the gaps are of paired differences, record by "
+        "record, each by itself with 95 % confidence."
+    )
     if whole_audit is None:
         note = "No gap to the whole record is shown: add the share 1 (known = [..., 'share:1'])."
     return Table(columns, rows, title="By known share", note=note)

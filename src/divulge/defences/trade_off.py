@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import errors, lazy, statistics, store
+from divulge import errors, statistics, store
 from divulge.auditing.inputs import align_data
 from divulge.auditing.modality import Classifier, resolve_task
 from divulge.auditing.pipeline import audit, find_modality
@@ -31,7 +31,7 @@ from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
 from divulge.targets import adapt
 from divulge.targets.arrays import as_predictions
-from divulge.targets.estimators import SklearnRegressor, SklearnTarget
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, clone_unfitted
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
@@ -39,14 +39,10 @@ from divulge.validation import check_bool, check_instance, check_path, format_va
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sklearn import base
-
     from divulge.auditing import Audit
     from divulge.references import Progress
     from divulge.settings import Duplicates, TaskName
     from divulge.types import Floats
-else:
-    base = lazy.module("sklearn.base")
 
 RUN_TYPE = "trade-off"
 AS_IT_IS = "as it is"
@@ -336,7 +332,7 @@ def _with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
             raise InputError(f"settings: {type(_last_step(estimator)).__name__} has no parameter {name!r}")
         changed_parameters[full] = value
     with errors.user_code_errors(f"settings: {_describe(settings)}"):
-        return base.clone(estimator).set_params(**changed_parameters)
+        return clone_unfitted(estimator).set_params(**changed_parameters)
 
 
 def _describe(settings: Mapping[str, Any]) -> str:

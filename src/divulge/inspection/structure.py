@@ -204,12 +204,15 @@ def _leaf_counts(part: Any) -> Ints | None:
 
 def _training_size(parts: list[Any], arrays: list[Any]) -> int | None:
     """Return the number of training records that a model shows: of its neighbours, support vectors or trees."""
+    kept = [rows[0] for part in parts if (rows := _stored_rows(part)) is not None and rows[1] == "records"]
     for part in parts:
         if isinstance(size := getattr(part, "n_samples_fit_", None), int | np.integer):
-            return int(size)
+            kept.append(int(size))
         shape = getattr(part, "shape_fit_", None)
         if isinstance(shape, tuple) and shape:
-            return int(shape[0])
+            kept.append(int(shape[0]))
+        for step in getattr(part, "_predictors", None) or ():  # of boosting by histograms
+            kept += [int(predictor.nodes["count"][0]) for predictor in step if len(predictor.nodes)]
     forest_sizes = [int(part._n_samples) for part in parts if isinstance(getattr(part, "_n_samples", None), int)]
     roots = [
         int(np.asarray(part.tree_.weighted_n_node_samples)[0])
@@ -217,24 +220,39 @@ def _training_size(parts: list[Any], arrays: list[Any]) -> int | None:
         if hasattr(part, "tree_") and hasattr(part.tree_, "weighted_n_node_samples")
     ]
     sums = [int(a.values.sum()) for a in arrays if a.name.endswith(".leaf_count")]
-    return max([*forest_sizes, *roots, *sums], default=None)
+    return max([*kept, *forest_sizes, *roots, *sums], default=None)
+
+
+_SOME = "some of the records"
+_STORING = {
+    "_fit_X": "records",  # neighbours
+    "support_vectors_": "support vectors",
+    "X_train_": "records",  # Gaussian processes
+    "X_fit_": "records",  # kernel ridge regression, kernel PCA
+    "X_": "records",  # spread of labels
+    "component_indices_": _SOME,  # approximations of a kernel
+    "core_sample_indices_": _SOME,  # clusters by density
+}
+
+
+def _stored_rows(part: Any) -> tuple[int, str] | None:
+    """Return how many training records an estimator keeps by its nature, and what they are called; None for others."""
+    for name, what in _STORING.items():
+        rows = getattr(part, name, None)
+        if hasattr(rows, "shape") and (rows.ndim == 2 or name.endswith("indices_")):
+            return int(rows.shape[0]), what
+    tree: Any = getattr(part, "tree_", None)  # of a kernel density
+    return (len(tree.data), "records") if type(tree).__name__ in ("KDTree", "BallTree") else None
 
 
 def _storing_hints(parts: list[Any]) -> list[Hint]:
+    meaning = "Each of these is a training record: do not release the file."
     hints = []
     for part in parts:
-        name = type(part).__name__
-        if hasattr(part, "_fit_X") and part._fit_X is not None:
-            finding = f"{name} holds {part._fit_X.shape[0]:,} records"
-        elif hasattr(part, "support_vectors_"):
-            finding = f"{name} holds {part.support_vectors_.shape[0]:,} support vectors"
-        elif hasattr(part, "X_train_"):
-            finding = f"{name} holds {len(part.X_train_):,} records"
-        else:
-            continue
-        hints.append(
-            Hint("stored records", finding, "none", "Each of these is a training record: do not release the file.")
-        )
+        if (rows := _stored_rows(part)) is not None:
+            n, content = rows
+            finding = f"{type(part).__name__} holds {n:,} {'records' if content == _SOME else content}"
+            hints.append(Hint("stored records", finding, "none", meaning))
     return hints
 
 

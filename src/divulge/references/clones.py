@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import errors, lazy, seeds, store, targets
+from divulge import errors, seeds, store, targets
 from divulge.errors import InputError
 from divulge.references import fitting, matching, pool
 from divulge.references.engines import Placement
@@ -31,6 +31,7 @@ from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import (
     SklearnRegressor,
     SklearnTarget,
+    clone_unfitted,
     describe_estimator,
     estimator_inputs,
     sub_estimators,
@@ -39,12 +40,8 @@ from divulge.targets.rights import FramedTarget
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
-    from sklearn import base
-
     from divulge.references.engines import EngineName
     from divulge.types import Array, Floats, Ints, Records
-else:
-    base = lazy.module("sklearn.base")
 
 _SEED_NAMES = ("random_state", "random_seed")
 _THREAD_NAMES = ("n_jobs", "thread_count", "nthread")
@@ -97,7 +94,7 @@ class CloneTraining:
         if unknown := [name for name in changes if name not in parameters]:
             check_choice(unknown[0], f"match: a parameter of {type(clone).__name__}", parameters)
         with errors.user_code_errors(f"match: {type(clone).__name__}"):
-            return replace(training, estimator=base.clone(self.estimator).set_params(**changes))
+            return replace(training, estimator=clone_unfitted(self.estimator).set_params(**changes))
 
     def make_learner(self, records: Records) -> CloneLearner:
         """Return the learner of these settings."""
@@ -221,7 +218,8 @@ class CloneTarget:
     def logits(self, records: Records) -> Floats:
         """Return logits ``[n, K]``; a class that the clone never saw gets the floor."""
         with errors.user_code_errors(f"references: {type(self.inner.estimator).__name__}"):
-            clone_logits = self.inner.logits_of(model_inputs(self.audited_target, self.inner.estimator, records))
+            inputs = model_inputs(self.audited_target, self.inner.estimator, records)
+            clone_logits = self.inner.logits_of(inputs) if self.inner.gives_logits else self.inner.votes_of(inputs)
         if self.seen_classes is None:
             return clone_logits
         full = np.tile(np.log(self.inner.floor) + clone_logits.max(axis=1, keepdims=True), (1, self.classes))
@@ -306,7 +304,7 @@ def train_regressor(config: CloneTraining, records: Records, seed: int) -> Any:
 def clone_estimator(estimator: Any, seed: int) -> Any:
     """Return an unfitted copy with the same parameters, one thread, and ``seed`` wherever it draws at random."""
     with errors.user_code_errors(f"references: {type(estimator).__name__}"):
-        clone = base.clone(estimator)
+        clone = clone_unfitted(estimator)
         parameters = clone.get_params(deep=True)
         changed: dict[str, Any] = {}
         for name in parameters:

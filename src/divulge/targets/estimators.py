@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime as dt
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import narwhals as nw
@@ -141,6 +143,26 @@ class SklearnTarget:
         """Return the logits ``[n, K]`` of inputs as `model_inputs` makes them."""
         return self._own_logits(inputs)
 
+    @property
+    def gives_logits(self) -> bool:
+        """Whether the estimator shows more than its predicted class."""
+        return hasattr(self.estimator, "predict_proba") or hasattr(self.estimator, "decision_function")
+
+    def predicted_classes(self, inputs: Any) -> Ints:
+        """Return the estimator's own predicted class, by its number, of inputs as `model_inputs` makes them."""
+        predicted = np.asarray(self.estimator.predict(inputs)).ravel().tolist()
+        numbers = dict(zip(np.asarray(self._classes()).tolist(), self._columns().tolist(), strict=True))
+        if len(predicted) != len(inputs) or any(value not in numbers for value in predicted):
+            raise InputError(
+                f"target: {type(self.estimator).__name__}.predict: one of its classes_ is needed per record"
+            )
+        return np.array([numbers[value] for value in predicted], dtype=np.int64)
+
+    def votes_of(self, inputs: Any) -> Floats:
+        """Return logits ``[n, K]`` of an estimator that shows its class alone: this class has all the probability."""
+        classes = self.predicted_classes(inputs)
+        return np.where(np.arange(int(self.classes or 0)) == classes[:, None], 0.0, np.log(self.floor))
+
     def _full(self, logits: Floats) -> Floats:
         """Extend logits to the full label set; a class the estimator never saw gets the floor."""
         places = self._columns()
@@ -212,6 +234,40 @@ class SklearnTarget:
                 np.log(probabilities) if log_probabilities is None else np.asarray(log_probabilities, dtype=np.float64)
             )
         return self._full(np.where(np.isfinite(logarithms), logarithms, np.log(self.floor)))
+
+
+@dataclass(frozen=True, slots=True)
+class SklearnLabels(SklearnTarget):
+    """A fitted classifier that shows its predicted class alone, such as one that votes by majority.
+
+    Args and errors are those of `divulge.targets.SklearnTarget`.
+
+    Examples:
+        >>> from sklearn.ensemble import VotingClassifier
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from divulge import Records
+        >>> model = VotingClassifier([("bayes", GaussianNB())]).fit([[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1])
+        >>> SklearnLabels(model).labels(Records([[0.0], [1.0]]))
+        array([0, 1])
+    """
+
+    logits: ClassVar[None] = None  # ty: ignore[incompatible-attribute-override]
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record.
+
+        Raises:
+            divulge.errors.UserCodeError: the estimator raised an error.
+        """
+        inputs = self.model_inputs(records.copy())
+        hint = "" if records.table is None else describe_inputs(inputs)
+        with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
+            return self.predicted_classes(inputs)
+
+
+def gives_labels(model: Any) -> bool:
+    """Check whether an object is a fitted classifier of scikit-learn's kind that predicts its classes."""
+    return not isinstance(model, type) and callable(getattr(model, "predict", None)) and hasattr(model, "classes_")
 
 
 def estimator_inputs(
@@ -286,6 +342,31 @@ def _frame_library(
     return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
 
 
+def clone_unfitted(estimator: Any) -> Any:
+    """Return an unfitted copy of an estimator with the same parameters (`sklearn.base.clone`).
+
+    Examples:
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> hasattr(clone_unfitted(GaussianNB().fit([[0.0], [1.0]], [0, 1])), "classes_")
+        False
+    """
+    # CatBoost copies what it is given (such as a list of columns), which scikit-learn's clone takes for an error; it
+    # asks an object for a clone of its own first.
+    parts = [estimator, *(estimator.get_params(deep=True).values() if callable(estimator.get_params) else ())]
+    copying = [part for part in parts if type(part).__module__.split(".")[0] == "catboost" and hasattr(part, "fit")]
+    try:
+        for part in copying:
+            part.__sklearn_clone__ = partial(_copy_parameters, type(part), part.get_params())
+        return base.clone(estimator)
+    finally:
+        for part in copying:
+            vars(part).pop("__sklearn_clone__", None)
+
+
+def _copy_parameters(estimator_class: type, parameters: dict[str, Any]) -> Any:
+    return estimator_class(**copy.deepcopy(parameters))
+
+
 def describe_estimator(estimator: Any) -> str:
     """Return the class of an estimator and all its parameters, as the same text in every process.
 
@@ -342,7 +423,8 @@ def _vote_count(estimator: Any) -> int | None:
     estimator = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     if getattr(estimator, "bootstrap", False) is True and hasattr(estimator, "estimators_"):
         return len(estimator.estimators_)
-    if hasattr(estimator, "n_neighbors") and getattr(estimator, "weights", None) == "uniform":
+    # Of neighbours within a radius, the number is None.
+    if getattr(estimator, "n_neighbors", None) is not None and getattr(estimator, "weights", None) == "uniform":
         return int(estimator.n_neighbors)
     return None
 
@@ -386,19 +468,30 @@ def _pandas_categories(estimator: Any) -> list[Any] | None:
 def sub_estimators(estimator: Any) -> Iterator[Any]:
     """Yield an estimator and those that it is made of."""
     yield estimator
+    for part in direct_parts(estimator):
+        yield from sub_estimators(part)
+
+
+_INNER_NAMES = (
+    "estimator_", "best_estimator_", "final_estimator_", "regressor_", "transformer_", "nbrs_", "estimator",
+    "_preprocessor",
+)  # fmt: skip
+
+
+def direct_parts(estimator: Any) -> Iterator[Any]:
+    """Yield the estimators that an estimator is directly made of."""
     for _, step in getattr(estimator, "steps", ()):
-        yield from sub_estimators(step)
+        yield step
     for _, transformer, *_ in getattr(estimator, "transformers_", ()):
-        yield from sub_estimators(transformer)
+        yield transformer
     for _, step in getattr(estimator, "transformer_list", ()):
-        yield from sub_estimators(step)
+        yield step
     for name in ("estimators_", "calibrated_classifiers_"):
         inner = getattr(estimator, name, None)
-        for part in () if inner is None else np.ravel(np.array(inner, dtype=object)):
-            yield from sub_estimators(part)
-    for name in ("estimator_", "best_estimator_", "final_estimator_", "estimator", "_preprocessor"):
+        yield from () if inner is None else np.ravel(np.array(inner, dtype=object))
+    for name in _INNER_NAMES:
         if (inner := getattr(estimator, name, None)) is not None:
-            yield from sub_estimators(inner)
+            yield inner
 
 
 def restore_types(estimator: Any, frame: Any) -> Any:

@@ -32,6 +32,7 @@ else:
 
 
 SAFE = ".safetensors (with a factory), .onnx, .skops, a Hugging Face folder"
+_SUFFIXES = (".safetensors", ".onnx", ".skops")
 _LOAD_YOURSELF = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
 _SAVE_WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
 
@@ -79,7 +80,7 @@ def load(
         dtype: of a Hugging Face model: "float32" (the default), "bfloat16" or "float16".
         bos: of a causal language model: "tokenizer" (the default), "add" or "none", see `divulge.targets.CausalLM`.
         endpoint: address of an OpenAI-compatible server, ``http://…/v1``, that has a language model of this name.
-        labels_only: whether a named object that gives labels and no logits will do.
+        labels_only: whether a named object, or an estimator in a file, that gives labels and no logits will do.
         names: of the classes, see `divulge.targets.adapt`.
         task: "auto", "classification" or "regression", see `divulge.targets.adapt`.
 
@@ -122,11 +123,27 @@ def load(
         return adapt(_load_safetensors(path, factory, folder), outputs=outputs, device=device, task=task)
     if suffix == ".skops":
         trusted = [check_string(name, "trust") for name in as_list(trust, "trust")]
-        return adapt(read_skops(path, trusted), outputs=outputs, device=device, names=names, task=task)
+        return adapt(
+            read_skops(path, trusted), outputs=outputs, device=device, labels_only=labels_only, names=names, task=task
+        )
     if suffix == ".onnx":
         onnx_target = _load_onnx(path, outputs)
         return as_regressor(onnx_target) if task == "regression" else onnx_target
-    raise InputError(
+    raise _not_loadable(path)
+
+
+def refuse_unsafe_file(path: Path) -> None:
+    """Refuse a file that cannot be loaded without running code from it; what is not there yet is left to `load`.
+
+    Raises:
+        divulge.InputError: the file is there and is none of .safetensors, .skops and .onnx.
+    """
+    if path.is_file() and path.suffix.lower() not in _SUFFIXES:
+        raise _not_loadable(path)
+
+
+def _not_loadable(path: Path) -> InputError:
+    return InputError(
         f"target.model: {path} cannot be loaded without running code from it: {_refusal_reason(path)}. What can: {SAFE}"
     )
 

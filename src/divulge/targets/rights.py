@@ -12,7 +12,14 @@ from divulge import errors, lazy, seeds, store
 from divulge.errors import InputError
 from divulge.targets import arrays as out
 from divulge.targets.arrays import PROBABILITY_FLOOR, CallableTarget
-from divulge.targets.estimators import SklearnRegressor, SklearnTarget, as_regressor, is_regressor
+from divulge.targets.estimators import (
+    SklearnLabels,
+    SklearnRegressor,
+    SklearnTarget,
+    as_regressor,
+    gives_labels,
+    is_regressor,
+)
 from divulge.targets.token_statistics import GivesTokens, TokenStatistics
 from divulge.validation import (
     check_choice,
@@ -296,6 +303,8 @@ def adapt(
         adapter = SklearnRegressor(model)
     elif hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
         adapter = SklearnTarget(model, names=names)
+    elif labels_only and gives_labels(model):
+        adapter = SklearnLabels(model, names=names)
     elif callable(model):
         adapter = CallableTarget(model, outputs=outputs)
     else:
