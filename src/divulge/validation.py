@@ -277,6 +277,9 @@ def check_class_labels(
         isinstance(label, float) and label.is_integer() and abs(label) < 2**53 for label in labels
     ):  # pandas makes floats of 0 and 1 in passing
         return check_class_labels(values.astype(np.int64), name, length=length, names=names)
+    infinite_rows = [row for row, label in enumerate(labels) if isinstance(label, float) and math.isinf(label)]
+    if infinite_rows:
+        raise InputError(f"{name}: labels must be finite, got {labels[infinite_rows[0]]} in row {infinite_rows[0]}")
     label_types = {
         str if isinstance(label, str) else bool if isinstance(label, bool) else type(label) for label in labels
     }

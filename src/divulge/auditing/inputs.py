@@ -687,6 +687,8 @@ def align_data(subject: AuditData, target: Any, unknown_classes: UnknownClasses)
             sets[name], kept_rows[name] = _number_classes(records, class_names, name, unknown_classes)
     elif unknown_classes == "drop":
         sets, kept_rows = _drop_unknown(sets, target)
+    else:
+        class_notes = [*class_notes, *_check_fitted_classes(sets, target)]
     dropped = {name: int((~mask).sum()) for name, mask in kept_rows.items()}
     notes = [*column_notes, *class_notes]
     if any(dropped.values()):
@@ -835,6 +837,36 @@ def _number_classes(
     return kept_records.with_labels(
         [number_of[class_name] for class_name in names_of_records if class_name in number_of], tuple(class_names)
     ), is_known
+
+
+def _check_fitted_classes(sets: Mapping[str, Records], target: Any) -> list[str]:
+    """Return a note on records of classes within a target's range that it was not fitted on.
+
+    Raises:
+        divulge.InputError: a class above all of those that the target, which numbers its classes, was fitted on.
+    """
+    known_classes, notes = getattr(target, "known_classes", None), []
+    if known_classes is None or not len(known_classes):
+        return []
+    for name, records in sets.items():
+        if records.labels is None:
+            continue
+        is_known = np.isin(records.labels, known_classes)
+        if is_known.all():
+            continue
+        unknown = sorted(set(records.labels[~is_known].tolist()))
+        described = f"(it knows {format_value(list(map(int, known_classes)))}); {int((~is_known).sum())} records"
+        if unknown[-1] > max(known_classes):
+            raise InputError(
+                f"{name}: y: the target does not know the class {unknown[-1]} {described} have such a class; leave "
+                "them out, or pass unknown_classes='drop'; if the target predicts a real value, say task='regression', "
+                'in a plan task = "regression"'
+            )
+        notes.append(
+            f"{name}: the target was not fitted on the classes {', '.join(map(str, unknown))} {described} have one and "
+            "count as the least likely; unknown_classes='drop' leaves them out"
+        )
+    return notes
 
 
 def _drop_unknown(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], dict[str, Any]]:

@@ -441,7 +441,7 @@ def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
     different categories.
     """
     parts = list(sub_estimators(estimator))
-    if any(_pandas_categories(part) is not None for part in parts):  # LightGBM
+    if any(_pandas_categories(part) is not None or _reads_categories(part) for part in parts) and columns.has_pandas():
         return "pandas"
     markers = [
         value
@@ -458,6 +458,12 @@ def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
 def _imputes_texts(part: Any) -> bool:
     """Check whether a part is an imputer of texts, for which a missing one is either NaN or None."""
     return hasattr(part, "statistics_") and getattr(part, "_fit_dtype", np.dtype(float)).kind == "O"
+
+
+def _reads_categories(estimator: Any) -> bool:
+    """Check whether an estimator of XGBoost or CatBoost knows categories, which they read safely of pandas alone."""
+    by_xgboost = hasattr(estimator, "get_booster") and bool(getattr(estimator, "enable_categorical", False))
+    return by_xgboost or (hasattr(estimator, "get_cat_feature_indices") and bool(estimator.get_cat_feature_indices()))
 
 
 def _pandas_categories(estimator: Any) -> list[Any] | None:
