@@ -99,7 +99,7 @@ class Partition:
         """Return the finding on one model."""
         return decide_request(
             "", self.scores[model], self.scores[list(controls)], self.forgotten, before=self.scores[0],
-            at_random=False, alike=self.at_random, **RULES,
+            at_random=False, is_alike=self.at_random, **RULES,
         ).finding  # fmt: skip
 
     def auc(self, model: int):
@@ -188,7 +188,7 @@ def simulated_nulls(runs: int) -> None:
         forgotten = np.arange(n_forgotten + n_never) < n_forgotten
         counts = Counter(
             decide_request(
-                "", *_split(draw(rng, k + 1, forgotten, shape)), forgotten, before=None, at_random=False, alike=True,
+                "", *_split(draw(rng, k + 1, forgotten, shape)), forgotten, before=None, at_random=False, is_alike=True,
                 **RULES,
             ).finding.answer
             for _ in range(runs)
@@ -220,7 +220,7 @@ def simulated_differences(runs: int) -> None:
             scores[0] += shift * forgotten
             aucs.append(auc(scores[0], forgotten).value - clean)
             answer = decide_request(
-                "", *_split(scores), forgotten, before=None, at_random=False, alike=True, **RULES
+                "", *_split(scores), forgotten, before=None, at_random=False, is_alike=True, **RULES
             ).finding.answer
             counts[answer] += 1
         rows.append([f"{np.mean(aucs):.3f}, {k} controls, {size} and {2 * size} records", *_shares(counts)])
@@ -247,7 +247,7 @@ def simulated_acquittals(runs: int) -> None:
                 scores += spread * rng.normal(size=(k + 2, 1)) * forgotten
                 finding = decide_request(
                     "", scores[0], scores[2:], forgotten, before=scores[1] + 4 * forgotten, at_random=at_random,
-                    alike=True, **RULES,
+                    is_alike=True, **RULES,
                 ).finding  # fmt: skip
                 acquitted += finding.answer == NO_DIFFERENCE
             cells.append(_percent(acquitted, runs))
