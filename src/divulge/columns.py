@@ -547,12 +547,20 @@ def describe_row(frame: nw.DataFrame[Any], row: int) -> str:
         age: 48
         sex: f
     """
-    return "\n".join(f"{name}: {_spell(frame[name][row])}" for name in frame.columns)
+    return "\n".join(f"{name}: {format_cell(frame[name][row])}" for name in frame.columns)
 
 
-def _spell(value: Any) -> str:
+def format_cell(value: Any) -> str:
+    """Format one value for a reader.
+
+    Examples:
+        >>> [format_cell(value) for value in (1.0, 0.12345678, None, "f", dt.datetime(2020, 1, 31))]
+        ['1', '0.123457', 'missing', 'f', '2020-01-31']
+    """
     if is_missing(value):
         return "missing"
+    if isinstance(value, dt.datetime) and value.tzinfo is None and value.time() == dt.time():
+        return value.date().isoformat()
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 
@@ -107,6 +108,7 @@ class DataFile:
         folders: names of the classes, if each has a folder of images.
         unlabelled: reason why the labels of documents could not be read; empty if they could.
         covariates: columns of the covariates, by name.
+        stores_types: whether the file says of which type a column is, as no CSV file does.
     """
 
     records: Records
@@ -115,6 +117,7 @@ class DataFile:
     folders: tuple[str, ...] = ()
     unlabelled: str = ""
     covariates: Mapping[str, Array] = field(default_factory=dict)
+    stores_types: bool = True
 
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -357,7 +360,28 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
     records = Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names)
     records = _add_features(_check_classes(records, layout), frame.select(features) if features else None)
     group = special.get(layout.group or "")
-    return DataFile(records, group, tuple(values), covariates=_covariate_columns(frame, layout))
+    stores_types = all(part.delimited is None for part in table.parts)
+    covariates = _covariate_columns(frame, layout)
+    return DataFile(records, group, tuple(values), covariates=covariates, stores_types=stores_types)
+
+
+def find_code_columns(files: Sequence[DataFile]) -> tuple[str, ...]:
+    """Return the columns that look like numbers in one CSV file and hold texts in another file: 007 here and A1 there.
+
+    Columns that are numbers in a file that stores types are none; read again with `FileLayout.codes`, the others are
+    texts everywhere.
+    """
+    is_text: dict[str, set[bool]] = {}
+    numbers: set[str] = set()
+    for file in files:
+        if (table := file.records.table) is None:
+            continue
+        for name in table.columns:
+            if not table[name].is_null().all():
+                has_texts = isinstance(table[name].dtype, nw.String | nw.Categorical | nw.Enum)
+                is_text.setdefault(name, set()).add(has_texts)
+                numbers |= {name} if file.stores_types and not has_texts else set()
+    return tuple(name for name, answers in is_text.items() if len(answers) > 1 and name not in numbers)
 
 
 def _feature_columns(table: Table, layout: FileLayout) -> list[str]:

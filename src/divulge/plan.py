@@ -132,7 +132,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     origins = _import_named_code(plan, folder)
     recipes = book.configure(plan.recipes, plan.recipe or {}, folder)
     sets = {key: _read_records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
-    if codes := _find_code_columns(plan.data, sets):
+    if codes := datafiles.find_code_columns(list(sets.values())):
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
     _check_same_columns(sets)
     if plan.data.text is None:
@@ -218,9 +218,11 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
 
     files = plan.forget.records if isinstance(plan.forget.records, dict) else {"forget": plan.forget.records}
     requests = {}
+    table = resolved.subject.members.table
+    codes = () if table is None else tuple(name for name in table.columns if table[name].dtype == nw.String)
     for name, file in files.items():
         try:
-            requests[name] = datafiles.read_records(folder / file, _layout(plan.data)).records
+            requests[name] = datafiles.read_records(folder / file, replace(_layout(plan.data), codes=codes)).records
         except InputError as error:
             raise InputError(f"forget.records: {error}") from None
     subject, trainer = resolved.subject, resolved.options.references
@@ -316,19 +318,6 @@ def _import_features(plan: DataPlan, folder: Path) -> Any:
 def _check_distinct(names: Sequence[str], key: str) -> None:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"{key}: each may be named once, got {repeated[0]!r} more than once")
-
-
-def _find_code_columns(plan: DataPlan, sets: dict[str, DataFile]) -> tuple[str, ...]:
-    """Return the columns that look like numbers in one text file and hold texts in another: 007 here and A1 there."""
-    frames = [file.records.table for file in sets.values() if file.records.table is not None]
-    if any(Path(getattr(plan, key)).suffix not in (".csv", ".tsv") for key in sets):
-        return ()  # every other format stores the types of its columns
-    is_text: dict[str, set[bool]] = {}
-    for table in frames:
-        for name in table.columns:
-            if not table[name].is_null().all():
-                is_text.setdefault(name, set()).add(table[name].dtype == nw.String)
-    return tuple(name for name, answers in is_text.items() if len(answers) > 1)
 
 
 def _check_same_columns(sets: dict[str, DataFile]) -> None:
@@ -492,6 +481,8 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
         if name == "references" and isinstance(answer, str) and answer.isdecimal():
             answer = int(answer)
         answers[name] = getattr(InitSettings.check(**{name: answer}), name)
+        if name == "model":
+            models.refuse_unsafe_file(Path(answers[name]))
     if answers["references"] == 1 and answers["records"] != "text":
         raise InputError("references: 0 or at least 2 are needed, got 1")
     return InitSettings.check(**answers)

@@ -20,6 +20,7 @@ from divulge import attributes
 from divulge.attributes.finding import decide_attribute
 from divulge.attributes.result import AttributeInference, load
 from divulge.references import Train
+from divulge.report import html
 from divulge.results import AttributeSettings
 
 
@@ -184,6 +185,30 @@ class TestInference:
         result = attributes.infer(model, **data, column="drug")
         assert result.value_names == ("a", "b", "c")
         assert result.finding.answer in ("leak found", "too little data to say")
+
+    def test_values_have_the_readers_names_and_a_missing_one_is_no_text(self):
+        names = np.array([None, "None", "<b>x</b>", "f"], dtype=object)
+
+        def frame(x, y):
+            flag = pl.Series([None if value > 1 else value > 0 for value in x[:, 1]], dtype=pl.Boolean)
+            days = pl.Series(x[:, 0].astype(int)).cast(pl.Date)
+            columns = {"drug": names[x[:, 0].astype(int)].tolist(), "flag": flag, "day": days, "u": x[:, 2]}
+            return dv.Records(pl.DataFrame(columns), y)
+
+        data = sets(make=frame, n=100)
+
+        def model(records):
+            score = np.array([len(value or "") for value in records["drug"]]) % 4
+            return np.eye(4)[score]
+
+        target = dv.targets.CallableTarget(model, frames=True)
+        found = attributes.infer(target, **data, column="drug")
+        assert sorted(found.value_names) == ["<b>x</b>", "None", "f", "missing"]
+        assert found.tried == 4
+        assert "<b>x" not in html.render(found.page())
+        assert attributes.infer(target, **data, column=["flag", "drug"]).value_names[0].split(", ")[0] == "missing"
+        assert "True, f" in attributes.infer(target, **data, column=["flag", "drug"]).value_names
+        assert attributes.infer(target, **data, column="day").value_names[0] == "1970-01-01"
 
     def test_reference_models_are_clones_of_the_target(self):
         data = sets(n=200)

@@ -1,5 +1,7 @@
 """What stands in a table reaches a fitted model as it met it: names, categories, missing values, classes."""
 
+import gzip
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -24,6 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import divulge as dv
 from divulge import cli
+from divulge.cli import modules
 from divulge.targets import SklearnTarget
 
 N = 100
@@ -215,15 +218,65 @@ def test_a_missing_value_may_be_spelt_as_pandas_and_r_spell_it(tmp_path, word):
     np.testing.assert_array_equal(dv.auditing.load(tmp_path / "run").scores["loss"], scores(model, frame, y))
 
 
-def test_a_column_of_codes_is_one_of_texts_where_any_file_says_so(tmp_path):
+def split_csv(path):
+    """Put the two halves of a CSV file into a folder."""
+    header, *lines = path.read_text().splitlines(keepends=True)
+    folder = path.with_suffix("")
+    folder.mkdir()
+    for at, part in enumerate((lines[:50], lines[50:])):
+        (folder / f"{at}.csv").write_text(header + "".join(part))
+    return folder.name
+
+
+def pack_csv(path):
+    path.with_suffix(".csv.gz").write_bytes(gzip.compress(path.read_bytes()))
+    return f"{path.stem}.csv.gz"
+
+
+def write_as_parquet(path):
+    pl.read_csv(path, schema_overrides={"ward": pl.String}).write_parquet(path.with_suffix(".parquet"))
+    return f"{path.stem}.parquet"
+
+
+@pytest.mark.parametrize("spell", [lambda path: path.name, pack_csv, split_csv, write_as_parquet])
+def test_a_column_of_codes_is_one_of_texts_where_any_file_says_so(tmp_path, spell):
     frame, y = clients()
     codes = np.array([f"{at % 7:03}" for at in range(3 * N)], dtype=object)
     codes[:N:9] = "A1"  # among the members alone
     x = frame[["age", "dose"]].assign(sex="f", ward=codes)
     model = encoded().fit(x[:N], y[:N])
-    plan = write_plan(tmp_path, model, x, y, 'label = "outcome"')
-    assert cli.run(["audit", plan, "--out", str(tmp_path / "run")]) == 0
+    plan = tmp_path / "plan.toml"
+    write_plan(tmp_path, model, x, y, 'label = "outcome"')
+    plan.write_text(plan.read_text().replace("members.csv", spell(tmp_path / "members.csv"), 1))
+    assert cli.run(["audit", str(plan), "--out", str(tmp_path / "run")]) == 0
     np.testing.assert_array_equal(dv.auditing.load(tmp_path / "run").scores["loss"], scores(model, x, y))
+
+
+def test_codes_are_texts_in_the_records_of_an_erasure_too(tmp_path):
+    frame, y = clients()
+    x = frame[["age", "dose"]].assign(sex="f", ward=[f"{at % 7:03}" for at in range(3 * N)])
+    x.loc[0, "ward"] = x.loc[N, "ward"] = "A1"
+    model = encoded().fit(x[:N], y[:N])
+    plan = tmp_path / "plan.toml"
+    write_plan(tmp_path, model, x, y, 'label = "outcome"\n[forget]\nafter = "model.skops"\nrecords = "asked.csv"')
+    x[1:40].assign(outcome=y[1:40]).to_csv(tmp_path / "asked.csv", index=False)  # all of them look like numbers
+    asked = modules.plan.read(plan)
+    requests = modules.plan.resolve_forget(asked, modules.plan.resolve(asked, tmp_path), tmp_path)["forget"]
+    assert requests["forget"].table["ward"][0] == "001"
+    names = [str(tmp_path / name) for name in ("asked.csv", "nonmembers.csv", "model.skops")]
+    command = ["forget", "--forget", names[0], "--never", names[1], "--after", names[2], "--label", "outcome"]
+    assert cli.run([*command, "--out", str(tmp_path / "run")]) in (0, 1, 3)
+
+
+def test_init_reads_shards(tmp_path, monkeypatch):
+    frame, y = clients()
+    x = frame[["age", "dose", "sex", "ward"]]
+    write_plan(tmp_path, encoded().fit(x[:N], y[:N]), x.assign(patient_id=np.arange(3 * N)), y)
+    split_csv(tmp_path / "members.csv")
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["init", "new", "--model", "model.skops", "--members", "members", "--references", "0"]) == 0
+    data = modules.plan.read(tmp_path / "new" / "plan.toml").data
+    assert (data.label, data.id, data.members) == ("outcome", "patient_id", "../members")
 
 
 def test_an_identifier_that_is_missing_is_said(tmp_path, capsys):

@@ -158,3 +158,11 @@ def test_the_shell_completes_commands():
     asked = os.environ | {"_DIVULGE_COMPLETE": "complete_bash", "COMP_WORDS": "divulge ca", "COMP_CWORD": "1"}
     done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["canaries"]
+
+
+def test_a_model_that_nobody_should_unpickle_is_refused_before_a_plan_is_written(divulge, tmp_path):
+    (tmp_path / "forest.pkl").write_bytes(b"\x80\x04N.")
+    code, _, err = divulge("init", tmp_path / "new", "--records", "table", "--model", tmp_path / "forest.pkl")
+    assert code == 2
+    assert "a pickle file is a program" in err
+    assert not (tmp_path / "new").exists()

@@ -179,11 +179,21 @@ def test_shards_lie_in_the_order_of_their_names_and_hidden_files_are_none(tmp_pa
 
 def test_kinds_of_columns_of_several_files_must_agree(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,\n")
-    (tmp_path / "b.csv").write_text("y,x\n5,two\n")
-    with pytest.raises(dv.InputError, match=r"a\.csv: column 'x' holds numbers here and texts in .*b\.csv"):
+    pl.DataFrame({"y": [5], "x": ["two"]}).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(dv.InputError, match=r"a\.csv: column 'x' holds numbers here and texts in .*b\.parquet"):
         tables.read_table(tmp_path)
+    (tmp_path / "b.parquet").unlink()
     (tmp_path / "b.csv").write_text("y,x\n5,\n")
     assert tables.read_table(tmp_path).rows() == [(1, None), (None, 5)]
+
+
+def test_shards_of_csv_are_read_as_the_one_file_that_they_were_cut_from(tmp_path):
+    rows = ["007;1,234;true;", "A1;2,5;no;", "3;;true;x"]
+    whole = tables.read_table(("code;dose;flag;note\n" + "\n".join(rows)).encode())
+    for at, row in enumerate(rows):
+        (tmp_path / f"{at}.csv").write_text(f"code;dose;flag;note\n{row}\n")
+    assert tables.read_table(tmp_path).equals(whole, null_equal=True)
+    assert whole.rows() == [("007", 1.234, "true", None), ("A1", 2.5, "no", None), ("3", None, "true", "x")]
 
 
 def test_splits_of_the_hub_are_several_data_sets(tmp_path):

@@ -32,7 +32,7 @@ from divulge.settings import AttributeSettings, AuditOptions
 from divulge.targets import adapt, is_label_only
 from divulge.targets.arrays import as_predictions
 from divulge.types import AuditData, Records
-from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
+from divulge.validation import check_bool, check_instance, check_path, format_value, is_missing, require_callable
 
 if TYPE_CHECKING:
     from sklearn import ensemble
@@ -263,7 +263,7 @@ def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: Attri
     n = len(study.candidates)
     everything = Records.concatenate([study.candidates, study.population])
     cells = [_read_cells(everything, name) for name in names]
-    spelled = np.array(["\x1f".join(map(str, row)) for row in zip(*(c.tolist() for c in cells), strict=True)])
+    spelled = np.array(["\x1f".join(map(_cell_key, row)) for row in zip(*(c.tolist() for c in cells), strict=True)])
     known, first_rows = np.unique(spelled[n:], return_index=True)
     if len(known) < 2:
         raise InputError(f"column: {names[0]!r} has a single value in the population; there is nothing to infer")
@@ -276,11 +276,35 @@ def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: Attri
             f"most max_values = {options.max_values} are tried, each of two records or more on average; give a "
             "tolerance for a column of real values"
         )
-    all_values, groups = np.unique(spelled, return_inverse=True)
+    _, group_rows, groups = np.unique(spelled, return_index=True, return_inverse=True)
     place = {value: code for code, value in enumerate(known.tolist())}
     codes = np.array([place.get(value, -1) for value in spelled.tolist()])
-    group_names = tuple(value.replace("\x1f", ", ") for value in all_values.tolist())
+    group_names = _value_names(everything, names, group_rows.tolist())
     return _Attribute(names, first_rows, codes, None, None, None, groups, group_names, features)
+
+
+def _cell_key(value: Any) -> str:
+    """Return a text that tells a missing value from the text "None"."""
+    return "-" if is_missing(value) else f"={value + 0.0 if isinstance(value, float) else value}"
+
+
+def _value_names(records: Records, names: tuple[ColumnName, ...], rows: list[int]) -> tuple[str, ...]:
+    """Return the values of the attribute in some rows as a reader knows them; texts in quotes where two look alike."""
+    cells = [
+        [records.x[row, int(name)].item() for row in rows]
+        if records.table is None
+        else [records.table[str(name)][row] for row in rows]
+        for name in names
+    ]
+    found = [", ".join(map(columns.format_cell, row)) for row in zip(*cells, strict=True)]
+    if len(set(found)) < len(found):
+        found = [
+            ", ".join(repr(value) if isinstance(value, str) else columns.format_cell(value) for value in row)
+            for row in zip(*cells, strict=True)
+        ]
+    if len(set(found)) < len(found):  # numbers that differ in their last digits
+        found = [", ".join(map(repr, row)) for row in zip(*cells, strict=True)]
+    return tuple(found)
 
 
 def _read_cells(records: Records, name: ColumnName) -> Array:

@@ -86,15 +86,16 @@ def forget(
             tuple(classes or ()),
         )  # fmt: skip
         provenance.declare_input_files(before=before, after=after, never=never, retained=retained, other=other)
+        records = read.records([*forget, *(path for path in (never, retained, other) if path is not None)])
         arguments = {
             "before": None if before is None else read.model(before, "--before"),
             "after": read.model(after, "--after"),
-            "forget": read.requests(forget),
-            "never": read.records(never),
+            "forget": _name_requests(forget, records),
+            "never": records[never],
             "retrained": [read.model(name, "--retrained") for name in retrained or []],
             "references": read.references(reference or []),
-            "retained": None if retained is None else read.records(retained),
-            "other": None if other is None else read.records(other),
+            "retained": None if retained is None else records[retained],
+            "other": None if other is None else records[other],
             "outputs": outputs,
             "device": device,
             **dict(settings),
@@ -128,6 +129,16 @@ def _show(result: Erasure, out: Path | None) -> None:
         printing.remark(note)
     if out is not None:
         printing.line(f"Report: {out / 'report.html'}")
+
+
+def _name_requests(paths: list[Path], records: dict[Path, Any]) -> Any:
+    """Return the records of each request, by the name of its file; those of a single one as they are."""
+    if len(paths) == 1:
+        return records[paths[0]]
+    found = {path.stem: records[path] for path in paths}
+    if len(found) < len(paths):
+        raise InputError("--forget: a request has the name of its file, and two files have the same")
+    return found
 
 
 def _read_plan(path: Path, trust: list[str]) -> dict[str, Any]:
@@ -189,20 +200,14 @@ class _Reader:
                 task=self.task,
             )
 
-    def records(self, path: Path) -> Any:
-        """Return the records in a file, or their ids."""
-        if not self.from_tables:
-            return datafiles.read_records(path, self.layout).records
-        return tables.to_array(self._table(path, str(path))[self.id])
-
-    def requests(self, paths: list[Path]) -> Any:
-        """Return the records of each request, by the name of its file; those of a single one as they are."""
-        if len(paths) == 1:
-            return self.records(paths[0])
-        found = {path.stem: self.records(path) for path in paths}
-        if len(found) < len(paths):
-            raise InputError("--forget: a request has the name of its file, and two files have the same")
-        return found
+    def records(self, paths: list[Path]) -> dict[Path, Any]:
+        """Return the records in each file, or their ids."""
+        if self.from_tables:
+            return {path: tables.to_array(self._table(path, str(path))[self.id]) for path in paths}
+        files = {path: datafiles.read_records(path, self.layout) for path in paths}
+        if codes := datafiles.find_code_columns(list(files.values())):
+            files = {path: datafiles.read_records(path, replace(self.layout, codes=codes)) for path in paths}
+        return {path: file.records for path, file in files.items()}
 
     def _table(self, path: Path, name: str) -> Any:
         if not path.exists():

@@ -224,10 +224,17 @@ class Table:
         """
         names = list(self.columns) if columns is None else list(columns)
         _check_fits_memory(self)
+        separators = {None if part.delimited is None else part.delimited.separator for part in self.parts}
+        are_alike = len(self.parts) > 1 and len(separators) == 1 and None not in separators
         frames = []
         for part in self.parts:
             with table_errors(_error_prefix(self.name, part.name)):
-                frames.append(_collect_part(part, names, texts, with_gaps))
+                # What the columns of several CSV files are, all of their values tell together.
+                frames.append(_read_part(part, names) if are_alike else _collect_part(part, names, texts, with_gaps))
+        if are_alike:
+            frame = pl.concat(frames, how="diagonal")
+            names = [name for name in names if name in frame.columns]
+            return _infer_columns(frame.select(names), str(separators.pop()), texts, with_gaps)
         return frames[0] if len(frames) == 1 else _stack(self, frames, names)
 
     def has_rows(self) -> bool:
@@ -413,30 +420,41 @@ def row_batches(frame: pl.LazyFrame, size: int | None = None) -> Iterator[pl.Dat
 def _collect_part(
     part: Part, names: Sequence[str], texts: Sequence[str], with_gaps: Sequence[str] = ()
 ) -> pl.DataFrame:
-    present_names = [name for name in names if name in part.dtypes]
-    for name in present_names:
-        if name in part.repeated:
-            raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
     if part.lines is not None:
         exact = part._with_exact_numbers(dict.fromkeys(texts, TEXT))
+        present_names = [name for name in names if name in part.dtypes]
         return pl.DataFrame({name: _json_column(exact, name, as_text=name in texts) for name in present_names})
-    with without_panic_output():
-        frame = part.frames[0]().select(present_names).collect()
+    frame = _read_part(part, names)
     if part.delimited is not None:
-        sign = part.delimited.separator
-        typed = {
-            name: infer_column(frame[name], sign, with_gaps=name in with_gaps)
-            for name in present_names
-            if name not in texts
-        }
-        read = {name: typed[name] if name in typed else _blank_as_missing(frame[name]) for name in present_names}
-        gaps = [name for name in with_gaps if name in texts and name in read]
-        return pl.DataFrame(read).with_columns(pl.col(name).replace(dict.fromkeys(MISSING)) for name in gaps)
+        return _infer_columns(frame, part.delimited.separator, texts, with_gaps)
+    present_names = frame.columns
     for name in present_names:
         if name in texts:
             part._check_column_type(name, TEXT)
     texts = [*texts, *(name for name in present_names if part.dtypes[name] == pl.String)]
     return frame.with_columns([text_expression(name, part.dtypes[name]) for name in present_names if name in texts])
+
+
+def _read_part(part: Part, names: Sequence[str]) -> pl.DataFrame:
+    """Return those of the columns that a file has, as it stores them."""
+    present_names = [name for name in names if name in part.dtypes]
+    for name in present_names:
+        if name in part.repeated:
+            raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
+    with without_panic_output():
+        return part.frames[0]().select(present_names).collect()
+
+
+def _infer_columns(frame: pl.DataFrame, separator: str, texts: Sequence[str], with_gaps: Sequence[str]) -> pl.DataFrame:
+    """Return the columns of CSV files as what all of their values are, or as the texts that they are needed as."""
+    read = {
+        name: _blank_as_missing(frame[name])
+        if name in texts
+        else infer_column(frame[name], separator, with_gaps=name in with_gaps)
+        for name in frame.columns
+    }
+    gaps = [name for name in with_gaps if name in texts and name in read]
+    return pl.DataFrame(read).with_columns(pl.col(name).replace(dict.fromkeys(MISSING)) for name in gaps)
 
 
 def _blank_as_missing(column: pl.Series) -> pl.Series:

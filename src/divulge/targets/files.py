@@ -32,6 +32,7 @@ else:
 
 
 SAFE = ".safetensors (with a factory), .onnx, .skops, a Hugging Face folder"
+_SUFFIXES = (".safetensors", ".onnx", ".skops")
 _LOAD_YOURSELF = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
 _SAVE_WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
 
@@ -128,7 +129,21 @@ def load(
     if suffix == ".onnx":
         onnx_target = _load_onnx(path, outputs)
         return as_regressor(onnx_target) if task == "regression" else onnx_target
-    raise InputError(
+    raise _not_loadable(path)
+
+
+def refuse_unsafe_file(path: Path) -> None:
+    """Refuse a file that cannot be loaded without running code from it; what is not there yet is left to `load`.
+
+    Raises:
+        divulge.InputError: the file is there and is none of .safetensors, .skops and .onnx.
+    """
+    if path.is_file() and path.suffix.lower() not in _SUFFIXES:
+        raise _not_loadable(path)
+
+
+def _not_loadable(path: Path) -> InputError:
+    return InputError(
         f"target.model: {path} cannot be loaded without running code from it: {_refusal_reason(path)}. What can: {SAFE}"
     )
 
