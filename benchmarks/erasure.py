@@ -82,7 +82,7 @@ class Partition:
         """Return the finding on one model."""
         return decide_request(
             "", self.scores[model], self.scores[list(controls)], self.forgotten, before=self.scores[0],
-            at_random=False, alike=self.at_random, **RULES,
+            at_random=False, is_alike=self.at_random, **RULES,
         ).finding  # fmt: skip
 
     def auc(self, model: int):
@@ -153,7 +153,7 @@ def simulated_nulls(runs: int) -> None:
         forgotten = np.arange(n_forgotten + n_never) < n_forgotten
         counts = Counter(
             decide_request(
-                "", *_split(draw(rng, k + 1, forgotten, shape)), forgotten, before=None, at_random=False, alike=True,
+                "", *_split(draw(rng, k + 1, forgotten, shape)), forgotten, before=None, at_random=False, is_alike=True,
                 **RULES,
             ).finding.answer
             for _ in range(runs)
@@ -185,7 +185,7 @@ def simulated_differences(runs: int) -> None:
             scores[0] += shift * forgotten
             aucs.append(auc(scores[0], forgotten).value - clean)
             answer = decide_request(
-                "", *_split(scores), forgotten, before=None, at_random=False, alike=True, **RULES
+                "", *_split(scores), forgotten, before=None, at_random=False, is_alike=True, **RULES
             ).finding.answer
             counts[answer] += 1
         rows.append([f"{np.mean(aucs):.3f}, {k} controls, {size} and {2 * size} records", *_shares(counts)])

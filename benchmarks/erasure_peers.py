@@ -91,7 +91,7 @@ def judge(partition, model: int, others):
     scores, forgotten = partition.scores, partition.forgotten
     finding = decide_request(
         "", scores[model], scores[list(others)], forgotten, before=scores[0], at_random=False,
-        alike=partition.at_random, **RULES,
+        is_alike=partition.at_random, **RULES,
     ).finding  # fmt: skip
     after, again, before = (scores[i, forgotten] for i in (model, others[0], 0))
     leak = privleak(scores[model], scores[others[0]], forgotten)
@@ -235,7 +235,7 @@ def print_tofu(path: Path) -> None:
             controls = [n for n in retained if n != name]
             finding = decide_request(
                 "", scores[name], np.array([scores[n] for n in controls]), forgotten, before=None, at_random=False,
-                alike=False, **RULES,
+                is_alike=False, **RULES,
             ).finding  # fmt: skip
             rows.append(
                 [family, name, f"{len(keys['forget'])} and {len(keys['never'])}", f"{finding.auc_after.value:.3f}",

@@ -253,13 +253,13 @@ def attack_rows(summary: AttributeSummary) -> tuple[list[str], list[list[str]]]:
     columns = ["guess by", "right on members", "on non-members", "difference", "beyond imputation, on members"]
     rows = [
         [
-            one.name,
-            formatting.format_percent_estimate(one.members),
-            formatting.format_percent_estimate(one.nonmembers),
-            formatting.format_percent_estimate(one.difference),
-            "–" if one.gain is None else formatting.format_percent_estimate(one.gain),
+            attack.name,
+            formatting.format_percent_estimate(attack.members),
+            formatting.format_percent_estimate(attack.nonmembers),
+            formatting.format_percent_estimate(attack.difference),
+            "–" if attack.gain is None else formatting.format_percent_estimate(attack.gain),
         ]
-        for one in summary.attacks
+        for attack in summary.attacks
     ]
     return columns, rows
 
@@ -275,8 +275,8 @@ def sections(run: AttributeRun) -> list[Section]:
         "beyond imputation alone may be what the model teaches of everybody, and a difference alone may come from "
         "listening to a model that is wrong on others."
     )
-    differences = {one.name: one.difference for one in summary.attacks}
-    meanings = [[one.name, _MEANING.get(one.name, "")] for one in summary.attacks]
+    differences = {attack.name: attack.difference for attack in summary.attacks}
+    meanings = [[attack.name, _MEANING.get(attack.name, "")] for attack in summary.attacks]
     return [
         *_advice(summary),
         Section(
@@ -292,7 +292,7 @@ def sections(run: AttributeRun) -> list[Section]:
         Section("What this cannot show", [Paragraph(_CANNOT)]),
         regulator_section(
             RegulatorAnswers(
-                means=f"attribute inference of {summary.column} by {', '.join(one.name for one in summary.attacks)}.",
+                means=f"attribute inference of {summary.column} by {', '.join(differences)}.",
                 queries=f"On this attribute alone: {summary.verdict}",
                 unit="One column of one record, as given.",
             )
@@ -323,12 +323,12 @@ def _value_blocks(summary: AttributeSummary) -> list[Paragraph | Table]:
     if summary.values:
         rows = [
             [
-                one.attack, one.value, f"{one.right_members} of {one.members}",
-                f"{one.right_nonmembers} of {one.nonmembers}",
-                formatting.format_percent_estimate(one.difference),
-                formatting.format_percent_estimate(one.gain),
+                comparison.attack, comparison.value, f"{comparison.right_members} of {comparison.members}",
+                f"{comparison.right_nonmembers} of {comparison.nonmembers}",
+                formatting.format_percent_estimate(comparison.difference),
+                formatting.format_percent_estimate(comparison.gain),
             ]
-            for one in summary.values
+            for comparison in summary.values
         ]  # fmt: skip
         columns = ("guess by", "value", "right on members", "on non-members", "difference", "beyond imputation")
         blocks.append(Table(columns, rows, single_records=True))
@@ -343,8 +343,8 @@ def _value_blocks(summary: AttributeSummary) -> list[Paragraph | Table]:
 
 
 def _check_table(summary: AttributeSummary) -> Table:
-    rows = [[one.name, "nothing found" if one.passed else "FOUND", one.says] for one in summary.checks]
-    control = next(one for one in summary.attacks if one.name == IMPUTATION)
+    rows = [[check.name, "nothing found" if check.passed else "FOUND", check.says] for check in summary.checks]
+    control = next(check for check in summary.attacks if check.name == IMPUTATION)
     is_alike = control.difference.low <= 0 <= control.difference.high
     if summary.stored is not None:
         rows.append(

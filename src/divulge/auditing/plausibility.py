@@ -29,7 +29,7 @@ ERROR = 1e-3
 """Largest probability that a target no better than its baseline passes by chance."""
 _UNBOUNDED = 1e6  # nats: beyond any mean log-probability
 MARGIN, MAX_MARGIN = 0.05, 0.02
-"""What a target must surely be better by: this share of what the constant answer gets wrong, and at most so much."""
+"""Margin by which a target must surely be better: a share of what the constant answer gets wrong, and a maximum."""
 GAIN_MARGIN = 0.01
 """Share of a constant answer's squared or absolute error that a regression model must save."""
 CORRELATION_MARGIN = 0.1

@@ -238,11 +238,11 @@ def compare_spread(rows: Floats, forgotten: Bools, confidence: float, exchangeab
     """
     distances = np.abs(rows - np.median(rows[:, ~forgotten], axis=1, keepdims=True))
     if len(rows) == 2:
-        found = paired_difference(distances[0], distances[1], forgotten, "auc", confidence)
-        return Estimate(found.value, found.low, found.high, confidence, WITHOUT_TRAINING_NOISE)
-    own = auc(distances[0], forgotten, confidence)
+        paired = paired_difference(distances[0], distances[1], forgotten, "auc", confidence)
+        return Estimate(paired.value, paired.low, paired.high, confidence, WITHOUT_TRAINING_NOISE)
+    single_auc = auc(distances[0], forgotten, confidence)
     if exchangeable:
-        return Estimate(own.value - 0.5, own.low - 0.5, own.high - 0.5, confidence, AT_RANDOM)
+        return Estimate(single_auc.value - 0.5, single_auc.low - 0.5, single_auc.high - 0.5, confidence, AT_RANDOM)
     control_aucs = np.array([auc(row, forgotten).value for row in distances[1:]])
     k = len(control_aucs)
     # Leave-one-out scores are correlated by -1/(k-1), their distances by about the square of that: so much less is
@@ -250,9 +250,9 @@ def compare_spread(rows: Floats, forgotten: Bools, confidence: float, exchangeab
     dependence = 1 / (k - 1) ** 2 if k > 2 else 0.0
     noise = float(np.std(control_aucs, ddof=1)) / np.sqrt(1 - dependence)
     reach = stats.t.ppf((1 + confidence) / 2, k - 1) * noise * np.sqrt(1 + 1 / k)
-    value = own.value - float(control_aucs.mean())
-    low = max(value - max(reach, own.value - own.low), -1.0)
-    high = min(value + max(reach, own.high - own.value), 1.0)
+    value = single_auc.value - float(control_aucs.mean())
+    low = max(value - max(reach, single_auc.value - single_auc.low), -1.0)
+    high = min(value + max(reach, single_auc.high - single_auc.value), 1.0)
     return Estimate(value, float(low), float(high), confidence, WITH_TRAINING_NOISE)
 
 
@@ -269,15 +269,15 @@ def _stand_out_below(rows: Floats, forgotten: Bools) -> bool:
 
 def _p_values(relative: Floats, forgotten: Bools, exchangeable: bool) -> Floats:
     """Return p-values of forgotten records: against never-used ones, and against forgotten ones under the controls."""
-    own = relative[0, forgotten]
-    p_values = np.zeros(len(own))
+    forgotten_scores = relative[0, forgotten]
+    p_values = np.zeros(len(forgotten_scores))
     nulls = [relative[0, ~forgotten]]
     # A single control has no others that its scores could be relative to.
     if not exchangeable and len(relative) > 2:
         nulls.append(relative[1:, forgotten].ravel())
     for null in nulls:
         ordered = np.sort(null)
-        n_as_high = len(ordered) - np.searchsorted(ordered, own, side="left")
+        n_as_high = len(ordered) - np.searchsorted(ordered, forgotten_scores, side="left")
         p_values = np.maximum(p_values, (1 + n_as_high) / (len(ordered) + 1))
     return p_values
 
@@ -348,4 +348,4 @@ def _accuse(
         ),
         (spread.high < 0, overdone, varied.format("less", "")),
     ]  # fmt: skip
-    return next(((answer, reason) for found, answer, reason in findings if found), None)
+    return next(((answer, reason) for applies, answer, reason in findings if applies), None)

@@ -37,7 +37,7 @@ NOTHING_TO_COMPARE = (
 )
 SPREAD = "difference from the mean of the controls, t over trainings, at least the paired interval over records"
 _POWER = 0.8
-_LEFT = 0.5  # share of what the model before showed that "no difference" must exclude
+_MAX_SHARE_OF_BEFORE = 0.5  # share of what the model before showed that "no difference" must exclude
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ def decide_request(
     confidence: float,
     fdr: float,
     at_random: bool,
-    alike: bool,
+    is_alike: bool,
     matched: bool = True,
 ) -> DecidedRequest:
     """Decide one request.
@@ -90,7 +90,7 @@ def decide_request(
         confidence: of the answer.
         fdr: of the list of records.
         at_random: whether a random draw decided which records were to be forgotten.
-        alike: whether forgotten and never-used records look alike without any model.
+        is_alike: whether forgotten and never-used records look alike without any model.
         matched: whether the controls look like models that were trained as this one, and that never saw the records:
             without that nobody is acquitted by them.
     """
@@ -123,15 +123,15 @@ def decide_request(
         answer, reason = TOO_LITTLE, "the model after the erasure scores all records alike"
     listed = benjamini_hochberg(test.p_remembered, fdr)
     share = estimate_share(
-        after, controls, forgotten, before, confidence, alike=alike, is_remembered=answer == REMEMBERED
+        after, controls, forgotten, before, confidence, is_alike=is_alike, is_remembered=answer == REMEMBERED
     )
     if answer == NO_DIFFERENCE:
-        shown = None
+        shown_before = None
         if auc_before is not None and k == 1:
-            shown = auc_before.value - float(aucs[0])
+            shown_before = auc_before.value - float(aucs[0])
         elif test.before is not None:
-            shown = test.before.value - float(test.controls.mean())
-        if doubt := _doubt(test.difference.high, shown, share, int(listed.sum()), matched=matched):
+            shown_before = test.before.value - float(test.controls.mean())
+        if doubt := _doubt(test.difference.high, shown_before, share, int(listed.sum()), matched=matched):
             answer, reason = TOO_LITTLE, doubt
     finding = ErasureFinding(
         request=name, answer=answer, reason=reason, forgotten=n_forgotten, controls=tuple(aucs.tolist()),
@@ -141,20 +141,23 @@ def decide_request(
     return DecidedRequest(finding, test.p_remembered, listed)
 
 
-def _doubt(left: float, shown: float | None, share: Estimate, n_listed: int, *, matched: bool) -> str:
+def _doubt(largest_left: float, shown_before: float | None, share: Estimate, n_listed: int, *, matched: bool) -> str:
     """Return why "no difference" cannot be said although both comparisons find none; empty where it can.
 
     Args:
-        left: upper end of the difference, on the finer scale.
-        shown: that of the model before; None where it was not given.
+        largest_left: upper end of the difference, on the finer scale.
+        shown_before: that of the model before; None where it was not given.
         share: still remembered.
         n_listed: number of records on the list.
         matched: whether the controls may be believed.
     """
     if not matched:
         return "the models that never saw the records are not what they should be: see the checks"
-    if shown is not None and left > _LEFT * shown:
-        return f"the model before the erasure showed the records by {shown:.3f} of AUC only, and {left:.3f} may be left"
+    if shown_before is not None and largest_left > _MAX_SHARE_OF_BEFORE * shown_before:
+        return (
+            f"the model before the erasure showed the records by {shown_before:.3f} of AUC only, "
+            f"and {largest_left:.3f} may be left"
+        )
     if n_listed:
         return f"the AUC shows no difference, but {n_listed} single records stand out"
     if share.low > 0:
@@ -164,8 +167,8 @@ def _doubt(left: float, shown: float | None, share: Estimate, n_listed: int, *, 
 
 def drop_copies(controls: Floats) -> Floats:
     """Return the controls without those that score every record as an earlier one does, ``[k, n]``."""
-    first = np.unique(controls, axis=0, return_index=True)[1] if len(controls) else np.empty(0, np.int64)
-    return controls[np.sort(first)]
+    first_rows = np.unique(controls, axis=0, return_index=True)[1] if len(controls) else np.empty(0, np.int64)
+    return controls[np.sort(first_rows)]
 
 
 def compare_with_controls(
@@ -229,13 +232,13 @@ def estimate_share(
     before: Floats | None,
     confidence: float,
     *,
-    alike: bool,
+    is_alike: bool,
     is_remembered: bool,
 ) -> Estimate:
     """Return the share of the records that is still remembered, with the spread between trainings in its interval.
 
     Scores less the mean of the controls are a mixture of those of remembered and of forgotten records. Never-used
-    records show the latter (where they are not ``alike``, the records themselves under the other controls), the model
+    records show the latter (where the sets are not alike, the records themselves under the other controls), the model
     before the erasure shows the former (`divulge.decisions.usage`): a record counts as remembered where it scores as
     it did. Many records that are remembered a little, rather than some that are remembered whole, fit no such
     mixture; where the records are remembered, the ends therefore reach as far as those that know nothing of how
@@ -243,19 +246,19 @@ def estimate_share(
     """
     k = len(controls)
     null = _relative(controls, after)[~forgotten]
-    others = [_relative(np.delete(controls, i, axis=0), controls[i]) for i in range(k)] if k > 1 else []
-    if others and not alike:
-        null = np.concatenate([row[forgotten] for row in others])
-    known = None if before is None else _relative(controls, before)[forgotten]
+    control_differences = [_relative(np.delete(controls, i, axis=0), controls[i]) for i in range(k)] if k > 1 else []
+    if control_differences and not is_alike:
+        null = np.concatenate([row[forgotten] for row in control_differences])
+    before_differences = None if before is None else _relative(controls, before)[forgotten]
     if np.ptp(null) == 0:
         return Estimate(0.0, 0.0, 1.0, confidence, "unknown: never-used records all score alike")
 
     def share_of(relative: Floats) -> Estimate:
         counts = Counts.empty(null).add(relative[forgotten])
         free = usage.share(counts, confidence=confidence)
-        if known is None:
+        if before_differences is None:
             return free
-        share = usage.share(counts, known, confidence=confidence)
+        share = usage.share(counts, before_differences, confidence=confidence)
         if share.low == 0 and share.high == 1:  # no mixture fits
             return free
         if not is_remembered:
@@ -264,9 +267,9 @@ def estimate_share(
         return Estimate(share.value, low, high, confidence, f"{share.method}; or {free.method}")
 
     share = share_of(_relative(controls, after))
-    if not others:
+    if not control_differences:
         return share
-    reached = np.array([share_of(row).value for row in others])
+    reached = np.array([share_of(row).value for row in control_differences])
     reach = float(stats.t.ppf((1 + confidence) / 2, k - 1) * np.std(reached, ddof=1) * np.sqrt(1 + 1 / k))
     method = f"{share.method}; widened by the spread of the same share under the controls"
     return Estimate(share.value, max(share.low - reach, 0.0), min(share.high + reach, 1.0), confidence, method)

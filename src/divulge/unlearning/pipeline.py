@@ -157,14 +157,16 @@ def forget(
             for name, model in _models(before, after, controls_given).items()
         }
         trained = np.empty((0, len(ids)))
-        how: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
+        model_options: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
         if isinstance(trainer, AuditModels):
             trained = train_controls(
                 trainer.references, trainer.population, after, stacked, seed=trainer.seed,
-                pool=pool_folder or trainer.pool, rows=trainer.rows, **how,
+                pool=pool_folder or trainer.pool, rows=trainer.rows, **model_options,
             )  # fmt: skip
         elif trainer is not None and population is not None:
-            trained = train_controls(trainer, population, after, stacked, seed=options.seed, pool=pool_folder, **how)
+            trained = train_controls(
+                trainer, population, after, stacked, seed=options.seed, pool=pool_folder, **model_options
+            )
     if len({scores.signal for scores in read.values()}) > 1:
         raise InputError("before, after: models that show different outputs cannot be compared")
     controls = np.array([read[name].scores for name in controls_given] + list(trained)).reshape(-1, len(ids))
@@ -192,7 +194,8 @@ def _check_models_fit(
         raise InputError(f"{empty[0]}: a model or a table of scores is needed, got None")
     for name, model in {"before": before, **controls}.items():
         if model is not None and is_score_table(model) != from_tables:
-            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {_noun(from_tables)}")
+            after_type = "a table of scores" if from_tables else "a model"
+            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {after_type}")
     if from_tables and trainer is not None:
         raise InputError("references: with tables of scores, give those of reference models; none can be trained")
     if isinstance(trainer, AuditModels | Path):
@@ -211,12 +214,10 @@ def _list_controls(retrained: Any, references: Any) -> tuple[dict[str, Any], Any
         return controls, check_path(references, "references")
     if isinstance(references, Train | FineTune | Custom | AuditModels):
         return controls, references
-    given = [] if references is None else [references] if is_score_table(references) else references
-    return controls | {f"reference {i + 1}": model for i, model in enumerate(as_list(given, "references"))}, None
-
-
-def _noun(is_table: bool) -> str:
-    return "a table of scores" if is_table else "a model"
+    reference_models = [] if references is None else [references] if is_score_table(references) else references
+    return controls | {
+        f"reference {i + 1}": model for i, model in enumerate(as_list(reference_models, "references"))
+    }, None
 
 
 def _models(before: Any, after: Any, controls: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,9 +229,11 @@ def _name_sets(forget: Any, never: Any, retained: Any, other: Any, *, as_records
     requests = dict(forget) if isinstance(forget, Mapping) else {"forget": forget}
     if not requests:
         raise InputError("forget: at least 1 request is needed, got none")
-    named = {f"[{check_string(name, 'forget: name of a request')}]": records for name, records in requests.items()}
+    request_sets = {
+        f"[{check_string(name, 'forget: name of a request')}]": records for name, records in requests.items()
+    }
     optional = {RETAINED: retained, OTHER: other}
-    sets = named | {NEVER: never} | {name: records for name, records in optional.items() if records is not None}
+    sets = request_sets | {NEVER: never} | {name: records for name, records in optional.items() if records is not None}
     for name, records in sets.items():
         if isinstance(records, Records):
             if not as_records and records.ids is None:
@@ -255,19 +258,21 @@ def _argument(part: str) -> str:
 def _identify_records(sets: Mapping[str, Any]) -> tuple[Array, Array]:
     """Return the ids of all records, and the part of each; records of one id in two sets are refused."""
     part = np.repeat(list(sets), [len(records) for records in sets.values()])
-    own = {name: (records.ids if isinstance(records, Records) else records) for name, records in sets.items()}
-    if any(values is None for values in own.values()):
+    given_ids = {name: (records.ids if isinstance(records, Records) else records) for name, records in sets.items()}
+    if any(values is None for values in given_ids.values()):
         ids = np.concatenate(
             [
                 np.array([f"{_argument(name)}:{row}" for row in range(len(records))])
-                if own[name] is None
-                else own[name].astype(str)
+                if given_ids[name] is None
+                else given_ids[name].astype(str)
                 for name, records in sets.items()
             ]
         )
     else:
-        kinds = {values.dtype.kind in "iu" for values in own.values()}
-        ids = np.concatenate([values if kinds == {True} else values.astype(str) for values in own.values()])
+        are_integers = {values.dtype.kind in "iu" for values in given_ids.values()}
+        ids = np.concatenate(
+            [values if are_integers == {True} else values.astype(str) for values in given_ids.values()]
+        )
     values, counts = np.unique(ids, return_counts=True)
     if (repeated := values[counts > 1]).size:
         parts = [_argument(str(name)) for name in dict.fromkeys(part[ids == repeated[0]].tolist())]
@@ -290,9 +295,9 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
         if name in (RETAINED, OTHER):
             sets = sets | {name: records}
             continue
-        first = np.unique(np.array(records.digests()), return_index=True)[1]
-        sets = sets | {name: records[np.sort(first)]}
-        if copies := len(records) - len(first):
+        first_rows = np.unique(np.array(records.digests()), return_index=True)[1]
+        sets = sets | {name: records[np.sort(first_rows)]}
+        if copies := len(records) - len(first_rows):
             warnings.append(f"{_argument(name)}: {copies} copies of records within it were left out")
     digests = {name: records.digests() for name, records in sets.items()}
     names = [name for name in sets if name not in (RETAINED, OTHER)]
@@ -328,15 +333,15 @@ def _stack(sets: Mapping[str, Records]) -> list[Records]:
 
 def _stack_correct(read: Mapping[str, ModelScores]) -> Floats | None:
     """Return whether the models before and after predict each class; None where that is not known of both."""
-    both = [read[name].correct for name in ("before", "after") if name in read]
-    known = [each for each in both if each is not None]
-    return np.stack(known) if len(known) == 2 else None
+    correct = [read[name].correct for name in ("before", "after") if name in read]
+    measured = [each for each in correct if each is not None]
+    return np.stack(measured) if len(measured) == 2 else None
 
 
 def _describe_null(controls: Mapping[str, Any], n_trained: int) -> str:
-    kinds = [name.split()[0] for name in controls] + ["reference"] * n_trained
-    named = [kind for kind in ("retrained", "reference") if kind in kinds]
-    return f"{' and '.join(named)} models" if named else "nothing"
+    sources = [name.split()[0] for name in controls] + ["reference"] * n_trained
+    present_sources = [source for source in ("retrained", "reference") if source in sources]
+    return f"{' and '.join(present_sources)} models" if present_sources else "nothing"
 
 
 def _check_records(sets: Mapping[str, Records], seed: int) -> list[ErasureControl]:
@@ -359,27 +364,27 @@ def _blind_check(request: str, records: Records, never: Records, seed: int) -> E
     has_labels = records.labels is not None and never.labels is not None
     joined = Records.concatenate([records, never])  # frames of both are encoded together
     inside, outside = joined.x[: len(records)], joined.x[len(records) :]
-    found = blind.baseline(
+    baseline = blind.baseline(
         inside, outside, seed, y_members=records.labels if has_labels else None,
         y_nonmembers=never.labels if has_labels else None, false_alarm=_FALSE_ALARM,
     )  # fmt: skip
     says = (
-        f"without any model the records can be told from never-used ones (AUC {found.auc.value:.3f}, p = "
-        f"{found.p_value:.2g}): only models that never saw them say what is to be expected"
-        if found.confounded
-        else f"the records look like never-used ones (p = {found.p_value:.2g})"
+        f"without any model the records can be told from never-used ones (AUC {baseline.auc.value:.3f}, p = "
+        f"{baseline.p_value:.2g}): only models that never saw them say what is to be expected"
+        if baseline.confounded
+        else f"the records look like never-used ones (p = {baseline.p_value:.2g})"
     )
-    return ErasureControl(name, not found.confounded, says)
+    return ErasureControl(name, not baseline.confounded, says)
 
 
-def _text_checks(request: str, texts: list[str], others: list[str], seed: int) -> list[ErasureControl]:
+def _text_checks(request: str, texts: list[str], other_texts: list[str], seed: int) -> list[ErasureControl]:
     """Compare lengths and words of texts, and look for long passages in both sets."""
-    lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (others, texts)]
+    lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (other_texts, texts)]
     p_value = statistics.rank_sum_p_value(*lengths, seed=seed)
     signs = evaluation.text_differences(
-        texts, others, names=("forgotten", "never-used"), false_alarm=_FALSE_ALARM, seed=seed
+        texts, other_texts, names=("forgotten", "never-used"), false_alarm=_FALSE_ALARM, seed=seed
     )
-    copies, _ = evaluation.near_duplicates(texts, others).pairs[0].counts
+    copies, _ = evaluation.near_duplicates(texts, other_texts).pairs[0].counts
     passages = f"{copies} of {len(texts)} share half of their word sequences or more with a never-used document"
     return [
         ErasureControl(f"length: {request}", p_value > _FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"),
@@ -422,21 +427,21 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
     if not len(controls):
         return []
     used = np.array([name == NEVER or str(name).startswith("[") for name in part.tolist()])
-    forgotten, found = part[used] != NEVER, []
+    forgotten, problems = part[used] != NEVER, []
     for i, row in enumerate(controls):
         for name, model in (("before", before), ("after", after)):
             if model is not None and np.ptp(row) > 0 and np.array_equal(row, model):
-                found.append(f"model {i + 1} scores every record as the one {name} the erasure")
+                problems.append(f"model {i + 1} scores every record as the one {name} the erasure")
     if len(controls) > _MIN_FOR_OUTLIERS:
         for i, row in enumerate(controls):
-            others = np.delete(controls, i, axis=0)
+            other_controls = np.delete(controls, i, axis=0)
             test = evaluation.erasure_test(
-                row[used], others[:, used], forgotten, confidence=1 - _FALSE_ALARM / len(controls)
+                row[used], other_controls[:, used], forgotten, confidence=1 - _FALSE_ALARM / len(controls)
             )
             if test.answer == REMEMBERED:
-                found.append(f"model {i + 1} shows the records as one that was trained on them would")
-    says = "; ".join(found) or "none scores as the model itself, or as one that was trained on the records"
-    return [ErasureControl(CONTROLS_NEVER_SAW, not found, says)]
+                problems.append(f"model {i + 1} shows the records as one that was trained on them would")
+    says = "; ".join(problems) or "none scores as the model itself, or as one that was trained on the records"
+    return [ErasureControl(CONTROLS_NEVER_SAW, not problems, says)]
 
 
 def _warnings(result: Erasure) -> list[str]:
@@ -460,7 +465,7 @@ def _warnings(result: Erasure) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditModels:
-    """How the reference models of an audit were trained that saw none of its candidates.
+    """Reference models of an audit that saw none of its candidates: how they were trained.
 
     Args:
         folder: the run directory.
@@ -497,11 +502,11 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
     """
     name = f"references: {folder}"
     try:
-        kind = RunDirectory(folder).kind()
+        run_kind = RunDirectory(folder).kind()
     except InputError as error:
         raise InputError(f"references: {error}") from None
-    if kind != KIND:
-        raise InputError(f"{name}: the run of an audit is needed, got one of kind {kind!r}")
+    if run_kind != KIND:
+        raise InputError(f"{name}: the run of an audit is needed, got one of kind {run_kind!r}")
     try:
         plan = plans.read(folder / "plan.toml")
     except InputError as error:
@@ -514,8 +519,8 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
     unknown = {key: code for key, code in plans.list_named_code(plan, home).items() if code not in trust}
     if unknown:
         listed = ", ".join(f"{key} = {code!r}" for key, code in unknown.items())
-        first = next(iter(unknown.values()))
-        raise InputError(f"{name}: its plan runs code in {home} ({listed}); trust it by name (--trust {first})")
+        first_code = next(iter(unknown.values()))
+        raise InputError(f"{name}: its plan runs code in {home} ({listed}); trust it by name (--trust {first_code})")
     try:
         resolved = plans.resolve(plan, folder, trust)
         rows = list_reference_rows(resolved.target, resolved.first_subject, resolved.options)

@@ -114,20 +114,21 @@ class Erasure:
         unlike = {check.name for check in self.checks if not check.passed}
         decided = {}
         for name in names:
-            of_request = self.rows(name)
-            used = of_request | never
-            alike = blind_name(name) not in unlike
+            is_forgotten = self.rows(name)
+            used = is_forgotten | never
+            is_alike = blind_name(name) not in unlike
             decided[name] = decide_request(
-                name, self.after[used], self.controls[:, used], of_request[used],
+                name, self.after[used], self.controls[:, used], is_forgotten[used],
                 before=None if self.before is None else self.before[used], margin=self.settings.margin,
                 confidence=1 - (1 - confidence) / len(names), fdr=self.settings.fdr / len(names),
-                at_random=self.settings.at_random and alike, alike=alike, matched=not unlike & set(CONTROL_CHECKS),
+                at_random=self.settings.at_random and is_alike, is_alike=is_alike,
+                matched=not unlike & set(CONTROL_CHECKS),
             )  # fmt: skip
         return decided
 
     @property
     def findings(self) -> tuple[ErasureFinding, ...]:
-        """What was found of each request."""
+        """Findings on each request."""
         return tuple(decided.finding for decided in self.decided.values())
 
     @property
@@ -148,7 +149,7 @@ class Erasure:
 
     @property
     def quality(self) -> tuple[QualityChange, ...]:
-        """What the erasure cost on records that were not to be forgotten."""
+        """Cost of the erasure on records that were not to be forgotten."""
         if self.before is None:
             return ()
         confidence = self.settings.confidence
@@ -233,7 +234,7 @@ class Erasure:
         return self.verdict.text
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{one.request}: {one.forgotten}" for one in self.findings)
+        counts = ", ".join(f"{finding.request}: {finding.forgotten}" for finding in self.findings)
         return f"Erasure({self.verdict.answer}; {counts}; {len(self.controls)} models that never saw them)"
 
     def _repr_html_(self) -> str:
@@ -250,9 +251,11 @@ def _describe(findings: tuple[ErasureFinding, ...], answer: str) -> str:
     """Return the verdict of all requests in sentences."""
     if len(findings) == 1:
         return f"{formatting.capitalize(answer)}. {formatting.as_sentence(findings[0].reason)}"
-    by_answer = {one: [each.request for each in findings if each.answer == one] for one in reversed(_ORDER)}
+    requests_by_answer = {one: [each.request for each in findings if each.answer == one] for one in reversed(_ORDER)}
     parts = [
-        f"{formatting.capitalize(one)}: {formatting.join_words(names)}." for one, names in by_answer.items() if names
+        f"{formatting.capitalize(one)}: {formatting.join_words(names)}."
+        for one, names in requests_by_answer.items()
+        if names
     ]
     return f"{len(findings)} requests. {' '.join(parts)}"
 
@@ -319,10 +322,6 @@ def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
         raise InputError(f"{folder}: damaged, {error}") from None
 
 
-def _load_records(folder: Path) -> pl.DataFrame:
-    return load(folder).to_frame()
-
-
 ERASURE = RunKind(
     name=RUN_TYPE,
     title="Was it really forgotten?",
@@ -332,5 +331,5 @@ ERASURE = RunKind(
     facts=erasure_page.facts,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
-    records=_load_records,
+    records=lambda folder: load(folder).to_frame(),
 )

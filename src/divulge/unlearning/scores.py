@@ -38,7 +38,7 @@ _TOKEN_SIGNAL = "log-likelihood per token"  # noqa: S105 - the name of a signal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelScores:
-    """What one model says of all records.
+    """Scores of one model on all records.
 
     Args:
         scores: ``[n]``, larger = more like a training record.
@@ -65,16 +65,16 @@ def read_scores(table: Any, ids: Array, name: str) -> ModelScores:
         divulge.InputError: a column that is missing, ids that repeat, a record without a score, NaN or infinity.
     """
     if isinstance(table, Mapping):
-        found = {str(key): np.asarray(value) for key, value in table.items()}
+        columns_by_name = {str(key): np.asarray(value) for key, value in table.items()}
     else:
         frame = columns.read_frame(table, name)
-        found = {key: frame[key].to_numpy() for key in frame.columns}
-    if missing := [key for key in (ID, SCORE) if key not in found]:
+        columns_by_name = {key: frame[key].to_numpy() for key in frame.columns}
+    if missing := [key for key in (ID, SCORE) if key not in columns_by_name]:
         raise InputError(f"{name}: a table of scores has the columns 'id' and 'score', this one lacks {missing[0]!r}")
-    values = check_vector(found[SCORE], f"{name}: score")
+    values = check_vector(columns_by_name[SCORE], f"{name}: score")
     if (largest := float(np.abs(values).max())) > _LARGEST_SCORE:
         raise InputError(f"{name}: score: values within ±{_LARGEST_SCORE:g} are needed, got {largest:g}")
-    places = {key: row for row, key in enumerate(check_ids(found[ID], f"{name}: id", len(values)).tolist())}
+    places = {key: row for row, key in enumerate(check_ids(columns_by_name[ID], f"{name}: id", len(values)).tolist())}
     absent = [key for key in ids.tolist() if key not in places]
     if absent:
         raise InputError(
@@ -82,8 +82,8 @@ def read_scores(table: Any, ids: Array, name: str) -> ModelScores:
         )
     rows = np.array([places[key] for key in ids.tolist()])
     correct = None
-    if CORRECT in found:
-        correct = check_vector(found[CORRECT], f"{name}: correct", length=len(values))[rows]
+    if CORRECT in columns_by_name:
+        correct = check_vector(columns_by_name[CORRECT], f"{name}: correct", length=len(values))[rows]
         if not np.isin(correct, (0, 1)).all():
             raise InputError(f"{name}: correct: 0 or 1 is needed for each record, got {correct.max():g}")
     return ModelScores(values[rows], correct, SCORE)
@@ -121,8 +121,9 @@ def score_model(
             raise InputError(f"{name}: it has {classes} classes, and the records have a class {labels.max()}")
         scores = signals_from_answers(logits, predicted, labels, (signal,), classes)[:, 0]
         return ModelScores(scores, (predicted == labels).astype(np.float64), signal)
-    needed = declared_signal(modality)
-    return ModelScores(measure_outputs(target, records, (needed,))[needed.name], None, needed.name)
+    output_signal = declared_signal(modality)
+    scores = measure_outputs(target, records, (output_signal,))[output_signal.name]
+    return ModelScores(scores, None, output_signal.name)
 
 
 def _adapt(model: Any, sets: Sequence[Records], *, outputs: str, device: str, task: Task) -> Any:
@@ -197,20 +198,24 @@ def train_controls(
     subject = align_data(
         modality.prepare_data(AuditData(members=sets[0], nonmembers=sets[1], population=population)), target, "error"
     ).subject
-    known = check_instance(subject.population, "population", Records)
-    known = known if rows is None else known[rows]
+    population_records = check_instance(subject.population, "population", Records)
+    population_records = population_records if rows is None else population_records[rows]
     parts = [subject.members, subject.nonmembers]
     if len(sets) > 2:
-        rest = modality.prepare_data(AuditData(members=sets[2], nonmembers=sets[2], population=population))
-        parts.append(align_data(rest, target, "error").subject.members)
+        further_data = modality.prepare_data(AuditData(members=sets[2], nonmembers=sets[2], population=population))
+        parts.append(align_data(further_data, target, "error").subject.members)
     records = Records.concatenate(parts)
     halves = splits.offline(
-        len(known), max(references.count, 2), seed, labels=known.labels, groups=number_groups(known.x, known.y)
+        len(population_records),
+        max(references.count, 2),
+        seed,
+        labels=population_records.labels,
+        groups=number_groups(population_records.x, population_records.y),
     ).trained_on[: references.count]
     options: dict[str, Any] = {"seed": seed, "observe": (records,), "pool": pool, "progress": progress}
     if isinstance(references, FineTune):
         offsets = target.tokens(list(records.x), vocabulary=False).offsets
-        outputs_of_all = references.fit(known, halves, **options).outputs[0]
+        outputs_of_all = references.fit(population_records, halves, **options).outputs[0]
         blank = np.zeros(len(records), dtype=np.int64)
         scores = [
             tokens.log_likelihood(TokenStatistics(offsets, blank, logp=np.asarray(row, np.float64)))
@@ -223,7 +228,7 @@ def train_controls(
         labels = records.labels
         assert labels is not None
         classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]
-        trained = references.fit(known, halves, classes=classes, **options)
+        trained = references.fit(population_records, halves, classes=classes, **options)
         signal = _LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL
         return np.array(
             [
@@ -231,9 +236,11 @@ def train_controls(
                 for answers in np.asarray(trained.outputs[0], np.float64)
             ]
         )
-    needed = declared_signal(modality)
+    output_signal = declared_signal(modality)
 
     def measure(model: Any, observed: Records) -> Floats:
-        return measure_outputs(model, observed, (needed,))[needed.name][:, None]
+        return measure_outputs(model, observed, (output_signal,))[output_signal.name][:, None]
 
-    return np.asarray(references.fit(known, halves, measure=measure, **options).outputs[0], np.float64)[:, :, 0]
+    return np.asarray(references.fit(population_records, halves, measure=measure, **options).outputs[0], np.float64)[
+        :, :, 0
+    ]
