@@ -13,7 +13,7 @@ from divulge.unlearning.finding import (
     decide_request,
 )
 
-RULES = {"margin": 0.05, "confidence": 0.95, "fdr": 0.05, "at_random": False, "alike": True}
+RULES = {"margin": 0.05, "confidence": 0.95, "fdr": 0.05, "at_random": False, "is_alike": True}
 RUNS = 25
 
 
