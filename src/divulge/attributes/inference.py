@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import special
 
-from divulge import columns, lazy
+from divulge import columns, inspection, lazy
 from divulge.attributes.finding import IMPUTATION
 from divulge.attributes.result import AttributeInference
+from divulge.auditing import plausibility
 from divulge.auditing.inputs import align_data, check_inputs
 from divulge.auditing.modality import Classifier, RegressionModel, resolve_task
 from divulge.auditing.pipeline import find_modality
@@ -153,6 +154,8 @@ def infer(
             None if options.tolerance is None else float(options.tolerance),
             options.max_values, float(options.margin), float(options.confidence), options.seed,
         ),
+        doubt=_doubt_target(study),
+        stored=inspection.find_stored_records(study.target, study.candidates, study.truth, seed=options.seed),
     )  # fmt: skip
     if out_folder is not None:
         result.save(out_folder, overwrite=overwrite)
@@ -330,6 +333,19 @@ def _real_attribute(
         names, rows, np.full(len(numbers), -1), numbers, grid, float(options.tolerance or 0.0), groups,
         ("low third", "middle third", "high third"), features,
     )  # fmt: skip
+
+
+def _doubt_target(study: _Study) -> str:
+    """Say why the target may not be the model that was trained on the members; empty where it surely is."""
+    answers = _read_outputs(study.target, study.candidates, study)
+    if study.is_regression:
+        y = np.asarray(study.candidates.y, dtype=np.float64)
+        return plausibility.describe_regression_doubt(
+            plausibility.measure_regression_fit(y, answers.astype(np.float64), study.truth)
+        )
+    labels = np.asarray(study.candidates.labels)
+    predicted = answers if answers.ndim == 1 else answers.argmax(axis=1)
+    return plausibility.describe_accuracy_doubt(int((predicted == labels)[study.truth].sum()), labels[study.truth])
 
 
 def _versions(study: _Study, attribute: _Attribute) -> list[Records]:
