@@ -41,8 +41,8 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except Exception as error:  # of the user's __array__, or NumPy's on what it cannot read
-        why = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
-        raise InputError(f"{name}: {why} ({format_exception(error)})") from None
+        reason = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
+        raise InputError(f"{name}: {reason} ({format_exception(error)})") from None
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -277,6 +277,9 @@ def check_class_labels(
         isinstance(label, float) and label.is_integer() and abs(label) < 2**53 for label in labels
     ):  # pandas makes floats of 0 and 1 in passing
         return check_class_labels(values.astype(np.int64), name, length=length, names=names)
+    infinite_rows = [row for row, label in enumerate(labels) if isinstance(label, float) and math.isinf(label)]
+    if infinite_rows:
+        raise InputError(f"{name}: labels must be finite, got {labels[infinite_rows[0]]} in row {infinite_rows[0]}")
     label_types = {
         str if isinstance(label, str) else bool if isinstance(label, bool) else type(label) for label in labels
     }

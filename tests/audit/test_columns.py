@@ -215,6 +215,20 @@ def test_a_class_that_the_target_never_saw_is_refused_or_left_out():
     numbered = RandomForestClassifier(10, random_state=0).fit(x[:N], rng.integers(0, 2, N) * 2)
     mixed = rng.integers(0, 3, 3 * N)
     assert len(audited(numbered, x, mixed, unknown_classes="drop").members) == int((mixed[: 2 * N] != 1).sum())
+    noted = audited(numbered, x, mixed).warnings
+    assert any("members: the target was not fitted on the classes 1 (it knows [0, 2])" in note for note in noted)
+    mixed[N] = 7
+    with pytest.raises(dv.InputError, match=r"nonmembers: y: the target does not know the class 7 .*\[0, 2\].*'drop'"):
+        audited(numbered, x, mixed)
+    assert len(audited(numbered, x, mixed, unknown_classes="drop").members) == int(
+        np.isin(mixed[: 2 * N], [0, 2]).sum()
+    )
+
+
+@pytest.mark.parametrize("label", [np.inf, -np.inf])
+def test_an_infinite_label_is_named(label):
+    with pytest.raises(dv.InputError, match=rf"y: labels must be finite, got {label} in row 1"):
+        dv.Records(np.zeros((3, 2)), [0.5, label, 1.0])
 
 
 def test_reports_call_classes_by_their_names(tmp_path):

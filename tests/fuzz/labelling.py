@@ -1,6 +1,7 @@
 """Valid calls of what infers labels, and of what reads weights."""
 
 import numpy as np
+import torch
 
 import divulge as dv
 from divulge import labels, margin
@@ -12,6 +13,7 @@ TRUTH = np.array([0, 1, 1, 0, 0, 1])
 ORACLE = labels.LocalOracle(SPEC, TRUTH)
 ANSWERS = np.array([ORACLE(query) for query in (*PLAN.queries, PLAN.control)])
 NET = margin.ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+DEEP = torch.nn.Sequential(*(torch.nn.Linear(1, 1, bias=False) for _ in range(3)))
 POINTS = np.array([[-2.0], [0.5], [2.001]])
 SIDES = np.array([-1, 1, 1])
 
@@ -144,6 +146,9 @@ MARGIN = {
     "signals.margin.MarginBand": call(margin=2.0, use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
     "signals.margin.KKTMultipliers": call(use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
     "signals.margin.shallow_network": call(target=NET, use=repr),
+    "signals.margin.deep_multipliers": call(module=DEEP, x=POINTS, y=SIDES),
+    "signals.margin.homogeneity_degree": call(module=DEEP, x=POINTS, tolerance=0.01),
+    "signals.margin.DeepMultipliers": call(use=lambda made: made.measure(DEEP, dv.Records(POINTS, [0, 1, 1]))),
 }
 
 CALLS = LABELS | MARGIN

@@ -72,3 +72,25 @@ def test_columns_that_lack_are_listed(fit, tables):
     names = np.array(["well", "ill"]) if fit is fit_catboost else None
     with pytest.raises(dv.InputError, match=r"members: the columns .* are needed; these lack 'height', 'blood'"):
         measure_auc(model, tables, ["age", "dose"], pd.DataFrame, names)
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "catboost"])
+def test_categories_of_any_library_are_those_that_the_model_knows(name, tables):
+    library = pytest.importorskip(name)
+    x, y = tables["members"]
+    ward = np.random.default_rng(0).choice(["a", "b", "c"], len(x))
+    texts = x.assign(ward=ward.astype(object))
+    typed = texts.astype({"ward": "category"})
+    if name == "xgboost":
+        model = library.XGBClassifier(n_estimators=10, n_jobs=1, enable_categorical=True).fit(typed, y)
+    elif name == "lightgbm":
+        model = library.LGBMClassifier(n_estimators=10, n_jobs=1, verbose=-1).fit(typed, y)
+    else:
+        model = library.CatBoostClassifier(
+            iterations=10, verbose=0, allow_writing_files=False, thread_count=1, cat_features=["ward"]
+        ).fit(texts, y)
+    expected = model.predict_proba(texts if name == "catboost" else typed)
+    frames = [texts, typed, pl.from_pandas(texts), pl.from_pandas(typed), texts[texts.columns[::-1]]]
+    for frame in frames:
+        given = dv.targets.estimators.estimator_inputs(model, dv.Records(frame, y))
+        np.testing.assert_array_equal(model.predict_proba(given), expected)

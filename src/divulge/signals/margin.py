@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy
+from divulge import errors, lazy
 from divulge.errors import InputError
 from divulge.margin import ShallowReLU, multipliers
 from divulge.margin.shallow_relu import solve_multipliers
@@ -208,21 +208,24 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
         divulge.InputError: a network that is not homogeneous, more than one output, labels of more classes.
         divulge.MissingExtraError: torch is not installed.
     """
-    data = check_nonempty(check_array(x, "x"), "x")
+    batch = _as_batch(module, x)
+    signs = None if y is None else labels_to_signs(y, len(batch))
+    order = homogeneity_degree(module, batch[:8].cpu().numpy())
     parameters = [p for p in module.parameters() if p.requires_grad]
-    batch = torch.as_tensor(data, dtype=parameters[0].dtype, device=parameters[0].device)
-    order = homogeneity_degree(module, data[: min(len(data), 8)])
+    if not parameters:
+        raise InputError("module: no parameter requires a gradient, so there are none to rebuild its weights from")
     training = module.training
     module.eval()
     rows, outputs = [], []
-    for record in batch:
-        output = _scalar_outputs(module(record[None]))
-        gradients = torch.autograd.grad(output.sum(), parameters)
-        rows.append(torch.cat([g.reshape(-1) for g in gradients]).double().cpu().numpy())
-        outputs.append(float(output.detach()))
+    with errors.user_code_errors("module"):
+        for record in batch:
+            output = _scalar_outputs(module(record[None]))
+            gradients = torch.autograd.grad(output.sum(), parameters)
+            rows.append(torch.cat([g.reshape(-1) for g in gradients]).double().cpu().numpy())
+            outputs.append(float(output.detach()))
     module.train(training)
     output_values = np.array(outputs)
-    sign = np.where(output_values < 0, -1.0, 1.0) if y is None else labels_to_signs(y, len(output_values))
+    sign = np.where(output_values < 0, -1.0, 1.0) if signs is None else signs
     table = np.array(rows) * sign[:, None]
     # Euler: θ·∇Φ = L·Φ for a network that is homogeneous of degree L.
     return solve_multipliers(table @ table.T, order * sign * output_values)
@@ -232,14 +235,15 @@ def homogeneity_degree(module: Any, x: object, tolerance: float = 0.01) -> float
     """The L with Φ(aθ; x) = a^L·Φ(θ; x), found by scaling the parameters by 2.
 
     Raises:
-        divulge.InputError: the ratio differs between records: the network is not homogeneous.
+        divulge.InputError: the ratio differs between records: the network is not homogeneous; or no torch module, no
+            array of its inputs, a ``tolerance`` of 0 or less.
     """
-    parameters = list(module.parameters())
-    batch = torch.as_tensor(check_array(x, "x"), dtype=parameters[0].dtype, device=parameters[0].device)
+    batch = _as_batch(module, x)
+    check_number(tolerance, "tolerance", above=0)
     training = module.training
     module.eval()
     scaled = {name: 2.0 * value.detach() for name, value in module.named_parameters()}
-    with torch.no_grad():
+    with torch.no_grad(), errors.user_code_errors("module"):
         before = _scalar_outputs(module(batch)).double().cpu().numpy()
         after = _scalar_outputs(torch.func.functional_call(module, scaled, (batch,))).double().cpu().numpy()
     module.train(training)
@@ -275,6 +279,16 @@ class DeepMultipliers:
         if module is None:
             raise InputError(f"target: a torch module is needed, got {type(target).__name__}")
         return deep_multipliers(module, records.x, records.y)
+
+
+def _as_batch(module: Any, x: object) -> torch.Tensor:
+    """Return the records as a tensor of the type and on the device of the module's parameters."""
+    check_instance(module, "module", torch.nn.Module, "a torch.nn.Module")
+    data = check_nonempty(check_array(x, "x"), "x")
+    parameter = next(module.parameters(), None)
+    if parameter is None:
+        raise InputError("module: it has no parameters, so that there is nothing to explain")
+    return torch.as_tensor(data, dtype=parameter.dtype, device=parameter.device)
 
 
 def _scalar_outputs(output: torch.Tensor) -> torch.Tensor:
