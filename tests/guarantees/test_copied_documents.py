@@ -7,6 +7,7 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge.decisions.counts import Counts, has_unmatched_repeats
+from score_audits import scored
 
 LEVEL = 0.1
 
@@ -44,6 +45,22 @@ def test_one_by_one_they_would():
     assert sum(one.count > 0 for one in counted) > binom.isf(0.001, 60, LEVEL)
     assert all(one.guarantee.standing == "doubtful" for one in counted)
     assert all(any("several times" in text for text in one.warnings) for one in counted)
+
+
+def test_equal_records_count_once_in_a_selection_of_an_audit():
+    """Candidates in groups of equal records, none of which was trained on: 60 audits at 10 %, as above."""
+    wrong = one_by_one = 0
+    for seed in range(60):
+        rng = np.random.default_rng([7, seed])
+        groups = np.repeat(np.arange(10), 40)
+        audit = scored({"r": rng.normal(size=10)[groups]}, groups < 5, calibration={"r": rng.normal(size=200)})
+        one_by_one += audit["r"].selection(fdr=LEVEL, method="adaptive").count > 0
+        object.__setattr__(audit, "duplicate_groups", groups)
+        found = audit["r"].selection(fdr=LEVEL, method="adaptive")
+        assert len(found.selected) == len(found.p_values) == 400
+        assert found.count % 40 == 0
+        wrong += found.count > 0
+    assert wrong <= binom.isf(0.001, 60, LEVEL) < one_by_one
 
 
 def test_copies_are_selected_together_whatever_the_order():
