@@ -41,7 +41,7 @@ from divulge.settings import (
 from divulge.store import read_untrusted
 from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
-from divulge.targets.estimators import fitted_frame_library
+from divulge.targets.estimators import fitted_frame_library, text_columns
 from divulge.targets.sacro_folders import read_sacro_folder, refuse_pickle
 from divulge.types import AuditData, Records
 from divulge.validation import check_path
@@ -137,15 +137,6 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     _check_same_columns(sets)
     if plan.data.text is None:
         _check_labels(plan, recipes, sets)
-    groups = None
-    if plan.data.group is not None:
-        groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
-    covariates = None
-    if plan.data.covariates is not None:
-        both = [sets["members"].covariates, sets["nonmembers"].covariates]
-        covariates = {name: np.concatenate([side[name] for side in both]) for name in plan.data.covariates}
-    population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
-    references = None if plan.references is None else _make_references(plan.references, plan.device, folder)
     target = models.load(
         plan.target.model,
         factory=plan.target.factory,
@@ -161,6 +152,18 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         names=plan.data.classes,
         task=plan.task,
     )
+    known_texts = text_columns(target.estimator) if isinstance(target, SklearnTarget | SklearnRegressor) else ()
+    if codes_of_target := datafiles.find_code_columns(list(sets.values()), known_texts):
+        sets = {key: _read_records(folder, plan.data, key, (*codes, *codes_of_target)) for key in sets}
+    groups = None
+    if plan.data.group is not None:
+        groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
+    covariates = None
+    if plan.data.covariates is not None:
+        both = [sets["members"].covariates, sets["nonmembers"].covariates]
+        covariates = {name: np.concatenate([side[name] for side in both]) for name in plan.data.covariates}
+    population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
+    references = None if plan.references is None else _make_references(plan.references, plan.device, folder)
     if isinstance(target, SklearnTarget | SklearnRegressor):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
