@@ -58,7 +58,7 @@ def one_by_one(signal, plane, near, at, records, rows):
 
 def speed(name, target, records, rows=20):
     """All records at once beside one after the other, which is timed on some of them."""
-    plane = _ScaledRecords.of(target, records)
+    plane = _ScaledRecords.from_records(target, records)
     near, at = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
     for queries in (50, 250, 1000):
         signal, best = BoundaryDistance(queries=queries), [np.inf, np.inf]

@@ -102,8 +102,8 @@ def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
     except (nw.exceptions.DuplicateError, pl.exceptions.DuplicateError):
         names = list(getattr(value, "column_names", getattr(value, "columns", ())))
         repeated = [column for column in names if names.count(column) > 1]
-        which = f", {repeated[0]!r} occurs more than once" if repeated else ""
-        raise InputError(f"{name}: column names must be unique{which}") from None
+        detail = f", {repeated[0]!r} occurs more than once" if repeated else ""
+        raise InputError(f"{name}: column names must be unique{detail}") from None
     if isinstance(frame, nw.LazyFrame):
         raise InputError(f"{name}: a lazy frame holds no rows yet; pass its .collect()")
     columns: list[Any] = frame.columns
@@ -221,7 +221,7 @@ def _object_column(name: str, values: Sequence[Any], *, is_categorical: bool) ->
         for row, value in enumerate(values):
             if not missing[row]:
                 first_rows.setdefault(_describe_type(value), row)
-        listed = " and ".join(f"{kind} in row {row}" for kind, row in list(first_rows.items())[:2])
+        listed = " and ".join(f"{value_type} in row {row}" for value_type, row in list(first_rows.items())[:2])
         raise InputError(
             f"column {name!r}: values of one kind are needed (numbers, texts, truth values or dates), got {listed}"
         )
@@ -232,7 +232,7 @@ def _object_column(name: str, values: Sequence[Any], *, is_categorical: bool) ->
 
 def _describe_type(value: object) -> str:
     described = {bool: "a truth value", str: "a text", int: "a number", float: "a number", dt.date: "a date"}
-    return next((text for kind, text in described.items() if isinstance(value, kind)), type(value).__name__)
+    return next((text for value_type, text in described.items() if isinstance(value, value_type)), type(value).__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -174,13 +174,13 @@ def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequen
         arrays = store.read_arrays(path)
         if "x" not in arrays:
             raise InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
-        x, given, columns = arrays["x"], arrays, ()
+        x, arrays_by_role, columns = arrays["x"], arrays, ()
     else:
         frame = tables.read_table(path, texts=[layout.id, *layout.codes])
         for key in sorted(layout.user_set & {"label", "id"}):
             _require_column(getattr(layout, key), f"data.{key}", frame.columns)
         roles = {layout.label: "y", layout.id: "ids", _MEMBER: "member"}
-        given = {role: tables.to_array(frame[name]) for name, role in roles.items() if name in frame.columns}
+        arrays_by_role = {role: tables.to_array(frame[name]) for name, role in roles.items() if name in frame.columns}
         columns = tuple(name for name in frame.columns if name not in roles and name not in layout.drop)
         if order and sorted(order) != sorted(columns):
             different = sorted({*order} ^ {*columns})
@@ -191,13 +191,13 @@ def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequen
             raise InputError(f"{path}: numbers are needed, and the columns {_format_names(texts)} hold none")
         x = values.to_numpy()
     x = check_nonempty(check_array(x, f"{path}: x"), f"{path}: x")
-    member = given.get("member")
+    member = arrays_by_role.get("member")
     if member is not None:
         if member.dtype.kind in "iu" and np.isin(member, (0, 1)).all():
             member = member.astype(bool)
         member = check_mask(member, f"{path}: member", (len(x),))
-    ids = check_ids(given["ids"], f"{path}: ids", len(x)) if "ids" in given else np.arange(len(x))
-    return NamedRows(x.reshape(len(x), -1).astype(float), ids, given.get("y"), member, columns)
+    ids = check_ids(arrays_by_role["ids"], f"{path}: ids", len(x)) if "ids" in arrays_by_role else np.arange(len(x))
+    return NamedRows(x.reshape(len(x), -1).astype(float), ids, arrays_by_role.get("y"), member, columns)
 
 
 _MEMBER = "member"

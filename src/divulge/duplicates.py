@@ -76,9 +76,9 @@ def first_of_each_group(groups: Ints, side: Array) -> Bools:
         >>> first_of_each_group(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]))
         array([ True, False,  True,  True])
     """
-    first = np.zeros(len(groups), dtype=bool)
-    first[np.unique(np.column_stack([groups, side]), axis=0, return_index=True)[1]] = True
-    return first
+    is_first = np.zeros(len(groups), dtype=bool)
+    is_first[np.unique(np.column_stack([groups, side]), axis=0, return_index=True)[1]] = True
+    return is_first
 
 
 def groups_are_split_whole(groups: Ints, side: Array) -> bool:
@@ -116,7 +116,7 @@ def groups_are_split_whole(groups: Ints, side: Array) -> bool:
     return bool(n_undivided > mean + _MAX_DEVIATIONS * variance**0.5)
 
 
-def canonical_order(x: Array, labels: Array | None, last: Bools) -> tuple[Ints, Ints]:
+def canonical_order(x: Array, labels: Array | None, comes_last: Bools) -> tuple[Ints, Ints]:
     """Return the positions of records in canonical order, and for each place the first place of an equal record.
 
     Records are compared by class, then column by column until they differ. Increasing changes of units do not change
@@ -126,20 +126,20 @@ def canonical_order(x: Array, labels: Array | None, last: Bools) -> tuple[Ints, 
     Args:
         x: numbers ``[n, ...]`` or texts ``[n]``.
         labels: classes or real values ``[n]``, or None.
-        last: bool ``[n]``, True for records that come last among equal ones.
+        comes_last: bool ``[n]``, True for records that come last among equal ones.
 
     Examples:
         >>> canonical_order(np.array([[5.0], [0.0], [5.0], [1.0]]), None, np.array([True, False, False, False]))
         (array([1, 3, 2, 0]), array([0, 1, 2, 2]))
     """
-    first = np.zeros(len(x), dtype=np.int64)
+    first_equal = np.zeros(len(x), dtype=np.int64)
     tied = np.arange(len(x))
     for column in _columns(x, labels):
         if not len(tied):
             break
-        tied = _separate_ties(first, tied, column)
-    rows = np.lexsort((last, first))
-    return rows, first[rows]
+        tied = _separate_ties(first_equal, tied, column)
+    rows = np.lexsort((comes_last, first_equal))
+    return rows, first_equal[rows]
 
 
 def _columns(x: Array, labels: Array | None) -> Iterator[Array]:
@@ -161,14 +161,14 @@ def _orient(column: Array) -> Array:
     return -values if n_above > n_below else values
 
 
-def _separate_ties(first: Ints, tied: Ints, column: Array) -> Ints:
-    """Separate records that tie so far (same ``first``) by ``column``; return those that still tie."""
-    rows = tied[np.lexsort((column[tied], first[tied]))]
-    group, value, place = first[rows], column[rows], np.arange(len(rows))
+def _separate_ties(first_equal: Ints, tied: Ints, column: Array) -> Ints:
+    """Separate records that tie so far (same ``first_equal``) by ``column``; return those that still tie."""
+    rows = tied[np.lexsort((column[tied], first_equal[tied]))]
+    group, value, place = first_equal[rows], column[rows], np.arange(len(rows))
     begins = np.r_[True, group[1:] != group[:-1]]
     differs = begins | np.r_[True, value[1:] != value[:-1]]
     run_start = np.maximum.accumulate(np.where(differs, place, 0))
-    first[rows] = group + run_start - np.maximum.accumulate(np.where(begins, place, 0))
+    first_equal[rows] = group + run_start - np.maximum.accumulate(np.where(begins, place, 0))
     return rows[np.bincount(run_start, minlength=len(rows))[run_start] > 1]
 
 

@@ -22,7 +22,7 @@ class UserCodeError(InputError):
         """Return where in the user's code it was raised, without the calls of this package."""
         trace = traceback.TracebackException.from_exception(self.__cause__ or self)
         package = str(Path(__file__).parent)
-        user_frames = [at for at in trace.stack if not at.filename.startswith((package, "<frozen importlib"))]
+        user_frames = [frame for frame in trace.stack if not frame.filename.startswith((package, "<frozen importlib"))]
         trace.stack = traceback.StackSummary.from_list(user_frames)
         return "".join(trace.format())
 

@@ -238,10 +238,10 @@ def query_target(
     if isinstance(target, GivesLogits):
         logits = target.logits(records)
         return logits, logits.argmax(axis=1)
-    needed = [_output_signal(signal) for signal in signals]
-    if isinstance(target, GivesLabels) and all(signal.output == "labels" for signal in needed):
+    output_signals = [_output_signal(signal) for signal in signals]
+    if isinstance(target, GivesLabels) and all(signal.output == "labels" for signal in output_signals):
         return None, target.labels(records)
-    listed = ", ".join(signal.name for signal in needed)
+    listed = ", ".join(signal.name for signal in output_signals)
     raise InputError(f"target: {type(target).__name__} gives no logits, which {listed} read")
 
 

@@ -35,9 +35,9 @@ def single_thread() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def torch_seed(seed: int, where: torch.device) -> Generator[None]:
+def torch_seed(seed: int, device: torch.device) -> Generator[None]:
     """Seed torch's generators inside the block, and restore them after it."""
-    devices = [where] if where.type == "cuda" else []
+    devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield

@@ -81,8 +81,8 @@ class ResolvedPlan:
     @property
     def first_subject(self) -> AuditData:
         """Audit data with the first of several masks."""
-        known = self.subject.known
-        return replace(self.subject, known=known[0]) if isinstance(known, tuple) else self.subject
+        masks = self.subject.known
+        return replace(self.subject, known=masks[0]) if isinstance(masks, tuple) else self.subject
 
     def arguments(self) -> dict[str, Any]:
         """Return everything but the target as keyword arguments of `divulge.audit`."""
@@ -137,6 +137,15 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     _check_same_columns(sets)
     if plan.data.text is None:
         _check_labels(plan, recipes, sets)
+    groups = None
+    if plan.data.group is not None:
+        groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
+    covariates = None
+    if plan.data.covariates is not None:
+        candidate_sets = [sets["members"].covariates, sets["nonmembers"].covariates]
+        covariates = {name: np.concatenate([side[name] for side in candidate_sets]) for name in plan.data.covariates}
+    population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
+    references = None if plan.references is None else _make_references(plan.references, plan.device, folder)
     target = models.load(
         plan.target.model,
         factory=plan.target.factory,
@@ -155,15 +164,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     known_texts = text_columns(target.estimator) if isinstance(target, SklearnTarget | SklearnRegressor) else ()
     if codes_of_target := datafiles.find_code_columns(list(sets.values()), known_texts):
         sets = {key: _read_records(folder, plan.data, key, (*codes, *codes_of_target)) for key in sets}
-    groups = None
-    if plan.data.group is not None:
-        groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
-    covariates = None
-    if plan.data.covariates is not None:
-        both = [sets["members"].covariates, sets["nonmembers"].covariates]
-        covariates = {name: np.concatenate([side[name] for side in both]) for name in plan.data.covariates}
-    population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
-    references = None if plan.references is None else _make_references(plan.references, plan.device, folder)
+        population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
     if isinstance(target, SklearnTarget | SklearnRegressor):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
@@ -188,8 +189,8 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     )
     # Columns that a plan names must be there: to be run again it must name those alone that the user named.
     data = plan.data.model_dump(exclude_none=True, exclude_unset=True)
-    kept = plan.model_dump(exclude_none=True) | {"folder": str(folder), "data": data}
-    return ResolvedPlan(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
+    resolved_plan = plan.model_dump(exclude_none=True) | {"folder": str(folder), "data": data}
+    return ResolvedPlan(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=resolved_plan)
 
 
 def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
@@ -279,8 +280,8 @@ def list_named_code(plan: Plan, folder: Path) -> dict[str, str]:
 
 def _import_named_code(plan: Plan, folder: Path) -> dict[str, str]:
     """Import the code that the plan names, so that recipes in a file are known from now on; return where it lies."""
-    named = list_named_code(plan, folder)
-    return {key: user_code.import_object(name, key, folder).origin for key, name in named.items()}
+    code_names = list_named_code(plan, folder)
+    return {key: user_code.import_object(name, key, folder).origin for key, name in code_names.items()}
 
 
 def _read_records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...] = ()) -> DataFile:
@@ -325,7 +326,7 @@ def _check_distinct(names: Sequence[str], key: str) -> None:
 
 def _check_same_columns(sets: dict[str, DataFile]) -> None:
     """Check that all files have the same columns; arrays, whose columns have no names, in the same order."""
-    first, folders = sets["members"].columns, sets["members"].folders
+    member_columns, folders = sets["members"].columns, sets["members"].folders
     for key, file in sets.items():
         if file.folders != folders and file.folders and folders:
             different = sorted(set(folders) ^ set(file.folders))
@@ -333,8 +334,8 @@ def _check_same_columns(sets: dict[str, DataFile]) -> None:
                 f"data.{key}: the folders of the classes differ from those of data.members in {', '.join(different)}; "
                 "set data.classes to all of them, in the order of the model's outputs"
             )
-        if file.columns != first and (file.records.table is None or set(file.columns) != set(first)):
-            different = sorted(set(first) ^ set(file.columns))
+        if file.columns != member_columns and (file.records.table is None or set(file.columns) != set(member_columns)):
+            different = sorted(set(member_columns) ^ set(file.columns))
             difference = (
                 f"differ from those of data.members in {', '.join(different)}"
                 if different
@@ -460,11 +461,11 @@ _USUAL_ANSWERS: dict[str, dict[str, str]] = {
 }
 
 
-def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
+def complete_answers(settings_by_name: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     """Return what there is to audit: as given, or else asked, or else the usual where nobody can be asked.
 
     Args:
-        given: settings by name; None where a setting is not given.
+        settings_by_name: settings by name; None where a setting is not given.
         ask: asks the user; None where nobody can be asked.
 
     Raises:
@@ -473,12 +474,12 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     answers: dict[str, Any] = {}
     for name, field in InitSettings.model_fields.items():
         if name == "task":  # not asked: files and data show it nearly always
-            answers[name] = InitSettings.check(task=given.get(name) or "auto").task
+            answers[name] = InitSettings.check(task=settings_by_name.get(name) or "auto").task
             continue
-        usual = _usual_answer(name, answers, given)
+        usual = _usual_answer(name, answers, settings_by_name)
         options = get_args(field.annotation)
         question = f"{field.description}"[:-1] + (f" ({', '.join(options)})" if name == "records" else "")
-        answer = given.get(name)
+        answer = settings_by_name.get(name)
         if answer is None:
             answer = usual if ask is None else ask(question, usual)
         if name == "references" and isinstance(answer, str) and answer.isdecimal():
@@ -491,9 +492,9 @@ def complete_answers(given: Mapping[str, Any], ask: Ask | None) -> InitSettings:
     return InitSettings.check(**answers)
 
 
-def _usual_answer(name: str, answers: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+def _usual_answer(name: str, answers: Mapping[str, Any], settings_by_name: Mapping[str, Any]) -> str:
     """Return the answer to suggest: what the files show where they are there, else the usual one."""
-    model = str(given.get("model") or "")
+    model = str(settings_by_name.get("model") or "")
     if name == "records":
         return "table" if model.endswith(".skops") else "images"
     usual = _USUAL_ANSWERS[answers["records"]][name]
@@ -541,21 +542,21 @@ def find_columns(model: str, members: str, *, is_text: bool = False) -> TableCol
     if frame is None or not len(frame):
         return TableColumns()
     features, classes = _read_model_columns(model)
-    others = [name for name in frame.columns if name not in features]
-    if features and len(others) + len(features) != len(frame.columns):
-        features, others = (), frame.columns  # the model's columns are not those of this table
-    texts = [name for name in others if frame[name].dtype == pl.String]
+    other_columns = [name for name in frame.columns if name not in features]
+    if features and len(other_columns) + len(features) != len(frame.columns):
+        features, other_columns = (), frame.columns  # the model's columns are not those of this table
+    texts = [name for name in other_columns if frame[name].dtype == pl.String]
     text = max(texts, key=lambda name: frame[name].str.len_chars().mean() or 0.0, default="") if is_text else ""
-    others = [name for name in others if name != text]
-    label = _find_label(frame.select(others), classes)
+    other_columns = [name for name in other_columns if name != text]
+    label = _find_label(frame.select(other_columns), classes)
     if features and not classes and not label:  # a regression model: the one column of numbers that it does not read
-        values = [name for name in others if frame[name].dtype.is_numeric() and not _is_id_name(name)]
+        values = [name for name in other_columns if frame[name].dtype.is_numeric() and not _is_id_name(name)]
         label = values[0] if len(values) == 1 else ""
-    others = [name for name in others if name != label]
-    named = [name for name in others if _is_id_name(name)]
-    unique = [name for name in others if features and frame[name].n_unique() == len(frame)]
-    record_id = next(iter([*named, *unique]), "")
-    drop = tuple(name for name in others if name != record_id) if features else ()
+    other_columns = [name for name in other_columns if name != label]
+    id_columns = [name for name in other_columns if _is_id_name(name)]
+    unique = [name for name in other_columns if features and frame[name].n_unique() == len(frame)]
+    record_id = next(iter([*id_columns, *unique]), "")
+    drop = tuple(name for name in other_columns if name != record_id) if features else ()
     return TableColumns(label, record_id, text, drop)
 
 
@@ -586,9 +587,9 @@ def _find_label(frame: pl.DataFrame, classes: frozenset[str]) -> str:
         for name in frame.columns
         if classes and frame[name].n_unique() <= len(classes) and set(map(str, frame[name].unique())) <= classes
     ]
-    by_name = [name for name in frame.columns if name.lower() in _LABEL_NAMES]
-    named = [name for name in by_name if name in fitting] or ([] if fitting else by_name)
-    return named[0] if named else fitting[0] if len(fitting) == 1 else ""
+    usual_names = [name for name in frame.columns if name.lower() in _LABEL_NAMES]
+    matching = [name for name in usual_names if name in fitting] or ([] if fitting else usual_names)
+    return matching[0] if matching else fitting[0] if len(fitting) == 1 else ""
 
 
 _STUB = '''"""The network whose weights the plan names: fill in the one that was trained."""
@@ -743,20 +744,20 @@ def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
         "table": {"id": "id", "columns": ["age", "hours"], "drop": ["row"], "classes": ["no", "yes"]},
         "text": {"id": "id"},
     }
-    known: dict[str, Any] = {"id": columns.id, "drop": list(columns.drop)}
+    known_keys: dict[str, Any] = {"id": columns.id, "drop": list(columns.drop)}
     if answers.records == "text" and columns.label:
-        known["label"] = columns.label
-    known = {name: value for name, value in known.items() if value}
+        known_keys["label"] = columns.label
+    known_keys = {name: value for name, value in known_keys.items() if value}
     return "\n".join(
         [
             "[data]",
             *(_line(DataPlan, name, getattr(answers, name)) for name in ("members", "nonmembers", "population")),
             _line(DataPlan, "text" if answers.records == "text" else "label", answers.label),
-            *(_line(DataPlan, name, value) for name, value in known.items()),
+            *(_line(DataPlan, name, value) for name, value in known_keys.items()),
             *(
                 "# " + _line(DataPlan, key, value)
                 for key, value in optional[answers.records].items()
-                if key not in known
+                if key not in known_keys
             ),
         ]
     )

@@ -53,7 +53,7 @@ Form = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What every kind of run says of itself; each adds fields of its own.
+    """Summary of a run: the fields of every kind; each adds its own.
 
     Args:
         kind: name of the kind of run.
@@ -537,7 +537,7 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class RegressionFit:
-    """How well a regression model predicts, and whether it surely does better than a constant on its training records.
+    """Fit of a regression model, and whether it surely predicts its training records better than a constant.
 
     Args:
         r_squared_members: share of the variance of the members' values that it explains; None where they are all equal.
@@ -594,7 +594,7 @@ class EstimatorSummary:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceAgreement:
-    """How well reference models answer like the target, on calibration records, which neither was trained on.
+    """Agreement of reference models with the target, on calibration records, which neither was trained on.
 
     Args:
         references: which reference models: those that saw none of the candidates ("out"), or half ("in and out").
@@ -643,7 +643,7 @@ class TriedSetting:
 
 @dataclass(frozen=True, slots=True)
 class MatchedReferences:
-    """How the settings of the reference models were chosen.
+    """Choice of the settings of the reference models.
 
     Args:
         chosen: the setting, in words.
@@ -1012,7 +1012,7 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureFinding:
-    """What was found of one request for erasure, see `divulge.forget`.
+    """Finding on one request for erasure, see `divulge.forget`.
 
     Args:
         request: its name.
@@ -1055,7 +1055,7 @@ class ErasureFinding:
 
 @dataclass(frozen=True, slots=True)
 class QualityChange:
-    """What an erasure cost on records that were not to be forgotten.
+    """Cost of an erasure on records that were not to be forgotten.
 
     Args:
         records: which: "retained", "never used" or "other".
@@ -1091,7 +1091,7 @@ class ErasureControl:
 
 @dataclass(frozen=True, slots=True)
 class ErasureSettings:
-    """What was asked for, see `divulge.forget`."""
+    """Settings of an erasure check, see `divulge.forget`."""
 
     margin: float
     confidence: float
@@ -1138,7 +1138,7 @@ class ErasureSummary(Summary):
 
 @dataclass(frozen=True, slots=True)
 class AttributeAttack:
-    """How often one way of guessing an attribute is right.
+    """Success of one way of guessing an attribute.
 
     Args:
         name: of the attack.
@@ -1182,7 +1182,7 @@ class AttributeValue:
 
 @dataclass(frozen=True, slots=True)
 class AttributeSettings:
-    """What was asked for, see `divulge.attributes.infer`."""
+    """Settings of attribute inference, see `divulge.attributes.infer`."""
 
     tolerance: float | None
     max_values: int
@@ -1211,6 +1211,8 @@ class AttributeSummary:
         warnings: what the user must know.
         settings: what was asked for.
         environment: software that ran.
+        doubt: why the target may not be the model that was trained on the members; empty where it surely is.
+        stored: training records that stand in the model's arrays; None where nothing was searched.
     """
 
     kind: Literal["attributes"] = field(default="attributes", repr=False)
@@ -1231,6 +1233,8 @@ class AttributeSummary:
     warnings: tuple[str, ...]
     settings: AttributeSettings
     environment: Environment
+    doubt: str = ""
+    stored: StoredRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -1571,7 +1575,7 @@ class StoredRecords:
 
     @property
     def sentence(self) -> str:
-        """What was found, in a sentence."""
+        """Finding, in a sentence."""
         if self.suspected:
             return (
                 f"{self.suspected:,} of {self.members:,} training records seem to stand in this file; {self.members:,} "

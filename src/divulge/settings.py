@@ -52,8 +52,10 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     """Return the entries of a list, tuple or vector; a single value in place of a list is refused."""
     is_sequence = hasattr(value, "__len__") and getattr(value, "ndim", 1) == 1
     if isinstance(value, str | bytes | dict) or not is_sequence:
-        said = validation.format_value(value)
-        raise PydanticCustomError("not_a_list", "{text}", {"text": f"a list is needed, such as [{said}], got {said}"})
+        shown_value = validation.format_value(value)
+        raise PydanticCustomError(
+            "not_a_list", "{text}", {"text": f"a list is needed, such as [{shown_value}], got {shown_value}"}
+        )
     return tuple(value)
 
 
@@ -129,7 +131,7 @@ def _find_model(annotation: Any, loc: tuple[Any, ...]) -> Any:
     if tags and tags[0] not in loc:
         return None
     inner = (_find_model(part, loc) for part in typing.get_args(annotation))
-    return next((found for found in inner if found is not None), None)
+    return next((model for model in inner if model is not None), None)
 
 
 def _unknown_key(key: str, name: str, model: Any) -> str:
@@ -140,7 +142,7 @@ def _unknown_key(key: str, name: str, model: Any) -> str:
     return f"unknown key {key}"
 
 
-_NEEDED = {
+_TYPE_MESSAGES = {
     "model_type": "a table is needed",
     "int_type": "a whole number is needed",
     "int_from_float": "a whole number is needed",
@@ -152,28 +154,28 @@ _NEEDED = {
 
 
 def _format_finding(key: str, field: FieldInfo | None, finding: Any) -> str:
-    kind, value, context = finding["type"], finding["input"], finding.get("ctx", {})
+    error_type, value, context = finding["type"], finding["input"], finding.get("ctx", {})
     got = validation.format_value(value)
-    if kind == "missing":
+    if error_type == "missing":
         return f"{key} is missing"
-    if kind == "literal_error":
+    if error_type == "literal_error":
         try:
             validation.check_choice(value, key, re.findall(r"'([^']*)'", context["expected"]))
         except InputError as error:
             return str(error)
-    if kind == "value_error":
+    if error_type == "value_error":
         message = str(context["error"])
-    elif kind == "not_a_list":
+    elif error_type == "not_a_list":
         message = finding["msg"]
-    elif kind in ("list_type", "tuple_type"):
+    elif error_type in ("list_type", "tuple_type"):
         message = f"a list is needed, such as [{got}], got {got}"
-    elif kind == "too_short":
+    elif error_type == "too_short":
         entries = "entry is" if context["min_length"] == 1 else "entries are"
         message = f"at least {context['min_length']} {entries} needed, got {context['actual_length'] or 'none'}"
-    elif kind in _NEEDED:
-        message = f"{_NEEDED[kind]}, got {got}"
-    elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
-        message = f"{_format_bounds(field, kind, context)}, got {got}"
+    elif error_type in _TYPE_MESSAGES:
+        message = f"{_TYPE_MESSAGES[error_type]}, got {got}"
+    elif error_type in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
+        message = f"{_format_bounds(field, error_type, context)}, got {got}"
     else:
         message = f"{finding['msg'][0].lower()}{finding['msg'][1:]}, got {got}"
     return f"{key}: {message}" if key else message
@@ -185,9 +187,9 @@ def _format_bounds(field: FieldInfo | None, violated: str, context: dict[str, An
         return "must be finite"
     if field is not None and violated.endswith("equal") and _is_integer(field.annotation):
         return f"must be at {'least' if 'ge' in context else 'most'} {next(iter(context.values()))}"
-    left = f"[{limits['ge']:g}" if "ge" in limits else f"({limits.get('gt', float('-inf')):g}"
-    right = f"{limits['le']:g}]" if "le" in limits else f"{limits.get('lt', float('inf')):g})"
-    return f"must lie in {left}, {right}"
+    lower = f"[{limits['ge']:g}" if "ge" in limits else f"({limits.get('gt', float('-inf')):g}"
+    upper = f"{limits['le']:g}]" if "le" in limits else f"{limits.get('lt', float('inf')):g})"
+    return f"must lie in {lower}, {upper}"
 
 
 def _is_integer(annotation: Any) -> bool:
@@ -201,12 +203,12 @@ def bounds(field: FieldInfo) -> dict[str, float]:
         >>> bounds(AuditSettings.model_fields["calibration"])
         {'gt': 0, 'lt': 1}
     """
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
 
     def collect(metadata: Any) -> None:
         for part in metadata:
             collect(getattr(part, "metadata", ()))
-            found.update(
+            limits.update(
                 {name: value for name in ("gt", "ge", "lt", "le") if (value := getattr(part, name, None)) is not None}
             )
 
@@ -217,7 +219,7 @@ def bounds(field: FieldInfo) -> dict[str, float]:
 
     walk(field.annotation)
     collect(field.metadata)
-    return found
+    return limits
 
 
 def format_limits(field: FieldInfo) -> str:
@@ -362,11 +364,11 @@ class ColumnNames(BaseModel):
         Raises:
             divulge.InputError: two columns that are one.
         """
-        named = {key: value for key, value in options.items() if value is not None and value != []}
-        if len(set(map(str, named.values()))) < len(named):
-            twice = next(name for name in named.values() if list(named.values()).count(name) > 1)
-            raise InputError(f"--{next(iter(named))}: {twice!r} is named for two things")
-        return cls(**named)
+        columns = {key: value for key, value in options.items() if value is not None and value != []}
+        if len(set(map(str, columns.values()))) < len(columns):
+            twice = next(name for name in columns.values() if list(columns.values()).count(name) > 1)
+            raise InputError(f"--{next(iter(columns))}: {twice!r} is named for two things")
+        return cls(**columns)
 
 
 # A plan.
@@ -611,9 +613,9 @@ class FineTunePlan(_ReferencesPlan, FineTuningSettings):
 def _check_references(value: Any) -> Any:
     """Check that a table of reference models names one way in which they come about."""
     if isinstance(value, dict):
-        named = [name for name in ("make_model", "train", "base") if name in value]
-        if len(named) > 1:
-            raise ValueError(f"one of make_model, train and base may be given, got {' and '.join(named)}")
+        trainings = [name for name in ("make_model", "train", "base") if name in value]
+        if len(trainings) > 1:
+            raise ValueError(f"one of make_model, train and base may be given, got {' and '.join(trainings)}")
         if "lora" in value and "base" not in value:
             raise ValueError("lora goes with base")
     return value
@@ -648,7 +650,7 @@ class ErasureRules(Settings):
 
 
 class AttributeRules(Settings):
-    """How a guess of an attribute is judged."""
+    """Rules by which a guess of an attribute is judged."""
 
     tolerance: Annotated[Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="Of a column of real values: how near a guess must be to be right; exactly by default."

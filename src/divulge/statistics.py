@@ -189,9 +189,9 @@ def paired_rate_difference(first: ArrayLike, second: ArrayLike, confidence: floa
     n = int(np.size(to_numpy(first, "first")))
     if not n:
         raise InputError("first: at least 1 trial is needed, got 0")
-    one, other = check_mask(first, "first", (n,)), check_mask(second, "second", (n,))
+    first_trials, second_trials = check_mask(first, "first", (n,)), check_mask(second, "second", (n,))
     error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 4
-    only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
+    only_one, only_other = int((first_trials & ~second_trials).sum()), int((second_trials & ~first_trials).sum())
     low = clopper_pearson_lower(only_one, n, error) - clopper_pearson_upper(only_other, n, error)
     high = clopper_pearson_upper(only_one, n, error) - clopper_pearson_lower(only_other, n, error)
     return Estimate((only_one - only_other) / n, float(low), float(high), confidence, PAIRED)
@@ -211,20 +211,22 @@ class _ExtremeTables:
     n: int
     m: int
 
-    def first_rate(self, second: float, error: float, low: float = 0.0, high: float = 1.0) -> float:
+    def first_rate(self, second_rate: float, error: float, low: float = 0.0, high: float = 1.0) -> float:
         """Return the first rate at which these tables have probability ``error``; infinity if there is none.
 
-        It increases with ``second``, so the results of neighbours limit the search. The result is too low by at most
-        `_PRECISION`, and never too high.
+        It increases with ``second_rate``, so the results of neighbours limit the search. The result is too low by at
+        most `_PRECISION`, and never too high.
         """
-        reach = _SPREAD * math.sqrt(self.m * second * (1 - second)) + _SPREAD
-        j = np.arange(max(0, int(self.m * second - reach)), min(self.m, math.ceil(self.m * second + reach)) + 1)
-        weights = np.exp(_log_binomial(j, self.m, second))
-        rest = max(0.0, 1 - float(weights.sum()))
+        reach = _SPREAD * math.sqrt(self.m * second_rate * (1 - second_rate)) + _SPREAD
+        j = np.arange(
+            max(0, int(self.m * second_rate - reach)), min(self.m, math.ceil(self.m * second_rate + reach)) + 1
+        )
+        weights = np.exp(_log_binomial(j, self.m, second_rate))
+        left_out = max(0.0, 1 - float(weights.sum()))
         min_count = self.min_count[j]
         possible = min_count <= self.n
         weights, min_count = weights[possible], min_count[possible]
-        if weights.sum() + rest <= error:
+        if weights.sum() + left_out <= error:
             return math.inf
         high = min(high, 1.0)
         while high - low > _PRECISION:
@@ -232,7 +234,7 @@ class _ExtremeTables:
             above = np.where(
                 min_count > 0, special.betainc(np.maximum(min_count, 1), self.n - min_count + 1, middle), 1.0
             )
-            low, high = (low, middle) if weights @ above + rest > error else (middle, high)
+            low, high = (low, middle) if weights @ above + left_out > error else (middle, high)
         return low
 
 
@@ -318,8 +320,8 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     placed, _ = placements_from_scores(values, truth)
     low, high = auc_bounds(placed, error)
-    known = _inner(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)
-    method = DELONG if known else CHERNOFF
+    has_variance = _inner(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)
+    method = DELONG if has_variance else CHERNOFF
     return Estimate(float(placed.value), float(low), float(high), confidence, method)
 
 
@@ -777,14 +779,16 @@ def text_differences(
     return tuple(sorted(significant, key=lambda test: (test.p_value, test.what))[:max_differences])
 
 
-def _compare_words(texts: Sequence[str], others: Sequence[str], names: tuple[str, str]) -> Iterator[TextDifference]:
+def _compare_words(
+    texts: Sequence[str], other_texts: Sequence[str], names: tuple[str, str]
+) -> Iterator[TextDifference]:
     """Compare each word by the number of texts that contain it."""
     counter = sklearn_text.CountVectorizer(binary=True, token_pattern=r"\w+", min_df=_MIN_TEXTS)  # noqa: S106 - no password
     try:
-        table = counter.fit_transform([*texts, *others])
+        table = counter.fit_transform([*texts, *other_texts])
     except ValueError:  # No word is in so many texts.
         return
-    n, m = len(texts), len(others)
+    n, m = len(texts), len(other_texts)
     n_first = np.asarray(table[:n].sum(axis=0)).ravel().astype(np.int64)
     n_total = np.asarray(table.sum(axis=0)).ravel().astype(np.int64)
     p_values = _fisher_p_values(n_first, n_total, n, m)
@@ -803,10 +807,10 @@ def _fisher_p_values(n_first: Ints, n_total: Ints, n: int, m: int) -> Floats:
 
 
 def _compare_years_and_lengths(
-    texts: Sequence[str], others: Sequence[str], names: tuple[str, str], seed: int
+    texts: Sequence[str], other_texts: Sequence[str], names: tuple[str, str], seed: int
 ) -> Iterator[TextDifference]:
     """Compare the newest year that each text names, and the lengths of the texts."""
-    sides = texts, others
+    sides = texts, other_texts
     years = [[max(map(int, matches)) for text in side if (matches := _YEAR.findall(text))] for side in sides]
     lengths = [[len(text) for text in side] for side in sides]
     for (first_values, second_values), template in (
@@ -815,10 +819,10 @@ def _compare_years_and_lengths(
     ):
         if min(len(first_values), len(second_values)) < _MIN_TEXTS:
             continue
-        first, second = np.asarray(first_values, dtype=np.float64), np.asarray(second_values, dtype=np.float64)
-        p_value = rank_sum_p_value(second, first, seed=seed)
-        is_first_larger = bool(stats.mannwhitneyu(first, second).statistic > len(first) * len(second) / 2)
-        text = template.format(np.median(first), names[0], np.median(second), names[1])
-        if round(np.median(first)) == round(np.median(second)):
+        x, y = np.asarray(first_values, dtype=np.float64), np.asarray(second_values, dtype=np.float64)
+        p_value = rank_sum_p_value(y, x, seed=seed)
+        is_first_larger = bool(stats.mannwhitneyu(x, y).statistic > len(x) * len(y) / 2)
+        text = template.format(np.median(x), names[0], np.median(y), names[1])
+        if round(np.median(x)) == round(np.median(y)):
             text += f" (on the whole, it is the larger one of the {names[not is_first_larger]})"
         yield TextDifference(text, p_value, is_first_larger)

@@ -199,8 +199,10 @@ def to_json_values(value: object, *, show_records: bool = True) -> Any:
         {'value': 0.5, 'low': 0.25, 'high': None, 'confidence': 0.95, 'method': 'counted'}
     """
     if is_dataclass(value):
-        shown = [field for field in fields(value) if show_records or not field.metadata.get("single_records")]
-        return {field.name: to_json_values(getattr(value, field.name), show_records=show_records) for field in shown}
+        public_fields = [field for field in fields(value) if show_records or not field.metadata.get("single_records")]
+        return {
+            field.name: to_json_values(getattr(value, field.name), show_records=show_records) for field in public_fields
+        }
     if isinstance(value, Mapping):
         return {str(key): to_json_values(part, show_records=show_records) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -285,7 +287,7 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 @contextlib.contextmanager
-def _open_without_pickle(path: Path, kind: str, inside: Path | None = None) -> Generator[BinaryIO]:
+def _open_without_pickle(path: Path, file_type: str, inside: Path | None = None) -> Generator[BinaryIO]:
     """Open a file; NumPy's errors about its content are replaced by ours, which never advise unpickling."""
     try:
         with open_untrusted(path, inside=inside) as file:
@@ -297,7 +299,7 @@ def _open_without_pickle(path: Path, kind: str, inside: Path | None = None) -> G
     except Exception as error:
         pickled = "it holds neither numbers nor strings in NumPy's format; pickled objects are never opened"
         raise InputError(
-            f"{path}: not {kind} ({pickled if 'pickle' in str(error) else format_exception(error)})"
+            f"{path}: not {file_type} ({pickled if 'pickle' in str(error) else format_exception(error)})"
         ) from None
 
 
@@ -318,10 +320,10 @@ def check_archive_size(file: Path | BinaryIO, name: str) -> None:
     check_memory(2 * size, name, "the archive holds more than this machine can read")
 
 
-def starts_with(path: Path, head: bytes, *, cut: bool = False) -> bool:
+def starts_with(path: Path, head: bytes, *, may_be_shorter: bool = False) -> bool:
     """Check whether a file begins with ``head``, also after the length of a safetensors header.
 
-    With ``cut`` the file may be shorter than ``head``.
+    With ``may_be_shorter`` the file may be shorter than ``head``.
     """
     skipped = 8 if ".safetensors" in path.name else 0
     try:
@@ -329,7 +331,7 @@ def starts_with(path: Path, head: bytes, *, cut: bool = False) -> bool:
             start = file.read(skipped + len(head))[skipped:]
     except InputError:  # nothing that anybody writes who writes such a file
         return False
-    return start == head or (cut and head.startswith(start))
+    return start == head or (may_be_shorter and head.startswith(start))
 
 
 def hash_file(path: Path, *, inside: Path | None = None) -> str:

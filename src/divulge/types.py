@@ -287,8 +287,8 @@ class Records:
         """Return all records in one, in order; labels, ids and frames are kept where every part has them."""
         if any(part.y is not None and part.labels is None for part in parts):
             parts = [part.with_real_values() for part in parts]
-        first = parts[0]
-        encoder, tables = first.encoder, [part.table for part in parts if part.table is not None]
+        first_part = parts[0]
+        encoder, tables = first_part.encoder, [part.table for part in parts if part.table is not None]
         joined = columns.concatenate(tables) if len(tables) == len(parts) else None
         if joined is not None and any(part.encoder is not encoder for part in parts):
             encoder = TableEncoder.fit([joined])
@@ -296,14 +296,14 @@ class Records:
         y: Any = None if any(part.y is None for part in parts) else np.concatenate([part.y for part in parts])
         ids: Any = None if any(part.ids is None for part in parts) else np.concatenate([part.ids for part in parts])
         with_features = [part.features for part in parts if part.features is not None]
-        return first._with(
+        return first_part._with(
             x=np.concatenate([part.x for part in parts]) if same or encoder is None else encoder.encode(joined),
             y=y,
             ids=None if ids is None else check_ids(ids, "ids", len(ids)),
             table=joined,
             encoder=None if joined is None else encoder,
             features=np.concatenate(with_features) if len(with_features) == len(parts) else None,
-            feature_names=first.feature_names if len(with_features) == len(parts) else None,
+            feature_names=first_part.feature_names if len(with_features) == len(parts) else None,
         )
 
     def digests(self) -> list[bytes]:

@@ -41,8 +41,8 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except Exception as error:  # of the user's __array__, or NumPy's on what it cannot read
-        why = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
-        raise InputError(f"{name}: {why} ({format_exception(error)})") from None
+        reason = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
+        raise InputError(f"{name}: {reason} ({format_exception(error)})") from None
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 

@@ -57,8 +57,8 @@ def check_url(url: object, name: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        shown = redact_url(url) if isinstance(url, str) else url
-        raise InputError(f"{name}: an http:// or https:// address is needed, got {format_value(shown)}")
+        shown_url = redact_url(url) if isinstance(url, str) else url
+        raise InputError(f"{name}: an http:// or https:// address is needed, got {format_value(shown_url)}")
     if parts.username is not None or parts.password is not None:
         raise InputError(
             f"{name}: {redact_url(url)} holds a user name or password, which would be saved with the results; "

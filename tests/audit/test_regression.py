@@ -517,8 +517,8 @@ def test_a_task_on_the_command_line_is_the_plans(divulge, tmp_path, monkeypatch)
     assert code == 2
     assert "--task" in error
     assert "regression" in error
-    assert cli.plans._with_task(written, "classification").task == "classification"
-    assert cli.plans._with_task(written, None).task == "regression"
+    assert cli.plans._replace_task(written, "classification").task == "classification"
+    assert cli.plans._replace_task(written, None).task == "regression"
     code, _, error = divulge("audit", "--demo", "--task", "regression")
     assert (code, "--task: goes with a plan" in error) == (2, True)
 

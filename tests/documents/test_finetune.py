@@ -201,7 +201,7 @@ def test_logits_made_some_at_a_time_give_the_gradients_of_all_at_once(base, monk
         how = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
         with warnings.catch_warnings(action="ignore"):  # of what peft asks transformers, some is deprecated there
             model = peft.get_peft_model(model, how)
-    lesson = fine_tuning.NextTokenLoss.of(model)
+    lesson = fine_tuning.NextTokenLoss.from_model(model)
     assert lesson.inner is not None
     batch = [[2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [5, 4, 3], [12, 13, 14, 15, 16, 17]]
     losses, gradients = [], []

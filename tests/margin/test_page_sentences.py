@@ -115,7 +115,7 @@ def test_warnings_of_a_rule_name_it():
 
 @pytest.mark.parametrize("called", [0, 1, 12, 13, 200, 201])
 def test_those_called_are_listed_folded_when_long_and_cut_when_very_long(called):
-    blocks = weights_page._called(weights(called=called))
+    blocks = weights_page._called_records(weights(called=called))
     assert bool(blocks) == (called > 0)
     if not blocks:
         return

@@ -64,7 +64,7 @@ def test_more_queries_bring_points_nearer():
 
 def test_halving_is_bisection_record_by_record():
     records = unit(30, seed=2)
-    plane = _ScaledRecords.of(LabelsOnly(linear), records)
+    plane = _ScaledRecords.from_records(LabelsOnly(linear), records)
     near, rows = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
     search = _BoundarySearch(plane, plane.points[rows], records.y[rows])
     found = search.halved(plane.points[near])

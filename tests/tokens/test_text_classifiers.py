@@ -52,7 +52,7 @@ def classifier(tokenizer):
 def test_logits_are_those_of_one_document_at_a_time(classifier, tokenizer, kind, budget):
     target = classifier(kind, budget=budget)
     assert isinstance(target, targets.GivesLogits)
-    assert target._together == (kind not in ("xlnet", "gpt2 without padding"))
+    assert target._can_batch == (kind not in ("xlnet", "gpt2 without padding"))
     found = target.logits(dv.Records(TEXTS))
     with torch.no_grad():
         want = [target.model(torch.tensor([tokenizer(text)["input_ids"]])).logits[0].numpy() for text in TEXTS]

@@ -15,7 +15,7 @@ from divulge.attacks.learned import Learned
 from divulge.attacks.lira import LiRA
 from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, seeded
 from divulge.attacks.reference_moments import equal_counts
-from divulge.attacks.residual import LEAST, Residual
+from divulge.attacks.residual import MIN_RECORDS, Residual
 from divulge.attacks.rmia import BASE, RMIA
 from divulge.attacks.threshold import Threshold
 from divulge.duplicates import keep_together
@@ -247,7 +247,7 @@ def _is_applicable(option: Option, evidence: Evidence) -> bool:
     assert evidence.references is not None
     has_references = option.attack.least_references <= len(evidence.references)
     has_features = evidence.features is not None and evidence.population_features is not None
-    has_records = len(evidence) >= LEAST or not isinstance(option.attack, Residual)
+    has_records = len(evidence) >= MIN_RECORDS or not isinstance(option.attack, Residual)
     return has_references and has_records and (has_features or Need.FEATURES not in option.attack.needs)
 
 
@@ -262,7 +262,7 @@ class _CachedRuns:
         """Return the result of the attack's ``run`` on this evidence."""
         if isinstance(attack, Residual):
             inner = self.scored(adapt(attack.inner), unit)
-            return Scored(attack.left(inner.scores, self.evidence), inner.notes)
+            return Scored(attack.residuals(inner.scores, self.evidence), inner.notes)
         key = unit, _identity(attack)
         if key not in self._kept:
             self._kept[key] = attack.run(convert_unit(self.evidence, unit))
@@ -323,13 +323,14 @@ def convert_unit(evidence: Evidence, unit: Unit) -> Evidence:
 def _describe_choice(
     chosen: Sequence[Option], joined: Sequence[Option], merits: Mapping[str, Floats], played: int
 ) -> str:
-    names, others = (_listed([option.name for option in group]) for group in (chosen, joined))
+    names, joined_names = (_listed([option.name for option in group]) for group in (chosen, joined))
     if not played:
         return f"nothing to choose by: used {names} (too few population records whose models are known)"
     order = sorted(merits, key=lambda name: -float(np.sum(merits[name])))
     figures = "; ".join(f"{name} {merits[name][0]:.3f} / {merits[name][1]:.3f}" for name in order[:4])
     return (
-        f"chose {names} of {len(merits)} options on the reference models alone{f', and added {others}' * bool(joined)}"
+        f"chose {names} of {len(merits)} options on the reference models alone"
+        f"{f', and added {joined_names}' * bool(joined)}"
         f": AUC / TPR at a low FPR over {played} games: {figures}"
     )
 
@@ -461,7 +462,7 @@ class Combined:
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, with what every attack has to say."""
+        """Return `score` with the notes of every attack."""
         parts = [adapt(attack).run(evidence) for attack in self.attacks]
         ranks = [stats.rankdata(scored.scores) for scored in parts]
         return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in parts for note in scored.notes))

@@ -44,10 +44,10 @@ class Learned:
             the candidates themselves, and also reads the mean of the IN models.
         most: greatest number of (model, record) pairs to learn from; records are drawn if there are more.
         seed: of that draw, and of the OUT models drawn.
-        few: lessons for few reference models. The target, which saw none of the population, is one more OUT model in
-            each, so one reference is enough; and every record of a lesson has equally many OUT models, drawn at random.
-            Otherwise members have more of them than others have, as no candidate has, and with few models that
-            spoils the weights. Offline only.
+        few: learn from few reference models. The target, which saw none of the population, is one more OUT model in
+            each, so one reference is enough; and every record that is learned from has equally many OUT models, drawn
+            at random. Otherwise members have more of them than others have, as no candidate has, and with few models
+            that spoils the weights. Offline only.
         beside: also weighs further signals of the same records, of which the evidence has one `Evidence` each in
             ``queries``: each signal and its mean over the OUT models. With ``few`` alone.
 
@@ -99,14 +99,14 @@ class Learned:
         """
         references = _references(evidence)
         protocol.out_models(evidence.trained_on, "Learned")
-        signals, trained_on = self._lessons(evidence, references)
+        signals, trained_on = self._training_signals(evidence, references)
         if len(signals) < self.least_references or trained_on.all() or not trained_on.any():
             raise InputError(
                 f"Learned: at least {self.least_references} reference models that were trained on some of the records "
                 f"and not on others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the "
                 "pairs"
             )
-        further_evidence = self._beside(evidence)
+        further_evidence = self._further_signals(evidence)
         learned = (
             self._fit_few(signals, trained_on, evidence, further_evidence)
             if self.few
@@ -135,7 +135,7 @@ class Learned:
         """Return the attack with this seed."""
         return replace(self, seed=seed)
 
-    def _lessons(self, evidence: Evidence, references: Floats) -> tuple[Floats, Bools]:
+    def _training_signals(self, evidence: Evidence, references: Floats) -> tuple[Floats, Bools]:
         """Signals of records whose membership in each reference model is known, ``[m, k]``, and that membership."""
         if self.mode == "online":
             signals, trained_on = references, evidence.trained_on
@@ -149,7 +149,7 @@ class Learned:
         rows = self._rows(training_signals)
         return training_signals[:, rows], membership[:, rows]
 
-    def _beside(self, evidence: Evidence) -> Sequence[Evidence]:
+    def _further_signals(self, evidence: Evidence) -> Sequence[Evidence]:
         """Return the further signals."""
         description = "further signals of the same records, one Evidence each"
         return protocol.part(evidence.queries, "Learned(beside=True)", "queries", description) if self.beside else ()
@@ -164,10 +164,13 @@ class Learned:
     def _fit_few(
         self, signals: Floats, trained_on: Bools, evidence: Evidence, further_evidence: Sequence[Evidence]
     ) -> pipeline.Pipeline:
-        """As `_fit`, with the target among the OUT models, and equally many of these for every record."""
-        target = self._of_target(evidence)
-        further_lessons = [
-            (self._lessons(signal_evidence, _references(signal_evidence))[0], self._of_target(signal_evidence))
+        """Fit as `_fit` does, with the target among the OUT models, and equally many of these for every record."""
+        target = self._target_signals(evidence)
+        further_training_signals = [
+            (
+                self._training_signals(signal_evidence, _references(signal_evidence))[0],
+                self._target_signals(signal_evidence),
+            )
             for signal_evidence in further_evidence
         ]
         rows, truth = [], []
@@ -183,13 +186,13 @@ class Learned:
                     values[model, has_enough_models],
                     _further_out_means(values, target_values, model, has_enough_models, out_models),
                 )
-                for values, target_values in further_lessons
+                for values, target_values in further_training_signals
             ]
             rows.append(_with_further_signals(features, further_columns))
             truth.append(is_member[has_enough_models])
         return _regression().fit(np.concatenate(rows), np.concatenate(truth))
 
-    def _of_target(self, evidence: Evidence) -> Floats:
+    def _target_signals(self, evidence: Evidence) -> Floats:
         """Return the target's signals of the records to learn from."""
         population = protocol.part(evidence.population, "Learned(few=True)", "population", "the target's scaled logits")
         assert evidence.population_references is not None

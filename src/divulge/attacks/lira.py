@@ -378,7 +378,7 @@ def _spread(reference_logs: Floats, mean: Floats) -> Floats:
 
 
 def _correlation(standard: Floats, inside: np.ndarray) -> float:
-    """Of neighbouring tokens' deviations, in [0, 0.99]; 0 without any pair."""
+    """Return the correlation of neighbouring tokens' deviations, in [0, 0.99]; 0 without any pair."""
     if not inside.any():
         return 0.0
     products = (standard[:, :-1] * standard[:, 1:])[:, inside].mean()
@@ -430,7 +430,7 @@ class Averaged:
 
     @property
     def least_references(self) -> int:
-        """As many as the inner attack."""
+        """Reference models that the inner attack needs at least."""
         return adapt(self.inner).least_references
 
     def score(self, evidence: Evidence) -> Floats:
@@ -442,7 +442,7 @@ class Averaged:
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, with what the inner attack has to say of any version.
+        """Return `score` with the notes of the inner attack on every version.
 
         Raises:
             divulge.InputError: as `score`.

@@ -64,7 +64,7 @@ class OnErrors:
 
     @property
     def least_references(self) -> int:
-        """As many as the attack."""
+        """Reference models that the attack needs at least."""
         return adapt(self.inner).least_references
 
     def score(self, evidence: Evidence) -> Floats:

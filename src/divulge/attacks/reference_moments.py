@@ -204,7 +204,7 @@ def _positive_or_one(variance: float) -> float:
 
 
 def equal_counts(out: Bools, member: Bools, rng: np.random.Generator) -> tuple[Bools, Bools]:
-    """As many OUT models for every record, drawn at random: which, ``[m, n]``, and the records that have so many.
+    """Draw equally many OUT models for every record: which, ``[m, n]``, and the records that have so many.
 
     The number is the largest that nine in ten of the members have, and nine in ten of the others. In most designs a
     member of one model has more models left that did not see it, and nothing should be learnt from that.

@@ -133,7 +133,7 @@ class FittedClasses:
     scales: Floats
 
     def predict(self, features: Array, labels: Ints | None = None) -> tuple[Floats, Floats]:
-        """Of each record's class; the pooled ones for other classes and without labels."""
+        """Return location and scale of each record's class; the pooled ones for other classes and without labels."""
         location, scale = np.full(len(features), self.location), np.full(len(features), self.scale)
         if labels is not None and self.classes.size:
             class_index = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Evidence, Floats, Ints
 
 _PENALTIES = np.logspace(0, 5, 11)
-LEAST = 20
+MIN_RECORDS = 20
 """Fewest records to learn from."""
 # A class has slopes of its own from this many records per feature on; fewer only add noise (Location-30).
 _RECORDS_PER_SLOPE = 4
@@ -142,7 +142,7 @@ class Residual:
 
     @property
     def least_references(self) -> int:
-        """As many as the inner attack."""
+        """Reference models that the inner attack needs at least."""
         return adapt(self.inner).least_references
 
     def score(self, evidence: Evidence) -> Floats:
@@ -155,16 +155,16 @@ class Residual:
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, with what the inner attack has to say.
+        """Return `score` with the notes of the inner attack.
 
         Raises:
             divulge.InputError: as `score`.
         """
         protocol.part(evidence.features, "Residual", "features", "what the records look like")
         scored = adapt(self.inner).run(evidence)
-        return Scored(self.left(scored.scores, evidence), scored.notes)
+        return Scored(self.residuals(scored.scores, evidence), scored.notes)
 
-    def left(self, scores: Floats, evidence: Evidence) -> Floats:
+    def residuals(self, scores: Floats, evidence: Evidence) -> Floats:
         """Return the residual of the inner attack's ``scores``, ``[n]``, if these are known already.
 
         Raises:
@@ -196,8 +196,8 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
         divulge.InputError: fewer than 20 records or than folds, or features that are texts.
     """
     n = len(values)
-    if n < LEAST:
-        raise InputError(f"at least {LEAST} candidates are needed to learn from, got {n}")
+    if n < MIN_RECORDS:
+        raise InputError(f"at least {MIN_RECORDS} candidates are needed to learn from, got {n}")
     check_integer(folds, "folds", least=2, most=n)
     table, class_indicators = _table(features), _class_indicators(labels, n)
     pooled = np.hstack([table, 3.0 * class_indicators])
@@ -208,7 +208,7 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
         residuals = values - _ridge_predictions(pooled, values, ~is_test)
         for is_class in class_indicators.T > 0:
             if class_indicators.shape[1] > 1 and (is_class & ~is_test).sum() >= max(
-                LEAST, _RECORDS_PER_SLOPE * table.shape[1]
+                MIN_RECORDS, _RECORDS_PER_SLOPE * table.shape[1]
             ):
                 residuals[is_class] -= _ridge_predictions(table[is_class], residuals[is_class], ~is_test[is_class])
         scores[is_test] = residuals[is_test]

@@ -277,7 +277,7 @@ class MajorityRMIA:
 
     @property
     def least_references(self) -> int:
-        """As many as RMIA."""
+        """Reference models that RMIA needs at least."""
         return self.inner.least_references
 
     def score(self, evidence: Evidence) -> Floats:

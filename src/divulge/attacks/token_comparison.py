@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from divulge.types import Evidence, Floats, Ints
 
 LENGTHS = (2, 3, 4, 6, 9, 13, 18, 25, 32, 40)
-"""Of the windows, in tokens."""
+"""Lengths of the windows, in tokens."""
 _MIN_ERRORS = 2  # tokens of a document that EZ needs
 
 

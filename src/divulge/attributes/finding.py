@@ -67,6 +67,8 @@ def decide_attribute(
     margin: float = 0.1,
     confidence: float = 0.95,
     confounded: str = "",
+    doubt: str = "",
+    stored: str = "",
 ) -> AttributeFinding:
     """Decide whether an attribute of training records is guessed better than that of other records.
 
@@ -78,6 +80,8 @@ def decide_attribute(
         margin: largest difference of the rates that counts as none.
         confidence: probability that all intervals hold.
         confounded: why the sets cannot be compared, where that is known; else empty.
+        doubt: why the target may not be the model that was trained on the members, which is then never cleared.
+        stored: says that training records stand in the model's file, with this attribute, where they do; else empty.
 
     Raises:
         divulge.InputError: no imputation, no attack, members or non-members of none.
@@ -102,9 +106,11 @@ def decide_attribute(
     checked = {name: check_mask(each, f"right: {name}", (n,)) for name, each in right.items()}
     tested = _tested_values(codes, members)
     error = (1 - confidence) / len(attacks) / (2 if tested else 1)
-    by_attack = [_compare_attack(name, checked[name], checked[IMPUTATION], members, 1 - error) for name in attacks]
+    attack_comparisons = [
+        _compare_attack(name, checked[name], checked[IMPUTATION], members, 1 - error) for name in attacks
+    ]
     control = _compare_attack(IMPUTATION, checked[IMPUTATION], None, members, 1 - _FALSE_ALARM)
-    by_value = [
+    value_comparisons = [
         _compare_value(
             name, checked[name], checked[IMPUTATION], members, codes == code, names[code], 1 - error / len(tested)
         )
@@ -112,16 +118,29 @@ def decide_attribute(
         for code in tested
     ]
     untested = int((members & ~np.isin(codes, tested)).sum()) if tested else 0
-    answer, reason = _judge(by_attack, by_value, control, margin, confounded)
-    return AttributeFinding(answer, (*by_attack, control), tuple(by_value), untested, reason)
+    answer, reason = _judge(attack_comparisons, value_comparisons, control, margin, confounded)
+    if stored:
+        answer, reason = LEAK, f"{stored} Whoever holds the file reads their values and needs no attack."
+    elif answer == CLEAR and doubt:
+        answer, reason = (
+            TOO_LITTLE,
+            (
+                f"Nothing was found, but {doubt}: nothing shows that this is the model that was trained on them. "
+                "One from another file, or that is given its columns, classes or units otherwise, would give nothing "
+                "away either."
+            ),
+        )
+    return AttributeFinding(answer, (*attack_comparisons, control), tuple(value_comparisons), untested, reason)
 
 
 def _tested_values(codes: Ints, members: Bools) -> list[int]:
     """Return the values that enough records of either kind have, the most frequent among members first."""
     counts = [(int((members & (codes == code)).sum()), int((~members & (codes == code)).sum()), int(code))
               for code in np.unique(codes)]  # fmt: skip
-    enough = sorted((pair for pair in counts if min(pair[:2]) >= MIN_RECORDS), key=lambda pair: (-pair[0], pair[2]))
-    return [code for _, _, code in enough[:MAX_VALUES_TESTED]] if len(counts) > 1 else []
+    frequent_values = sorted(
+        (pair for pair in counts if min(pair[:2]) >= MIN_RECORDS), key=lambda pair: (-pair[0], pair[2])
+    )
+    return [code for _, _, code in frequent_values[:MAX_VALUES_TESTED]] if len(counts) > 1 else []
 
 
 def _compare_attack(
@@ -166,42 +185,44 @@ def _judge(
     if confounded:
         return CONFOUNDED, f"Members and non-members differ in more than membership: {confounded}."
     best = max(attacks, key=_surely_given_away)
-    at_value = max(values, key=_surely_given_away, default=None)
+    clearest_value = max(values, key=_surely_given_away, default=None)
     if _surely_given_away(best) > 0:
         return LEAK, _describe_leak(best, control)
-    if at_value is not None and _surely_given_away(at_value) > 0:
+    if clearest_value is not None and _surely_given_away(clearest_value) > 0:
         return LEAK, (
             "Among the records with one of its values, the attack is right on more of the training records than of the "
-            f"others, {formatting.format_percent_estimate(at_value.difference)} more, and than imputation is."
+            f"others, {formatting.format_percent_estimate(clearest_value.difference)} more, and than imputation is."
         )
     highest = max(map(_possibly_given_away, attacks))
-    at_most = formatting.format_percent(round(max(highest, 0.0), 3))
+    largest_share = formatting.format_percent(round(max(highest, 0.0), 3))
     if highest >= margin:
         return TOO_LITTLE, (
-            f"The model may give the value of up to {at_most} of the training records away; "
+            f"The model may give the value of up to {largest_share} of the training records away; "
             f"{formatting.format_percent(margin)} was asked for. More records make the interval shorter."
         )
     open_values = {value.value for value in values if _possibly_given_away(value) >= RARE_MARGIN}
     if open_values:
         return TOO_LITTLE, (
-            f"Over all training records the model gives at most {at_most} away, but "
+            f"Over all training records the model gives at most {largest_share} away, but "
             f"{formatting.format_count(len(open_values), 'value')} of the attribute "
             f"{'is' if len(open_values) == 1 else 'are'} too rare to say of those who have it."
         )
     return CLEAR, (
-        f"By these attacks the value of at most {at_most} of the training records is given away, beyond what is "
+        f"By these attacks the value of at most {largest_share} of the training records is given away, beyond what is "
         "guessed of others and by imputation."
     )
 
 
-def _surely_given_away(found: AttributeAttack | AttributeValue) -> float:
+def _surely_given_away(comparison: AttributeAttack | AttributeValue) -> float:
     """Return a share that surely is right beyond what is right of others, and beyond imputation."""
-    return found.difference.low if found.gain is None else min(found.difference.low, found.gain.low)
+    return comparison.difference.low if comparison.gain is None else min(comparison.difference.low, comparison.gain.low)
 
 
-def _possibly_given_away(found: AttributeAttack | AttributeValue) -> float:
+def _possibly_given_away(comparison: AttributeAttack | AttributeValue) -> float:
     """Return the largest such share that is compatible with the guesses."""
-    return found.difference.high if found.gain is None else min(found.difference.high, found.gain.high)
+    return (
+        comparison.difference.high if comparison.gain is None else min(comparison.difference.high, comparison.gain.high)
+    )
 
 
 def _describe_leak(attack: AttributeAttack, control: AttributeAttack) -> str:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import special
 
-from divulge import columns, lazy
+from divulge import columns, inspection, lazy
 from divulge.attributes.finding import IMPUTATION
 from divulge.attributes.result import AttributeInference
+from divulge.auditing import plausibility
 from divulge.auditing.inputs import align_data, check_inputs
 from divulge.auditing.modality import Classifier, RegressionModel, resolve_task
 from divulge.auditing.pipeline import find_modality
@@ -124,8 +125,8 @@ def infer(
     if progress is not None:
         require_callable(progress, "progress")
     if references is not None and not isinstance(references, Train | Custom):
-        said = format_value(references)
-        raise InputError(f"references: divulge.references.Train or Custom is needed, got {said}")
+        given_type = format_value(references)
+        raise InputError(f"references: divulge.references.Train or Custom is needed, got {given_type}")
     for name, records in (("members", members), ("nonmembers", nonmembers), ("population", population)):
         check_instance(records, name, Records)
     data = AuditData(members=members, nonmembers=nonmembers, population=population)
@@ -153,6 +154,8 @@ def infer(
             None if options.tolerance is None else float(options.tolerance),
             options.max_values, float(options.margin), float(options.confidence), options.seed,
         ),
+        doubt=_doubt_target(study),
+        stored=inspection.find_stored_records(study.target, study.candidates, study.truth, seed=options.seed),
     )  # fmt: skip
     if out_folder is not None:
         result.save(out_folder, overwrite=overwrite)
@@ -197,23 +200,23 @@ def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
         raise InputError("members: the adversary knows each record's label, and there is no y")
     if checked.candidates.x.dtype == object or checked.candidates.x.ndim != 2:
         raise InputError("members: rows of a table are needed, an attribute is one of their columns")
-    counted = np.ones(len(checked.truth), dtype=bool)
+    is_counted = np.ones(len(checked.truth), dtype=bool)
     if checked.duplicate_groups is not None:
-        counted = np.zeros_like(counted)
-        counted[first_of_each_group(checked.duplicate_groups, checked.truth)] = True
+        is_counted = np.zeros_like(is_counted)
+        is_counted[first_of_each_group(checked.duplicate_groups, checked.truth)] = True
     return _Study(
-        aligned.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, counted, population,
-        modality.probe_target(aligned.target, checked), references, (*checked.warnings, *aligned.notes),
+        aligned.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, is_counted,
+        population, modality.probe_target(aligned.target, checked), references, (*checked.warnings, *aligned.notes),
     )  # fmt: skip
 
 
 def _check_column(column: Any, records: Records) -> tuple[ColumnName, ...]:
     """Return the columns of the attribute: names of a table, or positions in a row."""
-    named = tuple(column) if isinstance(column, list | tuple) else (column,)
-    is_name = all(isinstance(name, int | str | np.integer) and not isinstance(name, bool) for name in named)
-    if not named or not is_name or len(set(named)) < len(named):
+    column_names = tuple(column) if isinstance(column, list | tuple) else (column,)
+    is_name = all(isinstance(name, int | str | np.integer) and not isinstance(name, bool) for name in column_names)
+    if not column_names or not is_name or len(set(column_names)) < len(column_names):
         raise InputError(f"column: one column, or several different ones, are needed, got {format_value(column)}")
-    for name in named:
+    for name in column_names:
         if records.table is not None:
             if name not in records.table.columns:
                 listed = ", ".join(records.table.columns[:20])
@@ -223,9 +226,9 @@ def _check_column(column: Any, records: Records) -> tuple[ColumnName, ...]:
                 f"column: a position from 0 to {records.x.shape[1] - 1} is needed, got {format_value(name)}"
             )
     width = records.x.shape[1] if records.table is None else len(records.table.columns)
-    if len(named) == width:
+    if len(column_names) == width:
         raise InputError("column: the adversary knows the other columns, and there are none")
-    return named
+    return column_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,20 +264,20 @@ def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: Attri
     everything = Records.concatenate([study.candidates, study.population])
     cells = [_read_cells(everything, name) for name in names]
     spelled = np.array(["\x1f".join(map(_cell_key, row)) for row in zip(*(c.tolist() for c in cells), strict=True)])
-    known, first_rows = np.unique(spelled[n:], return_index=True)
-    if len(known) < 2:
+    population_values, first_rows = np.unique(spelled[n:], return_index=True)
+    if len(population_values) < 2:
         raise InputError(f"column: {names[0]!r} has a single value in the population; there is nothing to infer")
     features = everything.with_columns_of(names, everything, n).x.reshape(len(everything), -1).astype(np.float64)
     if options.tolerance is not None:
         return _real_attribute(names, cells, n, features, options)
-    if len(known) > min(options.max_values, max(2.0, len(study.population) / 2)):
+    if len(population_values) > min(options.max_values, max(2.0, len(study.population) / 2)):
         raise InputError(
-            f"column: {names[0]!r} has {len(known)} values among {len(study.population)} records of the population; at "
-            f"most max_values = {options.max_values} are tried, each of two records or more on average; give a "
-            "tolerance for a column of real values"
+            f"column: {names[0]!r} has {len(population_values)} values among {len(study.population)} records "
+            f"of the population; at most max_values = {options.max_values} are tried, each of two records or more on "
+            "average; give a tolerance for a column of real values"
         )
     _, group_rows, groups = np.unique(spelled, return_index=True, return_inverse=True)
-    place = {value: code for code, value in enumerate(known.tolist())}
+    place = {value: code for code, value in enumerate(population_values.tolist())}
     codes = np.array([place.get(value, -1) for value in spelled.tolist()])
     group_names = _value_names(everything, names, group_rows.tolist())
     return _Attribute(names, first_rows, codes, None, None, None, groups, group_names, features)
@@ -318,18 +321,31 @@ def _real_attribute(
     numbers = cells[0].astype(np.float64)
     if np.isnan(numbers).any():
         raise InputError(f"tolerance: column {names[0]!r} has missing values, which are near to none")
-    known, rows = np.unique(numbers[n:], return_index=True)
-    if len(known) > options.max_values:
+    grid, rows = np.unique(numbers[n:], return_index=True)
+    if len(grid) > options.max_values:
         places = np.unique(np.linspace(0, len(numbers) - n - 1, options.max_values).round().astype(int))
-        known = np.unique(np.sort(numbers[n:])[places])
+        grid = np.unique(np.sort(numbers[n:])[places])
         order = np.argsort(numbers[n:], kind="stable")
-        rows = order[np.searchsorted(numbers[n:][order], known)]
+        rows = order[np.searchsorted(numbers[n:][order], grid)]
     thirds = np.quantile(numbers[n:], (1 / 3, 2 / 3))
     groups = np.searchsorted(thirds, numbers, side="left")
     return _Attribute(
-        names, rows, np.full(len(numbers), -1), numbers, known, float(options.tolerance or 0.0), groups,
+        names, rows, np.full(len(numbers), -1), numbers, grid, float(options.tolerance or 0.0), groups,
         ("low third", "middle third", "high third"), features,
     )  # fmt: skip
+
+
+def _doubt_target(study: _Study) -> str:
+    """Say why the target may not be the model that was trained on the members; empty where it surely is."""
+    answers = _read_outputs(study.target, study.candidates, study)
+    if study.is_regression:
+        y = np.asarray(study.candidates.y, dtype=np.float64)
+        return plausibility.describe_regression_doubt(
+            plausibility.measure_regression_fit(y, answers.astype(np.float64), study.truth)
+        )
+    labels = np.asarray(study.candidates.labels)
+    predicted = answers if answers.ndim == 1 else answers.argmax(axis=1)
+    return plausibility.describe_accuracy_doubt(int((predicted == labels)[study.truth].sum()), labels[study.truth])
 
 
 def _versions(study: _Study, attribute: _Attribute) -> list[Records]:
@@ -376,9 +392,13 @@ def _reference_likelihoods(
     study: _Study, attribute: _Attribute, seed: int, pool: Path | None, progress: Progress | None
 ) -> Floats:
     """Return the log of the mean likelihood under models that were trained on halves of the population ``[n, k]``."""
-    known, references = study.population, study.references
+    population, references = study.population, study.references
     halves = splits.offline(
-        len(known), references.count, seed, labels=known.labels, groups=number_groups(known.x, known.y)
+        len(population),
+        references.count,
+        seed,
+        labels=population.labels,
+        groups=number_groups(population.x, population.y),
     )
     versions = _versions(study, attribute)
     common: dict[str, Any] = {"seed": seed, "observe": tuple(versions), "pool": pool, "progress": progress}
@@ -387,11 +407,11 @@ def _reference_likelihoods(
         def measure(model: Any, observed: Records) -> Floats:
             return as_predictions(model.predictions(observed), len(observed))[:, None]
 
-        spread = _error_spread(_read_outputs(study.target, known, study), known)
-        answers = references.fit(known, halves, measure=measure, **common).outputs
+        spread = _error_spread(_read_outputs(study.target, population, study), population)
+        answers = references.fit(population, halves, measure=measure, **common).outputs
         logs = [[_log_error(np.asarray(row)[:, 0], study.candidates, spread) for row in each] for each in answers]
     else:
-        answers = references.fit(known, halves, classes=study.classes, **common).outputs
+        answers = references.fit(population, halves, classes=study.classes, **common).outputs
         logs = [[_log_class(np.asarray(row), study.candidates, study.target) for row in each] for each in answers]
     stacked = np.asarray(logs)  # [k, models, n]
     return (special.logsumexp(stacked, axis=1) - np.log(stacked.shape[1])).T
@@ -439,12 +459,14 @@ def _impute_numbers(attribute: _Attribute, features: Floats, n: int, seed: int) 
     """Return the log of the share of each value on the grid, from a forest's mean and its out-of-bag errors."""
     assert attribute.numbers is not None
     assert attribute.grid is not None
-    known = attribute.numbers[n:]
+    population_values = attribute.numbers[n:]
     forest = ensemble.RandomForestRegressor(_TREES, min_samples_leaf=_LEAF, random_state=seed, oob_score=True)
-    forest.fit(features[n:], known)
-    errors = known - forest.oob_prediction_
+    forest.fit(features[n:], population_values)
+    errors = population_values - forest.oob_prediction_
     errors = np.quantile(errors, (np.arange(_MAX_RESIDUALS) + 0.5) / _MAX_RESIDUALS)
-    width = max(float(errors.std()) * 0.3, (attribute.tolerance or 0.0) / 2, 1e-9 * float(np.abs(known).max() + 1))
+    width = max(
+        float(errors.std()) * 0.3, (attribute.tolerance or 0.0) / 2, 1e-9 * float(np.abs(population_values).max() + 1)
+    )
     means = forest.predict(features[:n])
     shares = np.empty((n, len(attribute.grid)))
     for k, value in enumerate(attribute.grid):
@@ -477,12 +499,13 @@ def _check_split(study: _Study, seed: int) -> tuple[ErasureControl, ...]:
     if min(len(inside), len(outside)) < _MIN_BLIND:
         return (ErasureControl(name, False, f"not run: fewer than {_MIN_BLIND} records of a kind"),)
     y = np.asarray(study.candidates.y)
-    found = blind.baseline(
+    baseline = blind.baseline(
         inside, outside, seed, y_members=y[study.truth], y_nonmembers=y[~study.truth], false_alarm=_FALSE_ALARM
     )
     says = (
-        f"without the model, members can be told from non-members (AUC {found.auc.value:.3f}, p = {found.p_value:.2g})"
-        if found.confounded
-        else f"members and non-members look alike (p = {found.p_value:.2g})"
+        f"without the model, members can be told from non-members (AUC {baseline.auc.value:.3f}, "
+        f"p = {baseline.p_value:.2g})"
+        if baseline.confounded
+        else f"members and non-members look alike (p = {baseline.p_value:.2g})"
     )
-    return (ErasureControl(name, not found.confounded, says),)
+    return (ErasureControl(name, not baseline.confounded, says),)

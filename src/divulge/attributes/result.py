@@ -16,7 +16,7 @@ from divulge.report import charts, formatting
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, build_page, write_report, write_run
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
-from divulge.results import AttributeSettings, AttributeSummary, ErasureControl
+from divulge.results import AttributeSettings, AttributeSummary, ErasureControl, StoredRecords
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_mask, check_path, check_vector
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Ints
 
 RUN_TYPE = "attributes"
+_STORED = "records in the file"
 _MEANING: Mapping[str, str] = {
     "model": "the label's likelihood under each value, and how frequent the value is",
     "model and imputation": "the same, and what the other columns say",
@@ -67,6 +68,8 @@ class AttributeInference:
         checks: of the split.
         warnings: what the user must know.
         settings: what was asked for.
+        doubt: why the target may not be the model that was trained on the members; empty where it surely is.
+        stored: training records that stand in the model's arrays; None where nothing was searched.
     """
 
     ids: Array
@@ -81,10 +84,17 @@ class AttributeInference:
     checks: tuple[ErasureControl, ...]
     warnings: tuple[str, ...]
     settings: AttributeSettings
+    doubt: str = ""
+    stored: StoredRecords | None = None
 
     @cached_property
     def finding(self) -> AttributeFinding:
         """The answer, with every difference behind it; equal records on one side count once."""
+        return self.decide(self.settings.confidence)
+
+    def decide(self, confidence: float) -> AttributeFinding:
+        """Return the answer with intervals that all hold together with another confidence."""
+        is_stored = self.stored is not None and any(not match.is_partial for match in self.stored.matches)
         rows = self.counted
         failed = [check.says for check in self.checks if not check.passed and not check.says.startswith("not run")]
         return decide_attribute(
@@ -93,8 +103,10 @@ class AttributeInference:
             self.values[rows],
             self.value_names,
             margin=self.settings.margin,
-            confidence=self.settings.confidence,
+            confidence=confidence,
             confounded="; ".join(failed),
+            doubt=self.doubt,
+            stored=self.stored.sentence if self.stored is not None and is_stored else "",
         )
 
     @property
@@ -111,6 +123,8 @@ class AttributeInference:
         """Return the typed summary for JSON and the report."""
         finding = self.finding
         notes = [f"{check.name}: {check.says}" for check in self.checks if not check.passed]
+        if self.stored is not None and (self.stored.proven or self.stored.suspected):
+            notes.append(f"{_STORED}: {self.stored.sentence}")
         return AttributeSummary(
             verdict=self.verdict,
             tone=TONES[finding.answer],
@@ -127,6 +141,8 @@ class AttributeInference:
             warnings=(*self.warnings, *notes),
             settings=self.settings,
             environment=collect_environment(),
+            doubt=self.doubt,
+            stored=self.stored,
         )
 
     def page(self) -> Page:
@@ -199,7 +215,7 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
             values=values, value_names=tuple(names), right=right, column=stored.column, tried=stored.tried,
             references=stored.references, checks=stored.checks,
             warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),
-            settings=stored.settings,
+            settings=stored.settings, doubt=stored.doubt, stored=stored.stored,
         )  # fmt: skip
         return AttributeRun(result.summary(), result)
     except InputError as error:
@@ -207,7 +223,7 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
 
 
 def _is_check(text: str, checks: tuple[ErasureControl, ...]) -> bool:
-    return text in {f"{check.name}: {check.says}" for check in checks}
+    return text in {f"{check.name}: {check.says}" for check in checks} or text.startswith(f"{_STORED}: ")
 
 
 def headline(run: AttributeRun) -> Headline:
@@ -237,13 +253,13 @@ def attack_rows(summary: AttributeSummary) -> tuple[list[str], list[list[str]]]:
     columns = ["guess by", "right on members", "on non-members", "difference", "beyond imputation, on members"]
     rows = [
         [
-            one.name,
-            formatting.format_percent_estimate(one.members),
-            formatting.format_percent_estimate(one.nonmembers),
-            formatting.format_percent_estimate(one.difference),
-            "–" if one.gain is None else formatting.format_percent_estimate(one.gain),
+            attack.name,
+            formatting.format_percent_estimate(attack.members),
+            formatting.format_percent_estimate(attack.nonmembers),
+            formatting.format_percent_estimate(attack.difference),
+            "–" if attack.gain is None else formatting.format_percent_estimate(attack.gain),
         ]
-        for one in summary.attacks
+        for attack in summary.attacks
     ]
     return columns, rows
 
@@ -259,8 +275,8 @@ def sections(run: AttributeRun) -> list[Section]:
         "beyond imputation alone may be what the model teaches of everybody, and a difference alone may come from "
         "listening to a model that is wrong on others."
     )
-    differences = {one.name: one.difference for one in summary.attacks}
-    meanings = [[one.name, _MEANING.get(one.name, "")] for one in summary.attacks]
+    differences = {attack.name: attack.difference for attack in summary.attacks}
+    meanings = [[attack.name, _MEANING.get(attack.name, "")] for attack in summary.attacks]
     return [
         *_advice(summary),
         Section(
@@ -276,7 +292,7 @@ def sections(run: AttributeRun) -> list[Section]:
         Section("What this cannot show", [Paragraph(_CANNOT)]),
         regulator_section(
             RegulatorAnswers(
-                means=f"attribute inference of {summary.column} by {', '.join(one.name for one in summary.attacks)}.",
+                means=f"attribute inference of {summary.column} by {', '.join(differences)}.",
                 queries=f"On this attribute alone: {summary.verdict}",
                 unit="One column of one record, as given.",
             )
@@ -287,6 +303,13 @@ def sections(run: AttributeRun) -> list[Section]:
 def _advice(summary: AttributeSummary) -> list[Section]:
     if summary.answer != LEAK:
         return []
+    if summary.stored is not None and summary.stored.proven:
+        point = Bullet(
+            "Do not release the file.",
+            f"{summary.stored.sentence} {summary.stored.evidence} Another kind of model keeps none; grant "
+            "queries alone where it must be this one.",
+        )
+        return [Section(ADVICE_TITLE, [BulletList([point])])]
     point = Bullet(
         "Make the model fit single records less.",
         "A value is given away because the model is surer of a training record as it is than of the same record with "
@@ -300,12 +323,12 @@ def _value_blocks(summary: AttributeSummary) -> list[Paragraph | Table]:
     if summary.values:
         rows = [
             [
-                one.attack, one.value, f"{one.right_members} of {one.members}",
-                f"{one.right_nonmembers} of {one.nonmembers}",
-                formatting.format_percent_estimate(one.difference),
-                formatting.format_percent_estimate(one.gain),
+                comparison.attack, comparison.value, f"{comparison.right_members} of {comparison.members}",
+                f"{comparison.right_nonmembers} of {comparison.nonmembers}",
+                formatting.format_percent_estimate(comparison.difference),
+                formatting.format_percent_estimate(comparison.gain),
             ]
-            for one in summary.values
+            for comparison in summary.values
         ]  # fmt: skip
         columns = ("guess by", "value", "right on members", "on non-members", "difference", "beyond imputation")
         blocks.append(Table(columns, rows, single_records=True))
@@ -320,9 +343,24 @@ def _value_blocks(summary: AttributeSummary) -> list[Paragraph | Table]:
 
 
 def _check_table(summary: AttributeSummary) -> Table:
-    rows = [[one.name, "nothing found" if one.passed else "FOUND", one.says] for one in summary.checks]
-    control = next(one for one in summary.attacks if one.name == IMPUTATION)
+    rows = [[check.name, "nothing found" if check.passed else "FOUND", check.says] for check in summary.checks]
+    control = next(check for check in summary.attacks if check.name == IMPUTATION)
     is_alike = control.difference.low <= 0 <= control.difference.high
+    if summary.stored is not None:
+        rows.append(
+            [
+                "records in the model's arrays",
+                "FOUND" if summary.stored.proven else "nothing found",
+                summary.stored.sentence,
+            ]
+        )
+    rows.append(
+        [
+            "whether this is the model trained on the members",
+            "FOUND" if summary.doubt else "nothing found",
+            f"in doubt: {summary.doubt}" if summary.doubt else "it predicts them surely better than a constant answer",
+        ]
+    )
     says = f"right on members less on non-members: {formatting.format_percent_estimate(control.difference)}"
     rows.append(["imputation without the model", "nothing found" if is_alike else "FOUND", says])
     return Table(("check", "result", "what it says"), rows, sortable=False)

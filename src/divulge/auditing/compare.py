@@ -439,14 +439,14 @@ class Comparison:
         Raises:
             divulge.InputError: fewer than two runs, or as `compare`.
         """
-        first, *others = runs
-        if not others:
+        baseline, *other_runs = runs
+        if not other_runs:
             raise InputError(f"runs: at least 2 are needed, got {len(runs)}")
-        counted = sum(len(compare(runs[first], runs[name], recipes)) for name in others)
-        confidence = 1 - (1 - CONFIDENCE) / counted
+        n_changes = sum(len(compare(runs[baseline], runs[name], recipes)) for name in other_runs)
+        confidence = 1 - (1 - CONFIDENCE) / n_changes
         return cls(
             dict(runs),
-            {name: tuple(compare(runs[first], runs[name], recipes, confidence=confidence)) for name in others},
+            {name: tuple(compare(runs[baseline], runs[name], recipes, confidence=confidence)) for name in other_runs},
         )
 
     def to_frame(self) -> pl.DataFrame:
@@ -470,8 +470,9 @@ class Comparison:
         return notebook.render(page.heading, page.verdict, page.tone, more=page.more, columns=columns, rows=rows)
 
     def __repr__(self) -> str:
-        first, *others = self.runs
-        return f"Comparison({', '.join(others)} with {first}; {len(next(iter(self.changes.values())))} changes each)"
+        baseline, *other_runs = self.runs
+        n_changes = len(next(iter(self.changes.values())))
+        return f"Comparison({', '.join(other_runs)} with {baseline}; {n_changes} changes each)"
 
 
 def compare_runs(*runs: Audit | str | Path, recipes: Sequence[str] | None = None) -> Comparison:
@@ -493,11 +494,11 @@ def compare_runs(*runs: Audit | str | Path, recipes: Sequence[str] | None = None
         Comparison(private with plain; 4 changes each)
     """
     names = [run.name if isinstance(run, Path) else Path(run).name if isinstance(run, str) else "" for run in runs]
-    named = {
+    runs_by_name = {
         name if name and names.count(name) == 1 else f"run {number}": open_audit(run)
         for number, (name, run) in enumerate(zip(names, runs, strict=True), start=1)
     }
-    return Comparison.of(named, recipes)
+    return Comparison.of(runs_by_name, recipes)
 
 
 def gate_run(run: Audit | str | Path, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
@@ -672,14 +673,14 @@ def comparison_page(comparison: Comparison) -> Page:
     )
     heading, sentence, tone = endings[best]
     several = len(endings) > 1
-    further = [f"{name}: {text}" for name, (_, text, _) in endings.items() if name != best]
+    other_verdicts = [f"{name}: {text}" for name, (_, text, _) in endings.items() if name != best]
     return Page(
         title="What a defence changed",
         verdict=f"{best}: {sentence}" if several else sentence,
         tone=tone,
         heading=heading,
         pictures=_change_pictures(comparison.changes[best], tone),
-        more=(*further, f"Before: {before.verdict.plain}", f"After: {comparison.runs[best].verdict.plain}"),
+        more=(*other_verdicts, f"Before: {before.verdict.plain}", f"After: {comparison.runs[best].verdict.plain}"),
         sections=[
             Section("Runs", [Table(*overview_table(comparison), sortable=False, note=_WORTH)]),
             *(

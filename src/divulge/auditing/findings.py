@@ -134,9 +134,11 @@ class Outcome:
     def _select_by_fdr(self, level: float, method: Method | str) -> Selection:
         """Select at a bounded FDR without using the membership labels; "auto" chooses by scores alone."""
         policy = Policy(level, resolve_method(method, (Auto, BH, PTDI, Storey, Adaptive)))
-        one = ScoreCounts.from_scores(self.scores, self.calibration)
-        made = decide(one.counts, [controls.low_scores_from_counts(one.counts)], policy)
-        return one.make_selection(one.scores > made.rule.threshold, fdr=level, warnings=made.notes)
+        score_counts = ScoreCounts.from_scores(self.scores, self.calibration)
+        decision = decide(score_counts.counts, [controls.low_scores_from_counts(score_counts.counts)], policy)
+        return score_counts.make_selection(
+            score_counts.scores > decision.rule.threshold, fdr=level, warnings=decision.notes
+        )
 
     def _exchangeability_flaw(self) -> str:
         """Explain why calibration records and non-members are not exchangeable; empty if they seem to be."""
@@ -150,9 +152,9 @@ class Outcome:
         """
         if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
             return ""
-        which = formatting.format_unseen_classes(self.unseen_classes, self.class_names)
+        unseen_names = formatting.format_unseen_classes(self.unseen_classes, self.class_names)
         return (
-            f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {which}, of which there are no "
+            f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {unseen_names}, of which there are no "
             "calibration records"
         )
 
@@ -161,8 +163,8 @@ class Outcome:
 
         Both are known non-members, so a difference is no matter of what members are like: the assumption fails.
         """
-        one = self.distinct
-        outside = one.scores[~one.members]
+        distinct = self.distinct
+        outside = distinct.scores[~distinct.members]
         if not len(outside):
             return ""
         control = controls.exchangeability(self.calibration, outside, level=CONTROL_FALSE_ALARM)

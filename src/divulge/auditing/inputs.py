@@ -183,11 +183,11 @@ def _compute_features(sets: Sets, function: Any, seed: int) -> dict[str, Records
     """Call the user's function once, on all records in random order."""
     _check_same_shape(sets)
     parts = [records if records.ids is None else records.without_ids() for records in sets.values()]
-    together = concatenate_records(parts)
-    order = seeds.generator(seed, "features", "order").permutation(len(together))
+    everything = concatenate_records(parts)
+    order = seeds.generator(seed, "features", "order").permutation(len(everything))
     with errors.user_code_errors("features"):
-        returned = function(together[order].copy())
-    values, names = check_features(returned, "features: the function's result", len(together))
+        returned = function(everything[order].copy())
+    values, names = check_features(returned, "features: the function's result", len(everything))
     placed = np.empty_like(values)
     placed[order] = values
     ends = np.cumsum([len(part) for part in parts])[:-1]
@@ -342,43 +342,44 @@ def _unseen_class_warnings(
     ]
 
 
-def _check_known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed: int) -> Bools | None:
+def _check_known(known_mask: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed: int) -> Bools | None:
     """Return the mask of known values of members, then non-members; None if none was given."""
-    if known is None:
+    if known_mask is None:
         if partial_recipes := [recipe.name for recipe in recipes if recipe.needs_known]:
             raise InputError(
                 f"known: the recipes {', '.join(partial_recipes)} are for records of which only part is known; say "
                 "which part (known=mask), or name recipes for whole records"
             )
         return None
-    if isinstance(known, list | tuple) and any(isinstance(each, str) for each in known):
+    if isinstance(known_mask, list | tuple) and any(isinstance(each, str) for each in known_mask):
         raise InputError(
-            f"known: one mask or text is needed, got a list of {len(known)}; divulge.auditing.over_shares audits each"
+            f"known: one mask or text is needed, got a list of {len(known_mask)}; "
+            "divulge.auditing.over_shares audits each"
         )
     members, nonmembers = sets["members"], sets["nonmembers"]
     if members.x.dtype == object:
         raise InputError("known: partial knowledge needs numeric records, got text")
     n = len(members) + len(nonmembers)
     if members.encoder is not None and not members.encoder.is_plain:
-        return _check_known_columns(known, members.encoder, n, seed)
+        return _check_known_columns(known_mask, members.encoder, n, seed)
     shape = (n, *members.x.shape[1:])
-    if isinstance(known, str):
+    if isinstance(known_mask, str):
         names = () if members.encoder is None else members.encoder.names
-        known = completion.mask(known, shape[1:], columns=names, seed=seed, records=n)
-    masks = check_mask(known, "known", shape)
+        known_mask = completion.mask(known_mask, shape[1:], columns=names, seed=seed, records=n)
+    masks = check_mask(known_mask, "known", shape)
     PartialRecords(np.zeros(shape), None, masks)
     return masks
 
 
-def _check_known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -> Bools:
+def _check_known_columns(known_mask: Any, encoder: TableEncoder, n: int, seed: int) -> Bools:
     """Return the mask of known encoded values, from a mask over the columns of a table."""
     if text_columns := [column.name for column in encoder.columns if column.measure == "text"]:
         raise InputError(
             f"known: partial knowledge needs numbers, categories and dates; column {text_columns[0]!r} holds free text"
         )
-    if isinstance(known, str):
-        known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed, records=n)
-    masks = check_mask(known, "known", (n, len(encoder.names)))
+    if isinstance(known_mask, str):
+        known_mask = completion.mask(known_mask, (len(encoder.names),), columns=encoder.names, seed=seed, records=n)
+    masks = check_mask(known_mask, "known", (n, len(encoder.names)))
     PartialRecords(np.zeros(masks.shape), None, masks)
     return np.repeat(masks, [column.width for column in encoder.columns], axis=1)
 
@@ -756,13 +757,13 @@ def _fitted_names(target: Any, members: Records) -> tuple[str, ...]:
     return columns.find_names(getattr(target, "likely_names", ()), members.table.columns)
 
 
-def _reorder_mask(known: Any, given_order: list[str] | None, members: Records) -> Any:
+def _reorder_mask(known_mask: Any, given_order: list[str] | None, members: Records) -> Any:
     """Reorder a mask over columns to the new column order; masks given in words name their columns."""
-    if known is None or isinstance(known, str) or given_order is None or members.encoder is None:
-        return known
-    mask = to_numpy(known, "known")
+    if known_mask is None or isinstance(known_mask, str) or given_order is None or members.encoder is None:
+        return known_mask
+    mask = to_numpy(known_mask, "known")
     if not mask.ndim or mask.shape[-1] != len(given_order):
-        return known  # refused later
+        return known_mask  # refused later
     return mask[..., [given_order.index(name) for name in members.encoder.names]]
 
 

@@ -188,13 +188,13 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
     """
     view, target = audit.views[0], audit.target
     texts = list(view.x)
-    needed = signals.output_signals(audit.inputs.recipes)
+    required = signals.output_signals(audit.inputs.recipes)
     reads_vocabulary = any(recipe.reads_vocabulary for recipe in audit.inputs.recipes)
-    vocabulary = reads_vocabulary or not _LIKELIHOOD_SIGNALS.issuperset(needed)
+    vocabulary = reads_vocabulary or not _LIKELIHOOD_SIGNALS.issuperset(required)
     stats = log.run_timed("target", partial(_query_tokens, target, texts, log, vocabulary=vocabulary))
     _check_all_scored(audit, stats)
     log.token_fit = plausibility.measure_token_fit(audit, stats)
-    log.queries |= dict.fromkeys(needed, len(people.split_documents(texts)[0]))
+    log.queries |= dict.fromkeys(required, len(people.split_documents(texts)[0]))
     # The likeliest token's log-probability is computed as its own is: where it stands there, both are equal.
     wrong = None if stats.renyi_inf is None else stats.logp < -stats.renyi_inf
     logs = TokenLogs(stats.offsets, stats.logp, wrong=wrong)
@@ -205,7 +205,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
         log.warnings += _base_warnings(models[Need.REFERENCES_BASE], audit)
     return [
         Measurements(
-            target={name: signal.compute(stats, view.y) for name, signal in needed.items()}
+            target={name: signal.compute(stats, view.y) for name, signal in required.items()}
             | signals.measure_active_signals(audit, log),
             layout=audit.layout,
             labels=view.labels,
@@ -261,7 +261,7 @@ def _reference_signals(
 
 
 def _fine_tune(audit: PreparedAudit, log: AuditLog, need: Need, stats: TokenStatistics) -> tuple[Floats, Bools]:
-    _check_same_tokens(audit, audit.references.cut(list(audit.views[0].x)), stats)
+    _check_same_tokens(audit, audit.references.count_tokens(list(audit.views[0].x)), stats)
     records, rows = signals.training_data(audit, need)
     needs = [
         other_need for other_need in required_references(audit.inputs.recipes) if other_need != Need.REFERENCES_BASE

@@ -82,9 +82,9 @@ class Modality:
         Raises:
             divulge.InputError: an unknown name, an import that fails, another type.
         """
-        by_name = {recipe.name: recipe for recipe in self.recipes}
+        recipes_by_name = {recipe.name: recipe for recipe in self.recipes}
         if isinstance(requested, str) and ":" not in requested:
-            return by_name[check_choice(requested, "recipes", by_name)]
+            return recipes_by_name[check_choice(requested, "recipes", recipes_by_name)]
         return book.resolve(requested)
 
     def default_recipes(self, target: Any, references: Any) -> tuple[str, ...]:
@@ -195,17 +195,17 @@ class Modality:
         return signals.compute_signals(audit, log)
 
     def target_signals(
-        self, audit: PreparedAudit, records: Records, needed: Sequence[OutputSignal], log: AuditLog
+        self, audit: PreparedAudit, records: Records, required: Sequence[OutputSignal], log: AuditLog
     ) -> dict[str, Floats]:
         """Compute signals of the target by name; each output is asked for once."""
-        return measure_outputs(audit.target, records, needed)
+        return measure_outputs(audit.target, records, required)
 
-    def reference_options(self, audit: PreparedAudit, needed: Sequence[OutputSignal]) -> dict[str, Any]:
+    def reference_options(self, audit: PreparedAudit, required: Sequence[OutputSignal]) -> dict[str, Any]:
         """Return the arguments with which ``references.fit`` keeps these signals of every model, in this order."""
-        return {"measure": partial(_stack_outputs, signals=tuple(needed))}
+        return {"measure": partial(_stack_outputs, signals=tuple(required))}
 
 
-def measure_outputs(target: Any, records: Records, needed: Sequence[OutputSignal]) -> dict[str, Floats]:
+def measure_outputs(target: Any, records: Records, required: Sequence[OutputSignal]) -> dict[str, Floats]:
     """Compute signals of a target or reference model by name; each output is asked for once.
 
     Raises:
@@ -213,7 +213,7 @@ def measure_outputs(target: Any, records: Records, needed: Sequence[OutputSignal
             signal that is not one number per record.
     """
     answers: dict[str, Any] = {}
-    for output in dict.fromkeys(signal.output for signal in needed):
+    for output in dict.fromkeys(signal.output for signal in required):
         name = f"{type(target).__name__}.{output}"
         if not callable(getattr(target, output, None)):
             raise InputError(f"{name}: the model gives no such output")
@@ -221,7 +221,7 @@ def measure_outputs(target: Any, records: Records, needed: Sequence[OutputSignal
         if answers[output].shape[:1] != (len(records),):
             raise InputError(f"{name}: {len(records)} rows are needed, got shape {answers[output].shape}")
     values = {}
-    for signal in needed:
+    for signal in required:
         with errors.user_code_errors(f"signal: {signal.name}"):
             value = signal.compute(answers[signal.output], records.y)
         value = check_array(value, f"signal: {signal.name}")
@@ -313,8 +313,8 @@ class Classifier(Modality):
         """
         labelled = {"members, nonmembers": inputs.candidates.labels, "population": inputs.population.labels}
         if is_label_only(target):
-            shown = [target.labels(inputs.candidates[:_N_PROBED]), *labelled.values()]
-            return 1 + max(int(labels.max()) for labels in shown if labels is not None)
+            label_sets = [target.labels(inputs.candidates[:_N_PROBED]), *labelled.values()]
+            return 1 + max(int(labels.max()) for labels in label_sets if labels is not None)
         width = target.logits(inputs.candidates[:_N_PROBED]).shape[1]
         for name, labels in labelled.items():
             if labels is None:
@@ -354,24 +354,24 @@ class Classifier(Modality):
         return measured
 
     def target_signals(
-        self, audit: PreparedAudit, records: Records, needed: Sequence[OutputSignal], log: AuditLog
+        self, audit: PreparedAudit, records: Records, required: Sequence[OutputSignal], log: AuditLog
     ) -> dict[str, Floats]:
         """Compute signals of the target from one query, and record its predicted labels of the first view."""
-        of_outputs = [signal for signal in needed if signal.output != "internals"]
-        inside = [signal.name for signal in needed if signal.output == "internals"]
-        logits, predicted = query_target(audit.target, records, of_outputs)
+        output_only = [signal for signal in required if signal.output != "internals"]
+        inside = [signal.name for signal in required if signal.output == "internals"]
+        logits, predicted = query_target(audit.target, records, output_only)
         log.predicted_labels = predicted if log.predicted_labels is None else log.predicted_labels
-        values = signals_from_answers(logits, predicted, records.labels, of_outputs, max(2, audit.n_classes)).T
+        values = signals_from_answers(logits, predicted, records.labels, output_only, max(2, audit.n_classes)).T
         white_box = internals.measure(audit.target, records, inside).T if inside else ()
-        return dict(zip([*(s.name for s in of_outputs), *inside], [*values, *white_box], strict=True))
+        return dict(zip([*(s.name for s in output_only), *inside], [*values, *white_box], strict=True))
 
-    def reference_options(self, audit: PreparedAudit, needed: Sequence[OutputSignal]) -> dict[str, Any]:
+    def reference_options(self, audit: PreparedAudit, required: Sequence[OutputSignal]) -> dict[str, Any]:
         """Return the arguments with which ``references.fit`` keeps these signals, those of the inside last."""
-        kept = tuple(_name_if_known(signal) for signal in needed if signal.output != "internals")
-        inside = tuple(signal.name for signal in needed if signal.output == "internals")
+        output_names = tuple(_name_if_known(signal) for signal in required if signal.output != "internals")
+        inside = tuple(signal.name for signal in required if signal.output == "internals")
         options: dict[str, Any] = {
             "classes": audit.n_classes,
-            "signal": lambda logits, labels: signals_from_logits(logits, labels, kept),
+            "signal": lambda logits, labels: signals_from_logits(logits, labels, output_names),
         }
         # References of the user's own may return outputs alone: their inside is read only where a recipe needs it.
         return options | ({"inside": partial(signals.measure_reference, names=inside)} if inside else {})
@@ -394,7 +394,7 @@ class RegressionModel(Modality):
 
     @property
     def references(self) -> str:
-        """How reference models are trained, for messages."""
+        """Code that trains suitable reference models, for messages."""
         return "Train(count=16) where the target is an estimator, or Custom(train, count=16)"
 
     def known_recipes(self) -> tuple[Recipe, ...]:
@@ -418,7 +418,7 @@ class RegressionModel(Modality):
         return "predictions"
 
     def target_signals(
-        self, audit: PreparedAudit, records: Records, needed: Sequence[OutputSignal], log: AuditLog
+        self, audit: PreparedAudit, records: Records, required: Sequence[OutputSignal], log: AuditLog
     ) -> dict[str, Floats]:
         """Compute signals of the target by name, and how well it predicts, from one query."""
         predictions = as_predictions(audit.target.predictions(records), len(records))
@@ -427,7 +427,7 @@ class RegressionModel(Modality):
             log.regression_fit = plausibility.measure_regression_fit(
                 records.y[rows], predictions[rows], audit.inputs.truth
             )
-        return measure_outputs(_Answered(predictions), records, needed)
+        return measure_outputs(_Answered(predictions), records, required)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -278,13 +278,13 @@ class Forecast:
 def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
     """Forecast a checked audit without querying the target."""
     needs = [need for need in TRAINED_REFERENCES if any(need in recipe.needs for recipe in audit.inputs.recipes)]
-    lessons = [training_data(audit, need) for need in needs]
-    sizes = np.concatenate([rows.sum(1) for _, rows in lessons]) if lessons else np.zeros(0)
+    training_sets = [training_data(audit, need) for need in needs]
+    sizes = np.concatenate([rows.sum(1) for _, rows in training_sets]) if training_sets else np.zeros(0)
     return Forecast(
         records=audit.layout.total,
         models=len(sizes),
         lessons=round(float(sizes.mean())) if len(sizes) else 0,
-        training=_training_seconds(audit, lessons[0][0], sizes) if len(sizes) else 0.0,
+        training=_training_seconds(audit, training_sets[0][0], sizes) if len(sizes) else 0.0,
         scoring=None,
         memory=estimate_memory(audit, on_disk=on_disk),
         trials=0 if audit.held_out is None else matching.count_trials(audit.references)[0],
@@ -474,8 +474,8 @@ def summarise_estimator(target: Any) -> EstimatorSummary | None:
     if not isinstance(target, SklearnTarget | SklearnRegressor):
         return None
     steps = [step for _, step in target.estimator.steps] if hasattr(target.estimator, "steps") else [target.estimator]
-    last = steps[-1]
-    parameters = last.get_params(deep=False) if callable(getattr(last, "get_params", None)) else {}
+    final_step = steps[-1]
+    parameters = final_step.get_params(deep=False) if callable(getattr(final_step, "get_params", None)) else {}
     plain = (bool, int, str, type(None))
     values = {
         str(name): value
@@ -483,7 +483,7 @@ def summarise_estimator(target: Any) -> EstimatorSummary | None:
         else _describe_parameter(value)
         for name, value in sorted(parameters.items())
     }
-    return EstimatorSummary(type(last).__name__, values, tuple(type(step).__name__ for step in steps[:-1]))
+    return EstimatorSummary(type(final_step).__name__, values, tuple(type(step).__name__ for step in steps[:-1]))
 
 
 def _describe_parameter(value: Any) -> str:

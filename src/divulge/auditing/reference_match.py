@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Measurements, Models
     from divulge.types import Bools, Floats, Records
 
-_SHARE, _FEWEST, _MOST = 0.2, 20, 1000  # records of the population that are held out
+_HELD_OUT_SHARE, _MIN_HELD_OUT, _MAX_HELD_OUT = 0.2, 20, 1000  # records of the population that are held out
 
 
 def choose_held_out(population: Records, seed: int) -> Bools:
@@ -37,11 +37,11 @@ def choose_held_out(population: Records, seed: int) -> Bools:
     """
     groups = number_groups(population.x, population.y)
     n_groups = int(groups.max()) + 1
-    count = min(max(_FEWEST, round(_SHARE * n_groups)), _MOST)
-    if n_groups < 3 * _FEWEST:
+    count = min(max(_MIN_HELD_OUT, round(_HELD_OUT_SHARE * n_groups)), _MAX_HELD_OUT)
+    if n_groups < 3 * _MIN_HELD_OUT:
         raise InputError(
-            f"match: at least {3 * _FEWEST} distinct population records beyond those for calibration are needed, got "
-            f"{n_groups}"
+            f"match: at least {3 * _MIN_HELD_OUT} distinct population records beyond those for calibration are needed, "
+            f"got {n_groups}"
         )
     order = seeds.generator(seed, "held out").permutation(n_groups)
     return np.isin(groups, order[:count])
@@ -87,9 +87,9 @@ def _request(audit: PreparedAudit) -> fitting.TrainingRequest:
         observe = (audit.views[0],) if recipes else ()
         return fitting.TrainingRequest(records, rows, observe, None, 0, audit.pool, None, None)
     if recipes:
-        needed = signals.reference_signals(audit, recipes)
+        required_signals = signals.reference_signals(audit, recipes)
         observe = tuple(audit.views[place] for place in signals.observed_views(audit, recipes))
-        options = dict(audit.modality.reference_options(audit, needed))
+        options = dict(audit.modality.reference_options(audit, required_signals))
     else:
         observe, options = (), dict(audit.modality.reference_options(audit, []))
     return fitting.TrainingRequest(
@@ -109,10 +109,10 @@ def _request(audit: PreparedAudit) -> fitting.TrainingRequest:
 def _describe_setting(references: Any, changes: Mapping[str, Any]) -> str:
     """Describe a setting by what it changes; of trainings in epochs always by rate and epochs."""
     config = getattr(references, "config", references)
-    shown: dict[str, Any] = {}
+    epoch_settings: dict[str, Any] = {}
     if hasattr(config, "learning_rate") and hasattr(config, "epochs"):
-        shown = {"lr": config.learning_rate, "epochs": config.epochs}
-    values = {name: getattr(value, "__qualname__", value) for name, value in (shown | dict(changes)).items()}
+        epoch_settings = {"lr": config.learning_rate, "epochs": config.epochs}
+    values = {name: getattr(value, "__qualname__", value) for name, value in (epoch_settings | dict(changes)).items()}
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "as given"
 
 
@@ -124,15 +124,15 @@ def report_agreement(audit: PreparedAudit, measured: Measurements, log: AuditLog
     for need in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT):
         if need not in measured.models:
             continue
-        found = _compare(audit, measured, measured.models[need], need)
-        if found is None:
+        agreement_report = _compare(audit, measured, measured.models[need], need)
+        if agreement_report is None:
             log.warnings.append(
                 f"{need}: too few calibration records to say how well the reference models answer like the target"
             )
             continue
-        log.agreement.append(found)
-        if found.differs:
-            log.warnings.append(found.text)
+        log.agreement.append(agreement_report)
+        if agreement_report.differs:
+            log.warnings.append(agreement_report.text)
 
 
 def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need: Need) -> ReferenceAgreement | None:
@@ -150,7 +150,7 @@ def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need:
             base = mean_of_tokens(base_models.tokens[0], offsets)[rows]
         measure = "log-likelihood per token" if base is None else "drift of the log-likelihood per token from the base"
         distance = "log-likelihoods per token"
-        shown = (target, references) if base is None else (target - base, references - base)
+        compared_answers = (target, references) if base is None else (target - base, references - base)
     else:
         name = next((name for name in _PREFERRED if name in models.signals), next(iter(models.signals), None))
         if name is None or name not in measured.target:
@@ -158,19 +158,19 @@ def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need:
         # In 32 bits the sum of large answers overflows.
         target = np.asarray(measured.target[name][rows], dtype=np.float64)
         references = np.asarray(models.signals[name][:, rows], dtype=np.float64)
-        measure, distance, shown = name, f"{name}s", (target, references)
+        measure, distance, compared_answers = name, f"{name}s", (target, references)
         if name in _PREFERRED:
             losses = [-s if name == "negative-loss" else np.logaddexp(0.0, -s) for s in (target, references)]
-            measure, shown = "loss", (losses[0], losses[1])
+            measure, compared_answers = "loss", (losses[0], losses[1])
     try:
         compared = agreement.compare_answers(target, references, is_out)
     except InputError:
         return None
     counts = np.maximum(is_out.sum(axis=0), 1)
-    mean_shown = (shown[1] * is_out).sum(axis=0) / counts
-    target_mean = agreement.mean_estimate(shown[0])
+    mean_shown = (compared_answers[1] * is_out).sum(axis=0) / counts
+    target_mean = agreement.mean_estimate(compared_answers[0])
     reference_mean = agreement.mean_estimate(mean_shown[is_out.any(axis=0)])
-    found = ReferenceAgreement(
+    report = ReferenceAgreement(
         references=need.removeprefix("references "),
         records=compared.records,
         models=compared.models,
@@ -183,24 +183,24 @@ def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need:
         differs=compared.differs,
         text="",
     )
-    return replace(found, text=_describe_agreement(found, matched=audit.held_out is not None))
+    return replace(report, text=_describe_agreement(report, matched=audit.held_out is not None))
 
 
 _PREFERRED = ("scaled-logit", "negative-loss")
 
 
-def _describe_agreement(found: ReferenceAgreement, *, matched: bool) -> str:
+def _describe_agreement(report: ReferenceAgreement, *, matched: bool) -> str:
     """Describe how well references match, what that means for the results, and what can be done."""
     text = (
-        f"Reference models ({found.references}) beside the target, on {found.records:,} calibration records that "
-        f"neither was trained on: held-out {found.measure} {format_estimate(found.mean)} against the target's "
-        f"{format_estimate(found.target)}; RMSE of their {found.distance} {format_estimate(found.rmse)}"
+        f"Reference models ({report.references}) beside the target, on {report.records:,} calibration records that "
+        f"neither was trained on: held-out {report.measure} {format_estimate(report.mean)} against the target's "
+        f"{format_estimate(report.target)}; RMSE of their {report.distance} {format_estimate(report.rmse)}"
     )
-    if found.spread is None:
+    if report.spread is None:
         return f"{text}. One reference model does not show how far two trainings differ by chance."
-    text += f", where one training differs from the mean of its kind by {format_estimate(found.spread)}"
-    if not found.differs:
-        return f"{text}: no more than trainings alike differ, as far as {found.models} reference models show."
+    text += f", where one training differs from the mean of its kind by {format_estimate(report.spread)}"
+    if not report.differs:
+        return f"{text}: no more than trainings alike differ, as far as {report.models} reference models show."
     advice = "of the settings that were tried none comes nearer" if matched else 'give its settings, or match="auto"'
     return (
         f"{text}: they were trained otherwise than the target, or on other numbers of records, and attacks that compare"

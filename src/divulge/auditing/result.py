@@ -175,11 +175,11 @@ class Audit(Findings):
         run = AuditRun(self)
         top, summary = audit_page.headline(run), run.summary
         adjusted = summary.adjusted is not None
-        judged: Mapping[str, RecipeStatistics] = (
+        judged_statistics: Mapping[str, RecipeStatistics] = (
             summary.recipes if summary.adjusted is None else summary.adjusted.recipes
         )
         columns, rows = audit_page.recipe_table(summary, adjusted=adjusted)
-        aucs = {name: numbers.auc for name, numbers in judged.items() if numbers.auc is not None}
+        aucs = {name: numbers.auc for name, numbers in judged_statistics.items() if numbers.auc is not None}
         return notebook.render(
             top.heading,
             top.text,
@@ -228,9 +228,9 @@ def _read_run(directory: RunDirectory) -> AuditRun[Audit]:
 
 
 SIGNAL_PREFIX = "signal:"
-"""How the names of columns of signals begin in ``scores.parquet``."""
+"""Prefix of the columns of signals in ``scores.parquet``."""
 UNEXPLAINED_PREFIX = "unexplained:"
-"""How those of scores less what the records explain begin."""
+"""Prefix of the columns of scores less what the records explain."""
 
 
 def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:

@@ -168,9 +168,11 @@ def membership_metrics(outcome: Outcome, is_called: Bools) -> dict[str, float]:
         (``FMAX``, ``FMIN``), their difference (``FDIF``) and −log of its p-value (``PDIF``, normal approximation).
     """
     scores, truth = outcome.scores, outcome.members
-    outcomes = [(called, member) for called in (True, False) for member in (True, False)]
-    counts = [float(((is_called == called) & (truth == member)).sum()) for called, member in outcomes]
-    tp, fp, fn, tn = counts
+    tp, fp, fn, tn = (
+        float(((is_called == predicted) & (truth == actual)).sum())
+        for predicted in (True, False)
+        for actual in (True, False)
+    )
     metrics = {
         "TPR": _ratio(tp, tp + fn),
         "FPR": _ratio(fp, fp + tn),
@@ -208,6 +210,6 @@ def _end_metrics(scores: Floats, truth: Bools, name: str, share: float) -> dict[
 
 def _rate_at(scores: Floats, truth: Bools, level: float) -> float:
     """Return the share of members above the lowest threshold that at most ``level`` of the non-members exceed."""
-    others = np.sort(scores[~truth])[::-1]
-    allowed = math.floor(level * len(others) + 1e-12)
-    return float((scores[truth] > others[allowed]).mean()) if allowed < len(others) else 1.0
+    nonmember_scores = np.sort(scores[~truth])[::-1]
+    allowed = math.floor(level * len(nonmember_scores) + 1e-12)
+    return float((scores[truth] > nonmember_scores[allowed]).mean()) if allowed < len(nonmember_scores) else 1.0

@@ -43,13 +43,13 @@ def compute_signals(audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
     Signals of a network's inside are computed for the first view alone. Candidates, calibration and population go
     through the same calls, so that their scores stay exchangeable.
     """
-    needed = list(output_signals(audit.inputs.recipes).values())
-    of_outputs = [signal for signal in needed if signal.output != "internals"]
+    required = list(output_signals(audit.inputs.recipes).values())
+    output_only = [signal for signal in required if signal.output != "internals"]
     targets = [
         log.run_timed(
-            "target", partial(audit.modality.target_signals, audit, view, of_outputs if index else needed, log)
+            "target", partial(audit.modality.target_signals, audit, view, output_only if index else required, log)
         )
-        if needed
+        if required
         else {}
         for index, view in enumerate(audit.views)
     ]
@@ -139,14 +139,14 @@ def _identity(signal: Any) -> Any:
 def output_signals(recipes: Sequence[Recipe]) -> dict[str, OutputSignal]:
     """Return the signals computed from outputs of the model, each once, by their names in the tables."""
     names = signal_names(recipes)
-    needed: dict[str, OutputSignal] = {}
+    signals_by_name: dict[str, OutputSignal] = {}
     for recipe in recipes:
         if (signal := recipe.output_signal) is not None:
             name = names[recipe.name]
-            needed.setdefault(name, signal if signal.name == name else replace(signal, name=name))
+            signals_by_name.setdefault(name, signal if signal.name == name else replace(signal, name=name))
         for name in recipe.beside:
-            needed.setdefault(name, NAMED_SIGNALS[name])
-    return needed
+            signals_by_name.setdefault(name, NAMED_SIGNALS[name])
+    return signals_by_name
 
 
 def active_signals(recipes: Sequence[Recipe]) -> dict[str, Any]:
@@ -401,20 +401,20 @@ def _train_models(
     audit: PreparedAudit, log: AuditLog, need: Need, recipes: Sequence[Recipe], progress: Progress
 ) -> dict[int, Models]:
     # Signals of the inside come last: they are kept beside the others, for the first view alone.
-    needed = reference_signals(audit, recipes)
-    names = [signal.name for signal in needed]
-    n_of_outputs = sum(signal.output != "internals" for signal in needed)
+    required = reference_signals(audit, recipes)
+    names = [signal.name for signal in required]
+    n_of_outputs = sum(signal.output != "internals" for signal in required)
     view_places = observed_views(audit, recipes)
     views = [audit.views[place] for place in view_places]
     records, rows = training_data(audit, need)
-    options = audit.modality.reference_options(audit, needed)
+    options = audit.modality.reference_options(audit, required)
     if need == Need.REFERENCES_SUBSTITUTES:
         substitute_classes = substitute_labels(audit, log)
         records = records.with_labels(substitute_classes)
         # Labels alone show no more classes than were answered.
         options["classes"] = max(audit.n_classes, 1 + int(substitute_classes.max()))
     classes = options.get("classes", audit.n_classes)
-    n_values = sum(map(len, views)) * n_of_outputs + len(views[0]) * (len(needed) - n_of_outputs)
+    n_values = sum(map(len, views)) * n_of_outputs + len(views[0]) * (len(required) - n_of_outputs)
     try:
         trained: Trained = log.run_timed(
             "reference models",
@@ -461,8 +461,8 @@ def observed_views(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[int]
 
 def signals_read(audit: PreparedAudit, recipes: Sequence[Recipe]) -> list[OutputSignal]:
     """Return the signals that these recipes' attacks read of reference models, under their names in the tables."""
-    names, needed = signal_names(audit.inputs.recipes), output_signals(audit.inputs.recipes)
-    return [needed[name] for name in dict.fromkeys(n for r in recipes for n in (names[r.name], *r.beside))]
+    names, required = signal_names(audit.inputs.recipes), output_signals(audit.inputs.recipes)
+    return [required[name] for name in dict.fromkeys(n for r in recipes for n in (names[r.name], *r.beside))]
 
 
 def trained_on_mask(audit: PreparedAudit, need: Need, rows: Bools) -> Bools:

@@ -238,16 +238,18 @@ def _decide_by_scores(audit: Findings) -> Verdict:
     if adjustment is not None and adjustment.confounded:
         return _confounded_verdict(comparability.describe_confounding(adjustment))
     verdicts = [_judge_scope(audit, *pair) for pair in zip(scopes(audit), unadjusted_scopes(audit), strict=True)]
-    worst, *remaining = sorted(verdicts, key=lambda other: _SEVERITY.index(other.answer))
+    worst, *remaining = sorted(verdicts, key=lambda verdict: _SEVERITY.index(verdict.answer))
     # A cleared scope never hides a leak or an open question in another. A leak on the unseen classes, or sets that
     # cannot be compared, leave nothing to add.
     if worst.answer == "split is confounded" or (worst is verdicts[0] and worst.answer == "leak found"):
         return worst
     additions = [
         sentence
-        for other in remaining
-        if other.answer != worst.answer
-        for sentence in ((other.plain,) if other.answer == "split is confounded" else (other.plain, *other.more))
+        for verdict in remaining
+        if verdict.answer != worst.answer
+        for sentence in (
+            (verdict.plain,) if verdict.answer == "split is confounded" else (verdict.plain, *verdict.more)
+        )
     ]
     return replace(worst, more=(*worst.more, *additions))
 
@@ -556,14 +558,19 @@ def _describe_surest(surest: SurestRecords, suffix: str) -> str:
         >>> _describe_surest(SurestRecords(True, 12, 500, 2, 480), " on all classes")
         '12 of 500 training records score so high on all classes that only 2 of 480 other records do, which ...'
     """
-    others, records = ("other records", "training records") if surest.members else ("training records", "other records")
-    right, wrong = f"{surest.right:,} of {surest.total:,} {records}", f"{surest.wrong:,} of {surest.others:,} {others}"
+    other_side, records = (
+        ("other records", "training records") if surest.members else ("training records", "other records")
+    )
+    right, wrong = (
+        f"{surest.right:,} of {surest.total:,} {records}",
+        f"{surest.wrong:,} of {surest.others:,} {other_side}",
+    )
     end = "high" if surest.members else "low"
     if surest.wrong:
         do = "does" if surest.wrong == 1 else "do"
         return f"{right} score so {end}{suffix} that only {wrong} {do}, which chance does not explain."
     claim = "recognised" if surest.members else "ruled out as training data"
-    return f"{right} can be {claim}{suffix}: none of {surest.others:,} {others} scores as {end}."
+    return f"{right} can be {claim}{suffix}: none of {surest.others:,} {other_side} scores as {end}."
 
 
 def _draw_surest(surest: SurestRecords) -> tuple[DotGrid, ...]:
@@ -571,10 +578,10 @@ def _draw_surest(surest: SurestRecords) -> tuple[DotGrid, ...]:
     if max(surest.total, surest.others) > MAX_DOTS:
         return ()
     end = "high" if surest.members else "low"
-    kinds = ("training records", "other records") if surest.members else ("other records", "training records")
+    captions = ("training records", "other records") if surest.members else ("other records", "training records")
     return (
-        DotGrid(f"{surest.right:,} of {surest.total:,} {kinds[0]} score so {end}", surest.right, surest.total),
-        DotGrid(f"{surest.wrong:,} of {surest.others:,} {kinds[1]} do", surest.wrong, surest.others),
+        DotGrid(f"{surest.right:,} of {surest.total:,} {captions[0]} score so {end}", surest.right, surest.total),
+        DotGrid(f"{surest.wrong:,} of {surest.others:,} {captions[1]} do", surest.wrong, surest.others),
     )
 
 

@@ -211,30 +211,34 @@ def _name_columns(x: Array, y: Array | None, names: Sequence[str]) -> Records:
     return Records(columns.frame_of_array(x, names), y)
 
 
-def _in_order_of(first: Records, other: Records, name: str) -> Records:
-    """Return ``other`` with its columns in the order of ``first``, where both have names.
+def _in_order_of(template: Records, records: Records, name: str) -> Records:
+    """Return ``records`` with its columns in the order of ``template``, where both have names.
 
     Raises:
         divulge.InputError: columns that are missing or too many.
     """
-    if first.table is None or other.table is None:
-        return other
-    return Records(columns.match_columns(other.table, tuple(first.table.columns), name), other.y, other.ids)
+    if template.table is None or records.table is None:
+        return records
+    return Records(columns.match_columns(records.table, tuple(template.table.columns), name), records.y, records.ids)
 
 
-def _check_own(own: Records, data: Records) -> Records:
-    _check_values(own, "own")
-    own = _in_order_of(data, own, "own")
-    if (own.y is None) != (data.y is None) or own.x.shape[1:] != data.x.shape[1:]:
-        raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {own!r}")
-    distinct = set(fingerprints(own))
-    if len(distinct) < len(own):
-        raise InputError(f"own: {len(own) - len(distinct)} canaries repeat others; each must be unique")
+def _check_own(canaries: Records, data: Records) -> Records:
+    _check_values(canaries, "own")
+    canaries = _in_order_of(data, canaries, "own")
+    if (canaries.y is None) != (data.y is None) or canaries.x.shape[1:] != data.x.shape[1:]:
+        raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {canaries!r}")
+    distinct = set(fingerprints(canaries))
+    if len(distinct) < len(canaries):
+        raise InputError(f"own: {len(canaries) - len(distinct)} canaries repeat others; each must be unique")
     if shared := len(distinct & set(fingerprints(data))):
         raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
-    if len(own) < _MIN_COUNT:
-        raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(own)}")
-    return Records(own.x, own.y) if data.table is None else _name_columns(own.x, own.y, data.table.columns)
+    if len(canaries) < _MIN_COUNT:
+        raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(canaries)}")
+    return (
+        Records(canaries.x, canaries.y)
+        if data.table is None
+        else _name_columns(canaries.x, canaries.y, data.table.columns)
+    )
 
 
 def _draw_included(count: int, design: Design, rng: np.random.Generator) -> Bools:

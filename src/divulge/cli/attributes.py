@@ -78,8 +78,13 @@ def _show(result: AttributeInference, out: Path | None) -> None:
     printing.table(f"{summary.column}: how often a guess is right", *attribute_result.attack_rows(summary))
     if summary.values:
         rows = [
-            [one.attack, one.value, f"{one.right_members}/{one.members}", f"{one.right_nonmembers}/{one.nonmembers}"]
-            for one in summary.values[:_N_SHOWN]
+            [
+                comparison.attack,
+                comparison.value,
+                f"{comparison.right_members}/{comparison.members}",
+                f"{comparison.right_nonmembers}/{comparison.nonmembers}",
+            ]
+            for comparison in summary.values[:_N_SHOWN]
         ]
         printing.table("By value", ["guess by", "value", "members", "non-members"], rows)
     for note in summary.warnings:

@@ -73,14 +73,14 @@ def forget(
     """
     arguments: dict[str, Any]
     if from_plan is not None:
-        named = {"before": before, "after": after, "forget": forget, "never": never, "retrained": retrained}
-        if surplus := [f"--{name}" for name, value in (named | {"references": reference}).items() if value]:
+        plan_options = {"before": before, "after": after, "forget": forget, "never": never, "retrained": retrained}
+        if surplus := [f"--{name}" for name, value in (plan_options | {"references": reference}).items() if value]:
             raise InputError(f"--plan: it names models and records itself; leave out {', '.join(surplus)}")
         arguments = _read_plan(from_plan, trust or [])
     else:
         if after is None or never is None or not forget:
-            needed = "--after" if after is None else "--never" if never is None else "--forget"
-            raise InputError(f"{needed}: needed; or give a plan with a table [forget] (--plan)")
+            missing_option = "--after" if after is None else "--never" if never is None else "--forget"
+            raise InputError(f"{missing_option}: needed; or give a plan with a table [forget] (--plan)")
         read = _Reader(
             factory, outputs, device, tuple(trust or ()), columns, tables.is_table(Path(after)), settings.task,
             tuple(classes or ()),
@@ -120,9 +120,9 @@ def _show(result: Erasure, out: Path | None) -> None:
     printing.table("Requests", erasure_page.REQUEST_COLUMNS, erasure_page.request_rows(summary))
     for name, ids in result.remembered.items():
         if len(ids):
-            shown = ", ".join(map(str, ids[:_N_SHOWN].tolist()))
-            more = f" and {len(ids) - _N_SHOWN} more" if len(ids) > _N_SHOWN else ""
-            printing.line(f"{name}, still remembered (FDR ≤ {summary.settings.fdr:g}): {shown}{more}")
+            first_ids = ", ".join(map(str, ids[:_N_SHOWN].tolist()))
+            remainder = f" and {len(ids) - _N_SHOWN} more" if len(ids) > _N_SHOWN else ""
+            printing.line(f"{name}, still remembered (FDR ≤ {summary.settings.fdr:g}): {first_ids}{remainder}")
     for change in summary.quality:
         printing.line(f"{change.records}: {change.measure} {change.before:.3f} before, {change.after:.3f} after")
     for note in summary.warnings:
@@ -186,8 +186,8 @@ class _Reader:
         path = Path(name)
         if tables.is_table(path):
             frame = self._table(path, option)
-            others = [column for column in frame.columns if column not in (self.id, "id")]
-            return frame.select(self.id, *others).rename({self.id: "id"})
+            value_columns = [column for column in frame.columns if column not in (self.id, "id")]
+            return frame.select(self.id, *value_columns).rename({self.id: "id"})
         with options.model_errors(option):
             return targets.load(
                 name,
@@ -223,9 +223,9 @@ def _list_models(name: str) -> list[str]:
     folder = Path(name)
     if not folder.is_dir() or any((folder / file).exists() for file in _HUGGING_FACE_FILES):
         return [name]
-    found = [str(path) for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    paths = [str(path) for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
     if (folder / _POOL_MARK).exists():
-        found = [path for path in found if path.endswith(_POOL_SUFFIX)]
-    if not found:
+        paths = [path for path in paths if path.endswith(_POOL_SUFFIX)]
+    if not paths:
         raise InputError(f"--references: no models in {folder}")
-    return found
+    return paths

@@ -33,29 +33,30 @@ def inspect(
     json: options.Json = False,
 ) -> None:
     """Does this model's file hold training records? Look at its arrays, leaves and settings, without data."""
-    found = inspection.inspect_file(model, settings)
+    inspected = inspection.inspect_file(model, settings)
     if members is not None:
         target = targets.load(str(model), trust=trust or (), labels_only=True)
         layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
         records = datafiles.read_records(members, layout).records
-        found = replace(found, hints=(*found.hints, *inspection.inspect_outputs(target, records, settings)))
+        inspected = replace(inspected, hints=(*inspected.hints, *inspection.inspect_outputs(target, records, settings)))
     if json:
-        printing.as_json(results.to_json_values(found))
+        printing.as_json(results.to_json_values(inspected))
         return
-    _show(model, found)
+    _show(model, inspected)
 
 
-def _show(path: Path, found: Inspection) -> None:
-    printing.line(f"{path}: {found.model}")
-    size = "it does not say" if found.training_records is None else f"{found.training_records:,}"
-    printing.line(f"Arrays: {found.arrays:,}. Training records: {size}.")
-    for name, shape in found.long_arrays[:_N_SHOWN]:
+def _show(path: Path, inspected: Inspection) -> None:
+    printing.line(f"{path}: {inspected.model}")
+    size = "it does not say" if inspected.training_records is None else f"{inspected.training_records:,}"
+    printing.line(f"Arrays: {inspected.arrays:,}. Training records: {size}.")
+    for name, shape in inspected.long_arrays[:_N_SHOWN]:
         printing.line(f"  as long as the training set: {name} {shape}")
-    if found.leaves:
+    if inspected.leaves:
         printing.line(
-            f"Leaves: {found.leaves:,}; of one record: {found.single_leaves:,}; of few: {found.small_leaves:,}."
+            f"Leaves: {inspected.leaves:,}; of one record: {inspected.single_leaves:,}; of few: "
+            f"{inspected.small_leaves:,}."
         )
-    for hint in found.hints:
+    for hint in inspected.hints:
         measured = f" Measured: {hint.measured}" if hint.measured else ""
         printing.line(f"Hint, {hint.name}: {hint.found} (wanted: {hint.threshold}). {hint.meaning}{measured}")
     printing.line(

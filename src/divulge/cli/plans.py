@@ -228,15 +228,16 @@ def _run_plan(
     run: Any = auditing.over_shares if isinstance(resolved.subject.known, tuple) else auditing.audit
     with references.Bar("reference models") as bar:
         finished = run(
-            resolved.target, out=out, overwrite=overwrite, progress=bar, expect=_show_forecast, **resolved.arguments()
+            resolved.target,
+            out=out,
+            overwrite=overwrite,
+            progress=bar,
+            expect=lambda forecast: printing.lines(sys.stderr, f"ahead: {forecast.text}"),
+            **resolved.arguments(),
         )
     if not isinstance(finished, list):
         return {"": finished}
     return {f"known: {words}": result for words, result in zip(resolved.plan["known"], finished, strict=True)}
-
-
-def _show_forecast(forecast: modules.auditing.Forecast) -> None:
-    printing.lines(sys.stderr, f"ahead: {forecast.text}")
 
 
 def _show_audit(result: modules.auditing.Audit, title: str) -> None:

@@ -66,11 +66,11 @@ def weights(
     net = modules.margin.ShallowReLU.from_safetensors(model)
     layout = datafiles.FileLayout.from_column_names(columns)
     rows = datafiles.read_named_rows(candidates, layout)
-    unseen, known = (
+    nonmember_rows, leaked_rows = (
         None if file is None else datafiles.read_named_rows(file, layout, rows.columns) for file in (nonmembers, leaked)
     )
     examined = weights_audit.examine_weights(
-        net, rows, weights_audit.ExaminationRules(**dict(settings)), nonmembers=unseen, leaked=known
+        net, rows, weights_audit.ExaminationRules(**dict(settings)), nonmembers=nonmember_rows, leaked=leaked_rows
     )
     summary = examined.summary()
     if out is not None:

@@ -98,8 +98,11 @@ class Autoencoder:
         optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
         for _ in range(self.steps):
             rows = rng.integers(len(x), size=_BATCH)
-            known = rng.random((_BATCH, d)) < rng.random((_BATCH, 1))
-            inputs, hidden = np.hstack([x[rows] * known, known, class_indicators[rows]]), torch.from_numpy(~known)
+            known_mask = rng.random((_BATCH, d)) < rng.random((_BATCH, 1))
+            inputs, hidden = (
+                np.hstack([x[rows] * known_mask, known_mask, class_indicators[rows]]),
+                torch.from_numpy(~known_mask),
+            )
             error = (network(torch.from_numpy(inputs).float()) - torch.from_numpy(x[rows]).float()) ** 2
             optimizer.zero_grad()
             ((error * hidden).sum() / hidden.sum().clamp(min=1)).backward()
@@ -123,18 +126,18 @@ class _AutoencoderFiller:
         errors = np.stack([self._error(known, labels, rng) for rng in rngs])
         return np.where(known, x, best + errors)
 
-    def _decoded(self, x: Floats, known: Bools, labels: Ints | None) -> Floats:
+    def _decoded(self, x: Floats, known_mask: Bools, labels: Ints | None) -> Floats:
         class_indicators = _encode_classes(labels if self.labels is not None else None, self.classes, len(x))
-        inputs = np.hstack([np.where(known, x, self.centre), known.astype(np.float64), class_indicators])
+        inputs = np.hstack([np.where(known_mask, x, self.centre), known_mask.astype(np.float64), class_indicators])
         return self.centre + self.scale * self.network.outputs(inputs)
 
-    def _error(self, known: Bools, labels: Ints | None, rng: np.random.Generator) -> Floats:
+    def _error(self, known_mask: Bools, labels: Ints | None, rng: np.random.Generator) -> Floats:
         """Sample reconstruction errors of random auxiliary records, of the same classes and under the same masks."""
-        donors = np.empty(len(known), dtype=np.int64)
-        for rows, pool in group_by_class(self.labels, labels, len(known), len(self.x)):
+        donors = np.empty(len(known_mask), dtype=np.int64)
+        for rows, pool in group_by_class(self.labels, labels, len(known_mask), len(self.x)):
             donors[rows] = rng.choice(pool, len(rows))
         donor_labels = None if self.labels is None else self.labels[donors]
-        return self.x[donors] - self._decoded(self.x[donors], known, donor_labels)
+        return self.x[donors] - self._decoded(self.x[donors], known_mask, donor_labels)
 
 
 def _encode_classes(labels: Ints | None, classes: Ints, n: int) -> Floats:

@@ -208,9 +208,9 @@ class _FunctionFiller:
                 raise InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
         return check_array(np.where(known, x, np.stack(filled)), "imputer: completed values")
 
-    def _call(self, x: Floats, known: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
+    def _call(self, x: Floats, known_mask: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
         with errors.user_code_errors("imputer"):
-            return self.function(x, known, labels, self.x, rng)
+            return self.function(x, known_mask, labels, self.x, rng)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,14 +222,14 @@ class RecordColumns:
         high: greatest value, ``[d]``.
         binary: bool ``[d]``, columns that hold 0 and 1 alone and belong to no one-hot group.
         groups: positions of the columns of each one-hot group.
-        whole: every column is of an integer type.
+        are_integers: every column is of an integer type.
     """
 
     low: Floats
     high: Floats
     binary: Bools
     groups: tuple[Ints, ...]
-    whole: bool = False
+    are_integers: bool = False
 
     @classmethod
     def from_array(cls, x: Array) -> RecordColumns:
@@ -275,7 +275,7 @@ class RecordColumns:
         if rng is not None and self.binary.any():
             bits = rng.random((len(settled), int(self.binary.sum()))) < settled[:, self.binary]
             settled[:, self.binary] = np.where(known[:, self.binary], settled[:, self.binary], bits)
-        return np.where(known, settled, np.round(settled)) if self.whole else settled
+        return np.where(known, settled, np.round(settled)) if self.are_integers else settled
 
 
 def _one_hot_groups(x: Array, zero_or_one: Bools) -> list[Ints]:
@@ -295,16 +295,16 @@ def _one_hot_groups(x: Array, zero_or_one: Bools) -> list[Ints]:
     return groups
 
 
-def _settle_one_hot(weights: Floats, known: Bools, rng: np.random.Generator | None) -> Floats:
-    has_known_one = (np.where(known, weights, 0.0) >= 0.5).any(axis=1, keepdims=True)
-    rivals = np.where(known, 0.0, np.maximum(weights, 1e-9))
+def _settle_one_hot(weights: Floats, known_mask: Bools, rng: np.random.Generator | None) -> Floats:
+    has_known_one = (np.where(known_mask, weights, 0.0) >= 0.5).any(axis=1, keepdims=True)
+    rivals = np.where(known_mask, 0.0, np.maximum(weights, 1e-9))
     if rng is None:
         winner = rivals.argmax(axis=1)
     else:
         cumulated = np.cumsum(rivals, axis=1)
         winner = (cumulated < rng.random((len(rivals), 1)) * cumulated[:, -1:]).sum(axis=1)
     chosen = (np.arange(weights.shape[1]) == winner[:, None]) & ~has_known_one
-    return np.where(known, weights, chosen)
+    return np.where(known_mask, weights, chosen)
 
 
 # Distances from candidates to auxiliary records are computed for this many candidates at a time.
@@ -326,8 +326,8 @@ class Mean:
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
-        by_class = self.per_class and auxiliary.y is not None
-        return _fit_donors("class mean" if by_class else "mean", auxiliary, self.per_class, None, same_donor=False)
+        per_class = self.per_class and auxiliary.y is not None
+        return _fit_donors("class mean" if per_class else "mean", auxiliary, self.per_class, None, same_donor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,11 +409,11 @@ class _DonorFiller:
                 filled[:, part] = self._sample(donors, rngs) if rngs else self._complete_best(donors)
         return np.where(known, x, filled)
 
-    def _donors(self, x: Floats, known: Bools, pool: Ints) -> Ints:
+    def _donors(self, x: Floats, known_mask: Bools, pool: Ints) -> Ints:
         """Return the rows of the donors, ``[n, k]``, nearest first: by Σ m (x - z)² as three matrix products."""
         if self.count is None:
             return np.broadcast_to(pool, (len(x), len(pool)))
-        m = known.astype(np.float64)
+        m = known_mask.astype(np.float64)
         a, z = m * x / self.scale, self.x[pool] / self.scale
         distance = (a * a).sum(axis=1)[:, None] - 2.0 * a @ z.T + m @ (z * z).T
         return pool[np.argsort(distance, axis=1, kind="stable")[:, : self.count]]
@@ -537,9 +537,9 @@ class _Gaussian:
             self._root = np.linalg.cholesky(self.covariance)
         return rng.normal(size=(rows, len(self.covariance))) @ self._root.T
 
-    def regression(self, known: Bools) -> Floats:
+    def regression(self, known_mask: Bools) -> Floats:
         """Solve for ``Σ_kk⁻¹ Σ_ku`` ``[k, u]``, from the smaller of two systems."""
-        k, u = np.flatnonzero(known), np.flatnonzero(~known)
+        k, u = np.flatnonzero(known_mask), np.flatnonzero(~known_mask)
         if len(k) <= len(u):
             return linalg.cho_solve(linalg.cho_factor(self.covariance[np.ix_(k, k)]), self.covariance[np.ix_(k, u)])
         if self._precision is None:
@@ -578,11 +578,11 @@ class _Filler:
         return np.where(self.classes[positions] == labels, positions, overall_row)
 
 
-def _conditional(gaussian: _Gaussian, x: Floats, means: Floats, known: Bools, rngs: Generators) -> Floats:
+def _conditional(gaussian: _Gaussian, x: Floats, means: Floats, known_mask: Bools, rngs: Generators) -> Floats:
     """Return standardised completions ``[draws, n, d]``, mask by mask."""
     filled = np.stack([gaussian.sample(rng, len(x)) for rng in rngs]) if rngs else np.zeros((1, *x.shape))
     deviations = x - means - filled
-    masks, mask_ids = np.unique(known, axis=0, return_inverse=True)
+    masks, mask_ids = np.unique(known_mask, axis=0, return_inverse=True)
     order = np.argsort(mask_ids, kind="stable")
     ends = np.cumsum(np.bincount(mask_ids, minlength=len(masks)))
     for mask, end, count in zip(masks, ends, np.diff(ends, prepend=0), strict=True):
@@ -699,7 +699,7 @@ def mask(
 def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
     if len(shape) != 1:
         raise InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
-    known = np.zeros(shape, dtype=bool)
+    known_mask = np.zeros(shape, dtype=bool)
     for name in (part.strip() for part in names.split(",")):
         matching = [
             position
@@ -710,8 +710,8 @@ def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) ->
             matching = [int(name)]
         if not matching:
             check_choice(name, "known: column", columns or [f"0 to {shape[0] - 1}"])
-        known[matching] = True
-    return known
+        known_mask[matching] = True
+    return known_mask
 
 
 def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, by_value: bool, records: int | None) -> Bools:

@@ -62,31 +62,33 @@ def suggest_settings(estimator: Any) -> list[dict[str, Any]]:
     Raises:
         divulge.InputError: a kind of model for which none is known.
     """
-    last = _last_step(estimator)
-    name, family = type(last).__name__, model_family(type(last).__name__)
-    known = last.get_params(deep=False) if callable(getattr(last, "get_params", None)) else {}
+    final_step = _last_step(estimator)
+    name, family = type(final_step).__name__, model_family(type(final_step).__name__)
+    parameters = final_step.get_params(deep=False) if callable(getattr(final_step, "get_params", None)) else {}
     if family in ("forest", "tree"):
         return [
             {"min_samples_leaf": 5}, {"min_samples_leaf": 10}, {"min_samples_leaf": 20}, {"max_depth": 5},
             {"max_depth": 3}, {"min_samples_leaf": 10, "max_depth": 5},
         ]  # fmt: skip
     if family == "boosting":
-        wanted = [(_ROUNDS, 50), (_ROUNDS, 20), (_ROUNDS, 10), (_LEAVES, 4), (_DEPTH, 2), (_LEAF, 50)]
+        candidate_values = [(_ROUNDS, 50), (_ROUNDS, 20), (_ROUNDS, 10), (_LEAVES, 4), (_DEPTH, 2), (_LEAF, 50)]
         if name.startswith("CatBoost"):  # which lists only what was set
             return [{"iterations": 50}, {"iterations": 20}, {"depth": 2}]
-        named = [(next((each for each in names if each in known), ""), value) for names, value in wanted]
-        return [{name: value} for name, value in named if name]
+        available_values = [
+            (next((each for each in names if each in parameters), ""), value) for names, value in candidate_values
+        ]
+        return [{name: value} for name, value in available_values if name]
     grids: dict[str, tuple[str, tuple[Any, ...]]] = {
         "neighbours": ("n_neighbors", (10, 20, 50)),
         "support vectors": ("C", (0.1, 0.01)),
         "network": ("alpha", (1.0, 10.0)),
-        "linear": ("C", (0.1, 0.01, 0.001)) if "C" in known else ("alpha", (10.0, 100.0, 1000.0)),
+        "linear": ("C", (0.1, 0.01, 0.001)) if "C" in parameters else ("alpha", (10.0, 100.0, 1000.0)),
     }
     parameter, values = grids.get(family, ("", ()))
-    if parameter not in known:
+    if parameter not in parameters:
         raise InputError(f"settings: none is known for {name}; name some, such as [{{'max_depth': 5}}]")
-    found = [{parameter: value} for value in values]
-    return [*found, {"early_stopping": True}, {"max_iter": 50}] if family == "network" else found
+    grid_settings = [{parameter: value} for value in values]
+    return [*grid_settings, {"early_stopping": True}, {"max_iter": 50}] if family == "network" else grid_settings
 
 
 def _last_step(estimator: Any) -> Any:
@@ -122,27 +124,29 @@ class TradeOff:
     @property
     def recommended(self) -> SettingResult | None:
         """The setting with the lowest AUC among those that surely lose no more than ``max_loss``; None without any."""
-        first = self.rows[0]
-        kept = [row for row in self.rows[1:] if row.loss is not None and row.loss.high <= self.max_loss]
-        kept = [row for row in kept if row.auc.value < first.auc.value and row.stored <= first.stored]
-        return min(kept, key=lambda row: row.auc.value, default=None)
+        unchanged = self.rows[0]
+        acceptable = [row for row in self.rows[1:] if row.loss is not None and row.loss.high <= self.max_loss]
+        acceptable = [
+            row for row in acceptable if row.auc.value < unchanged.auc.value and row.stored <= unchanged.stored
+        ]
+        return min(acceptable, key=lambda row: row.auc.value, default=None)
 
     @property
     def verdict(self) -> str:
-        """What the settings do, in sentences."""
-        first, best = self.rows[0], self.recommended
-        said = f"As it is, the AUC of {self.recipe} is {_format(first.auc)}. "
-        if first.stored:
+        """Effect of the settings, in sentences."""
+        unchanged, best = self.rows[0], self.recommended
+        text = f"As it is, the AUC of {self.recipe} is {_format(unchanged.auc)}. "
+        if unchanged.stored:
             after = min(row.stored for row in self.rows[1:])
-            said += f"{first.stored:,} training records stand in the model; " + (
+            text += f"{unchanged.stored:,} training records stand in the model; " + (
                 "no setting takes them out of it. " if after else "with some of the settings none does. "
             )
         loss = self._format_loss(self.max_loss)
         if best is None:
-            return f"{said}No setting that was tried lowers it and surely loses at most {loss}."
+            return f"{text}No setting that was tried lowers it and surely loses at most {loss}."
         assert best.loss is not None
         return (
-            f"{said}With {best.name} it is {_format(best.auc)}, for a loss of {self.utility} of "
+            f"{text}With {best.name} it is {_format(best.auc)}, for a loss of {self.utility} of "
             f"{self._format_loss(best.loss.value)} [{self._format_loss(best.loss.low)}, "
             f"{self._format_loss(best.loss.high)}]."
         )
@@ -318,17 +322,17 @@ def _with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
     Raises:
         divulge.InputError: a parameter that it does not have.
     """
-    known = estimator.get_params()
+    parameters = estimator.get_params()
     prefix = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
     is_open = type(_last_step(estimator)).__name__.startswith(("CatBoost", "XGB", "LGBM"))  # they take any name
-    named = {}
+    changed_parameters = {}
     for name, value in settings.items():
-        full = name if name in known or not prefix else prefix + name
-        if full not in known and not is_open:
+        full = name if name in parameters or not prefix else prefix + name
+        if full not in parameters and not is_open:
             raise InputError(f"settings: {type(_last_step(estimator)).__name__} has no parameter {name!r}")
-        named[full] = value
+        changed_parameters[full] = value
     with errors.user_code_errors(f"settings: {_describe(settings)}"):
-        return clone_unfitted(estimator).set_params(**named)
+        return clone_unfitted(estimator).set_params(**changed_parameters)
 
 
 def _describe(settings: Mapping[str, Any]) -> str:

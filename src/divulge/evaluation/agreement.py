@@ -1,4 +1,4 @@
-"""How well reference models answer like a target, on records that neither was trained on.
+"""Agreement of reference models with a target, on records that neither was trained on.
 
 Shapes: ``n`` records, ``m`` reference models.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # A target whose answers are the farthest from the mean of all models, by this factor of what trainings alike differ by,
 # is said to be trained otherwise; with fewer than `_FEW` references by a larger one.
-_FACTOR, _FACTOR_OF_FEW, _FEW = 1.25, 2.0, 4
+_FACTOR, _FACTOR_BELOW_MIN, _MIN_MODELS = 1.25, 2.0, 4
 _LARGEST = 1e100  # answers whose squares can still be added
 
 
@@ -94,7 +94,7 @@ def compare_answers(target: object, references: object, is_out: object = None) -
     target_distance = float((scale * (t - centre) ** 2).mean())
     distances = (scale * (x - centre) ** 2 * out).sum(axis=1) / np.maximum(out.sum(axis=1), 1)
     expected = float((variances * scale).mean())
-    factor = _FACTOR if len(x) >= _FEW else _FACTOR_OF_FEW
+    factor = _FACTOR if len(x) >= _MIN_MODELS else _FACTOR_BELOW_MIN
     is_farther = float(((t - means) ** 2).mean()) > factor**2 * expected
     differs = bool(is_farther and target_distance > distances.max())
     return Agreement(len(t), len(x), rmse, root_of_mean(variances), differs)
@@ -150,5 +150,5 @@ def distance_between(target: object, answers: Sequence[Floats]) -> tuple[Estimat
     rmse = root_of_mean(((x - t) ** 2).mean(axis=0))
     if len(x) < 2:
         return rmse, None
-    pairs = [np.abs(one - other) for one, other in itertools.combinations(x, 2)]
+    pairs = [np.abs(x_i - x_j) for x_i, x_j in itertools.combinations(x, 2)]
     return rmse, mean_estimate(np.abs(x - t).mean(axis=0) - np.mean(pairs, axis=0) / 2)

@@ -224,9 +224,9 @@ def baseline_with_features(
     )
     if features is None:
         return tested
-    by_features = baseline(features[is_member], features[~is_member], seed, false_alarm=level)
-    worse = by_features if by_features.p_value < tested.p_value else tested
-    source = "the given features" if worse is by_features else "records"
+    features_baseline = baseline(features[is_member], features[~is_member], seed, false_alarm=level)
+    worse = features_baseline if features_baseline.p_value < tested.p_value else tested
+    source = "the given features" if worse is features_baseline else "records"
     return replace(
         worse,
         p_value=min(1.0, 2 * worse.p_value),

@@ -476,18 +476,18 @@ def adjusted_rank_test(scores: Floats, truth: Bools, groups: Floats, blind: Floa
         blind: the blind score ``[n]``.
     """
     group_index, size, rank = _ranks_within_groups(scores, groups)
-    residuals, left = _relative_to_parabolas(
+    residuals, residual_dof = _relative_to_parabolas(
         np.column_stack([rank, truth.astype(np.float64)]), group_index, size, blind
     )
     m = np.bincount(group_index, weights=truth)
-    usable = (m > 0) & (m < size) & (left > 0)
+    usable = (m > 0) & (m < size) & (residual_dof > 0)
     products, ranks, members = (
         np.bincount(group_index, weights=residuals[:, i] * residuals[:, j]) for i, j in ((0, 1), (0, 0), (1, 1))
     )
     weight = 1 / (size + 1.0)
     total = float((weight * products)[usable].sum())
-    variance = float((weight**2 * ranks * members / np.maximum(left, 1))[usable].sum())
-    return 2 * float(stats.t.sf(abs(total) / variance**0.5, left[usable].sum())) if variance > 0 else 1.0
+    variance = float((weight**2 * ranks * members / np.maximum(residual_dof, 1))[usable].sum())
+    return 2 * float(stats.t.sf(abs(total) / variance**0.5, residual_dof[usable].sum())) if variance > 0 else 1.0
 
 
 def _relative_to_parabolas(columns: Floats, group_index: Ints, size: Ints, blind: Floats) -> tuple[Floats, Ints]:

@@ -166,8 +166,8 @@ def surest_records(scores: object, members: object, confidence: float = 0.95) ->
     inside, outside = np.sort(values[truth]), np.sort(values[~truth])
     thresholds = np.r_[outside[-_ranks(len(outside))], np.nextafter(inside[_ranks(len(inside)) - 1], -np.inf)]
     is_member = bool(from_members.max() >= from_nonmembers.max())
-    cut = thresholds[int(np.argmax(from_members if is_member else from_nonmembers))]
-    above, wrongly_above = int(count_above(inside, cut)), int(count_above(outside, cut))
+    threshold = thresholds[int(np.argmax(from_members if is_member else from_nonmembers))]
+    above, wrongly_above = int(count_above(inside, threshold)), int(count_above(outside, threshold))
     if is_member:
         return SurestRecords(True, above, len(inside), wrongly_above, len(outside))
     return SurestRecords(False, len(outside) - wrongly_above, len(outside), len(inside) - above, len(inside))

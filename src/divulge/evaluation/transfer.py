@@ -177,18 +177,18 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
     )
 
 
-def _common_plane(seen: Floats, query: Floats, seed: int) -> Floats:
+def _common_plane(seen_features: Floats, query: Floats, seed: int) -> Floats:
     """Return both sets on two principal components, seen first, scaled to unit variance; the sets have equal weight."""
-    centre, scale = seen.mean(axis=0), seen.std(axis=0)
-    standardised = (np.vstack([seen, query]).astype(np.float64) - centre) / np.where(scale > 0, scale, 1.0)
+    centre, scale = seen_features.mean(axis=0), seen_features.std(axis=0)
+    standardised = (np.vstack([seen_features, query]).astype(np.float64) - centre) / np.where(scale > 0, scale, 1.0)
     rng = seeds.generator(seed, "transfer", "plane")
-    size = max(len(seen), len(query))
-    rows = np.r_[rng.permutation(len(seen)), len(seen) + rng.permutation(len(query))]
-    balanced_rows = np.r_[np.resize(rows[: len(seen)], size), np.resize(rows[len(seen) :], size)]
+    size = max(len(seen_features), len(query))
+    rows = np.r_[rng.permutation(len(seen_features)), len(seen_features) + rng.permutation(len(query))]
+    balanced_rows = np.r_[np.resize(rows[: len(seen_features)], size), np.resize(rows[len(seen_features) :], size)]
     width = min(_COMPONENTS, standardised.shape[1])
     fitted = decomposition.PCA(width, svd_solver="full").fit(standardised[balanced_rows])
     plane = fitted.transform(standardised)
-    plane /= np.maximum(plane[: len(seen)].std(axis=0), 1e-12)
+    plane /= np.maximum(plane[: len(seen_features)].std(axis=0), 1e-12)
     return plane if width == _COMPONENTS else np.column_stack([plane, np.zeros(len(plane))])
 
 
@@ -366,9 +366,11 @@ def multiaccuracy_violation(columns: Floats, residual: Floats, level: float) -> 
     return Violation(float(np.sqrt(size)), float(special.chdtrc(k, n * size / (level * (1 - level)))))
 
 
-def _principal_plane(seen: Floats) -> Callable[[Floats], Floats]:
-    """Return a function that projects on the principal components of ``seen``, where each has unit variance."""
-    fitted = decomposition.PCA(min(_COMPONENTS, seen.shape[1]), svd_solver="full").fit(seen.astype(np.float64))
+def _principal_plane(seen_features: Floats) -> Callable[[Floats], Floats]:
+    """Return a projection on the principal components of ``seen_features``, where each has unit variance."""
+    fitted = decomposition.PCA(min(_COMPONENTS, seen_features.shape[1]), svd_solver="full").fit(
+        seen_features.astype(np.float64)
+    )
     size = np.maximum(np.sqrt(fitted.explained_variance_), 1e-12)
     return lambda points: fitted.transform(points.astype(np.float64)) / size
 

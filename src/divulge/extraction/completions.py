@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints, Records
 
 
-_CUT = CutSettings()
+_CUT_DEFAULTS = CutSettings()
 
 CACHE = ".finished"
 """Folder of a draft that holds finished completions."""
@@ -51,9 +51,9 @@ class Cut:
         25
     """
 
-    prefix: int | float = _CUT.prefix
-    suffix: int = _CUT.suffix
-    place: str = _CUT.place
+    prefix: int | float = _CUT_DEFAULTS.prefix
+    suffix: int = _CUT_DEFAULTS.suffix
+    place: str = _CUT_DEFAULTS.place
 
     def __post_init__(self) -> None:
         CutSettings.check_attributes(self, "prefix")

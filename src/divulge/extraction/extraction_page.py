@@ -258,10 +258,12 @@ def foremost_rows(measured: MeasuredDocuments) -> tuple[list[str], list[list[str
 
 
 def _cells(side: Completions, i: int) -> list[str]:
-    needed = float(draws_needed(side.log_p[i : i + 1])[0])
+    n_draws = float(draws_needed(side.log_p[i : i + 1])[0])
     return [
         f"{side.log_p[i] / np.log(10):z.2f}" if np.isfinite(side.log_p[i]) else "never drawn",
-        f"{needed:,.0f}" if needed < _MAX_PLAIN_DRAWS else ("never" if np.isneginf(side.log_p[i]) else f"{needed:.0e}"),
+        f"{n_draws:,.0f}"
+        if n_draws < _MAX_PLAIN_DRAWS
+        else ("never" if np.isneginf(side.log_p[i]) else f"{n_draws:.0e}"),
         "yes" if side.verbatim[i] else "no",
         str(side.longest[i]),
         f"{side.overlap[i]:.2f}",

@@ -1,4 +1,4 @@
-"""What an identification found, in sentences a court can read: the finding, its conditions and the list of documents.
+"""Case file of an identification, in sentences a court can read: the finding, its conditions and the list of documents.
 
 The finding comes first. The conditions that its bound rests on follow, each met, open or not met; and no test can make
 all of them met, because how documents were collected shows in no score.
@@ -108,14 +108,17 @@ def explain_doubt(summary: IdentificationSummary) -> str:
     compared = [control for control in summary.controls if control.conclusive]
     if not compared:
         raised = [control.name for control in summary.controls if control.state == "doubtful"]
-        others = f" The documents differ from the unused ones in: {join_words(raised)}." if raised else ""
-        return f"no test of unused documents against each other could run, as there was no second set of them.{others}"
+        other_differences = f" The documents differ from the unused ones in: {join_words(raised)}." if raised else ""
+        return (
+            "no test of unused documents against each other could run, as there was no second set of them."
+            + other_differences
+        )
     if _compare_known_nonmembers(compared).mark == "open":
         return "there were too few unused documents to test them against each other."
     return ""
 
 
-_ALIKE = "Both sets of unused documents score alike"
+_EXCHANGEABLE = "Both sets of unused documents score alike"
 _TITLES = {
     "blind text": "The texts of the documents are like those of the unused ones",
     "low scores": "The documents have no more low scores than the unused ones",
@@ -131,9 +134,9 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
     passes whatever they are.
     """
     compared = [control for control in summary.controls if control.conclusive]
-    others = [control for control in summary.controls if not control.conclusive]
-    listed = [_compare_known_nonmembers(compared), *(_describe_control(control, summary) for control in others)]
-    if all(control.name != "blind text" for control in others):
+    inconclusive = [control for control in summary.controls if not control.conclusive]
+    listed = [_compare_known_nonmembers(compared), *(_describe_control(control, summary) for control in inconclusive)]
+    if all(control.name != "blind text" for control in inconclusive):
         listed.append(Condition(_TITLES["blind text"], "open", "Not tested: the tables hold no texts, or too few."))
     if _has_unexplained_doubt(summary):
         reason = as_sentence(next(iter(summary.warnings), "it may exceed it"))
@@ -153,17 +156,19 @@ def _compare_known_nonmembers(compared: Sequence[ControlResult]) -> Condition:
     """Describe the tests of known non-members against each other, which are one condition."""
     if not compared:
         return Condition(
-            _ALIKE, "open", "Not tested: there was no second set of documents known not to have been used (--holdout)."
+            _EXCHANGEABLE,
+            "open",
+            "Not tested: there was no second set of documents known not to have been used (--holdout).",
         )
     if failed := [control for control in compared if control.state == "failed"]:
         observed = "; ".join(map(_observe, failed))
-        return Condition(_ALIKE, "not met", f"They differ, so the bound does not apply ({observed}).")
+        return Condition(_EXCHANGEABLE, "not met", f"They differ, so the bound does not apply ({observed}).")
     # The lowest scores alone are a finer test of the same documents: it can refute the condition and not fulfil it.
-    whole = [control for control in compared if control.auc is not None]
-    observed = "; ".join(map(_observe, whole or compared))
-    if whole and all(_excludes_large_shift(control.auc) for control in whole):
-        return Condition(_ALIKE, "met", f"Tested, and no difference was found ({observed}).")
-    return Condition(_ALIKE, "open", f"{_TOO_FEW} ({observed}).")
+    full_tests = [control for control in compared if control.auc is not None]
+    observed = "; ".join(map(_observe, full_tests or compared))
+    if full_tests and all(_excludes_large_shift(control.auc) for control in full_tests):
+        return Condition(_EXCHANGEABLE, "met", f"Tested, and no difference was found ({observed}).")
+    return Condition(_EXCHANGEABLE, "open", f"{_TOO_FEW} ({observed}).")
 
 
 def _describe_control(control: ControlResult, summary: IdentificationSummary) -> Condition:
@@ -225,22 +230,22 @@ def _count_conditions(listed: list[Condition]) -> str:
 
 def other_warnings(summary: IdentificationSummary) -> list[str]:
     """Return the warnings that neither the finding nor its conditions say already."""
-    said = {*alarms(stored_controls(summary)), UNTESTED}
+    mentioned = {*alarms(stored_controls(summary)), UNTESTED}
     if _has_unexplained_doubt(summary):
-        said.add(next(iter(summary.warnings), ""))
-    return [warning for warning in summary.warnings if warning not in said]
+        mentioned.add(next(iter(summary.warnings), ""))
+    return [warning for warning in summary.warnings if warning not in mentioned]
 
 
 def describe_adversary(summary: IdentificationSummary) -> str:
     """Return who can show the finding, and what it takes."""
     names = join_words([score.rpartition(":")[0] or score for score in summary.settings.scores])
-    what = (
+    knowledge = (
         f"the documents, the model's scores of them ({names}), and its scores of {summary.calibration:,} documents "
         "that are known not to have been used"
     )
     if summary.guarantee.standing == "void":
-        return f"What was used: {what}."
-    return f"Who can show this: anyone who has {what}. It does not take the training data."
+        return f"What was used: {knowledge}."
+    return f"Who can show this: anyone who has {knowledge}. It does not take the training data."
 
 
 def selected_documents(summary: IdentificationSummary, folder: Path, *, most: int | None = None) -> pl.DataFrame:

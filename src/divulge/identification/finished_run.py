@@ -122,7 +122,7 @@ def load_selection(directory: str | Path) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedSelection:
-    """What a run directory holds, and the decision that its scores lead to.
+    """Content of a run directory, and the decision that its scores lead to.
 
     Args:
         stored: the summary as it was written.
@@ -158,7 +158,7 @@ def check_selection(folder: Path) -> CheckedSelection:
         orientation=labelled_orientation(rows),
         notes=settings.notes,
     )
-    counted, threshold, is_same = Counts.empty(counts.calibration), np.inf, True
+    candidate_counts, threshold, is_same = Counts.empty(counts.calibration), np.inf, True
     batches = tables.row_batches(rows.select("score", "p", "q", "selected"), _ROWS_AT_ONCE)
     while True:
         with tables.table_errors(str(path)):
@@ -169,7 +169,7 @@ def check_selection(folder: Path) -> CheckedSelection:
             check_vector(tables.to_array(columns[name]), f"{path}: {name}", finite=name != "q")
             for name in ("score", "p", "q")
         )
-        counted, expected_p_values = counted.add_with_p_values(scores)
+        candidate_counts, expected_p_values = candidate_counts.add_with_p_values(scores)
         rank = np.rint(expected_p_values * (len(counts.calibration) + 1)).astype(np.int64) - 1
         selected = rank <= decision.rule.rank
         is_same &= (
@@ -178,7 +178,9 @@ def check_selection(folder: Path) -> CheckedSelection:
             and np.allclose(q_values, decision.rule.q_values[rank], rtol=1e-9, atol=0, equal_nan=True)
         )
         threshold = min(threshold, scores[selected].min(initial=np.inf))
-    if not all(np.array_equal(getattr(counted, part), getattr(counts, part)) for part in ("above", "tied", "total")):
+    if not all(
+        np.array_equal(getattr(candidate_counts, part), getattr(counts, part)) for part in ("above", "tied", "total")
+    ):
         raise InputError(f"{path}: damaged, its scores are not those that counts.npz counts")
     if not is_same:
         raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")

@@ -128,9 +128,9 @@ def headline(run: IdentificationRun) -> Headline:
     text, tone = verdict(run.summary)
     finding = case_file.describe_selection(run.summary)
     reason = text.removeprefix(finding).strip()
-    more = (*filter(None, [reason]), case_file.describe_adversary(run.summary))
+    details = (*filter(None, [reason]), case_file.describe_adversary(run.summary))
     heading = _HEADINGS[tone] if run.summary.selected else _EMPTY_HEADINGS[tone]
-    return Headline(tone, finding, heading, more, _dot_pictures(run.summary), statement=text)
+    return Headline(tone, finding, heading, details, _dot_pictures(run.summary), statement=text)
 
 
 def settings_facts(run: IdentificationRun) -> dict[str, str]:
@@ -397,11 +397,11 @@ def _row_blocks(summary: IdentificationSummary, rows: Sequence[Mapping[str, Any]
     )
     table = Table(("id", column, "p", "survives a shift of"), cells, note=note, single_records=True)
     listed_there = "them for a spreadsheet" if len(rows) == summary.selected else "more"
-    where = f"{LIST_FILE} in the run directory lists {listed_there}"
-    shown = format_count(len(cells), "document")
-    title = shown if len(rows) == summary.selected else f"The best {shown} of {summary.selected:,}"
+    list_sentence = f"{LIST_FILE} in the run directory lists {listed_there}"
+    n_listed = format_count(len(cells), "document")
+    title = n_listed if len(rows) == summary.selected else f"The best {n_listed} of {summary.selected:,}"
     listed: list[Block] = [table] if len(cells) <= _MAX_OPEN_ROWS else [Collapsible(title, [table])]
-    return [Paragraph(f"{where}."), *listed]
+    return [Paragraph(f"{list_sentence}."), *listed]
 
 
 def _format_shift(row: Mapping[str, Any]) -> str:

@@ -243,7 +243,9 @@ def _compare_adjusted_holdout(
     """Compare a holdout with the calibration by score, by blind score and by adjusted score."""
     adjusted, _ = _adjust_signals(candidates, calibration, holdout)
     several = candidates[0].ndim == 2
-    adjusted_control, *others = compare_holdout(adjusted[2], adjusted[1], adjusted[0] if several else None, seed)
+    adjusted_control, *other_controls = compare_holdout(
+        adjusted[2], adjusted[1], adjusted[0] if several else None, seed
+    )
     score_control = controls.exchangeability(calibration[0], holdout[0], level=LEVEL, seed=seed)
     blind_control = controls.exchangeability(calibration[1], holdout[1], level=LEVEL, seed=seed)
     described = (
@@ -251,7 +253,7 @@ def _compare_adjusted_holdout(
         replace(score_control, says=f"{score_control.says}, on the score"),
         replace(blind_control, says=f"{blind_control.says}, on the blind score"),
     )
-    return [controls.strongest(described), *others]
+    return [controls.strongest(described), *other_controls]
 
 
 def _compare_aucs(scores: Sequence[Floats], blind: Sequence[Floats]) -> tuple[Estimate, Estimate, Estimate]:

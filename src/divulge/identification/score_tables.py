@@ -471,12 +471,12 @@ class _Hashes:
             return np.empty(0, np.uint64)
         blocks = [*self._blocks[:-1], self._blocks[-1][: self._n_filled]]
         self._blocks.clear()
-        found = []
+        repeated_hashes = []
         for part in range(1 << _HASH_BITS):  # an eighth is copied and sorted at a time
             pooled = np.concatenate([block[block >> np.uint64(64 - _HASH_BITS) == part] for block in blocks])
             pooled.sort()
-            found.append(np.unique(pooled[1:][pooled[1:] == pooled[:-1]]))
-        return np.concatenate(found)
+            repeated_hashes.append(np.unique(pooled[1:][pooled[1:] == pooled[:-1]]))
+        return np.concatenate(repeated_hashes)
 
 
 def _check_unique_ids(rows: pl.LazyFrame, hashes: _Hashes, name: str) -> None:

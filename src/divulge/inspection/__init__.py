@@ -1,4 +1,4 @@
-"""What a model's file holds beside its function: arrays out, records found in them, hints about its structure.
+"""Inspection of a model's file: its arrays, records found in them, hints about its structure.
 
 `collect_arrays` lists every array of an artefact, `find_stored_records` searches them for candidate rows, and
 `inspect_file` says without any data which arrays are as long as the training set, which leaves hold one record and

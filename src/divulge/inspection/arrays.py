@@ -141,7 +141,7 @@ def read_model(path: Path) -> Any:
 def _walk(model: Any) -> Iterator[ModelArray]:
     """Yield the arrays of an object and of all that it is made of, each once."""
     visited: set[int] = set()
-    kept: list[Any] = []  # of what is made on the way: an object that is gone might lend its id to another
+    created_objects: list[Any] = []  # of what is made on the way: an object that is gone might lend its id to another
     pending: list[tuple[str, Any]] = [("", model)]
     while pending and len(visited) < _MAX_PARTS:
         name, part = pending.pop()
@@ -150,7 +150,7 @@ def _walk(model: Any) -> Iterator[ModelArray]:
         if id(part) in visited:
             continue
         visited.add(id(part))
-        kept.append(part)
+        created_objects.append(part)
         if isinstance(part, np.ndarray) and part.dtype.names:
             pending += [(f"{name}.{field}", part[field]) for field in part.dtype.names]
         elif isinstance(part, np.ndarray) and part.dtype.kind in "iufb":
@@ -323,8 +323,8 @@ def find_stored_records(
         notes.append(f"a scale and shift was looked for in {_MOST_AFFINE} of {len(mappable)} arrays")
     for name, table in mappable[:_MOST_AFFINE]:
         searches += 1
-        found = _match_affine(plain, table, seeds.generator(seed, "stored records", name), coarse)
-        matches.append(_judge(name, "up to a scale and shift of each column", found, plain, is_member))
+        row_found = _match_affine(plain, table, seeds.generator(seed, "stored records", name), coarse)
+        matches.append(_judge(name, "up to a scale and shift of each column", row_found, plain, is_member))
     unlikely = [match.members for match, _ in matches if match.p_value * searches <= SUSPICION]
     proven = [(match, rows) for match, rows in matches if match.p_value * searches <= bound]
     proven.sort(key=lambda pair: -pair[0].members)
@@ -340,22 +340,22 @@ def find_stored_records(
     )
 
 
-def _judge(name: str, form: Form, found: Bools, rows: Floats, is_member: Bools) -> tuple[ArrayMatch, Bools]:
+def _judge(name: str, form: Form, row_found: Bools, rows: Floats, is_member: Bools) -> tuple[ArrayMatch, Bools]:
     """Test whether members stand in an array more often than non-members; each distinct row counts once."""
     p_value = 1.0
-    if found.any():
-        _, first, groups = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    if row_found.any():
+        _, first_rows, groups = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         groups = groups.ravel()
-        sides = np.zeros((len(first), 2), dtype=bool)
+        sides = np.zeros((len(first_rows), 2), dtype=bool)
         sides[groups, is_member.astype(int)] = True
         decides = sides[:, 0] != sides[:, 1]
-        member_rows, found_rows = sides[decides, 1], found[first][decides]
+        member_rows, found_rows = sides[decides, 1], row_found[first_rows][decides]
         if found_rows.any():
-            both = int((member_rows & found_rows).sum())
+            n_members_found = int((member_rows & found_rows).sum())
             law = stats.hypergeom(len(member_rows), int(member_rows.sum()), int(found_rows.sum()))
-            p_value = float(law.sf(both - 1))
-    counts = int((found & is_member).sum()), int((found & ~is_member).sum())
-    return ArrayMatch(name, form, *counts, p_value), found
+            p_value = float(law.sf(n_members_found - 1))
+    counts = int((row_found & is_member).sum()), int((row_found & ~is_member).sum())
+    return ArrayMatch(name, form, *counts, p_value), row_found
 
 
 def _record_forms(model: Any, records: Records) -> tuple[list[tuple[Form, Floats]], list[str]]:
@@ -575,9 +575,9 @@ def _match_affine(rows: Floats, table: Array, rng: np.random.Generator, coarse: 
             moved = rows.copy()
             moved[:, varies] = rows[:, varies] * slope + shift
             moved[:, ~varies] = stored[0, ~varies]
-            found = _match_rows(moved, table, coarse)
-            if found.sum() > best.sum():
-                best = found
+            row_found = _match_rows(moved, table, coarse)
+            if row_found.sum() > best.sum():
+                best = row_found
         if best.sum() >= max(3, len(stored) // 2):
             break
     return best if best.sum() > 2 else np.zeros(len(rows), dtype=bool)
@@ -589,22 +589,22 @@ def _fit_maps(
     stored: Floats,
     columns: Sequence[int],
     tolerance: float,
-    most: int = 5,
+    max_maps: int = 5,
 ) -> Iterator[tuple[Floats, Floats]]:
     """Yield maps under which two stored rows are two candidates, and a third is another one in every column."""
-    (left, right), (first, second, third) = pairs, stored
-    p, q = np.divmod(np.arange(len(left) * len(right)), len(right))
+    (candidates_a, candidates_b), (stored_a, stored_b, stored_c) = pairs, stored
+    p, q = np.divmod(np.arange(len(candidates_a) * len(candidates_b)), len(candidates_b))
     for j in columns:
-        gap = left[p, j] - right[q, j]
-        wanted = first[j] - second[j]
-        fits = (gap != 0) if wanted != 0 else (gap == 0)
+        gap = candidates_a[p, j] - candidates_b[q, j]
+        stored_gap = stored_a[j] - stored_b[j]
+        fits = (gap != 0) if stored_gap != 0 else (gap == 0)
         p, q, gap = p[fits], q[fits], gap[fits]
         if not len(p):
             return
-        if wanted == 0:
+        if stored_gap == 0:
             continue
         # The third row, mapped back to the candidates' own scale, must be a value of the column.
-        expected = right[q, j] + (third[j] - second[j]) * gap / wanted
+        expected = candidates_b[q, j] + (stored_c[j] - stored_b[j]) * gap / stored_gap
         values = np.unique(distinct[:, j])
         place = np.clip(np.searchsorted(values, expected), 1, max(len(values) - 1, 1))
         nearest = np.minimum(
@@ -612,12 +612,12 @@ def _fit_maps(
         )
         fits = nearest <= tolerance * np.ptp(values)
         p, q = p[fits], q[fits]
-    for a, b in list(zip(p, q, strict=True))[:most]:
-        gap = left[a] - right[b]
-        wanted = first - second
+    for a, b in list(zip(p, q, strict=True))[:max_maps]:
+        gap = candidates_a[a] - candidates_b[b]
+        stored_gap = stored_a - stored_b
         if (gap == 0).any():
             continue  # the map of a column in which both are alike is not fixed by them
-        slope = wanted / gap
+        slope = stored_gap / gap
         if (slope == 0).any():
             continue
-        yield slope, first - slope * left[a]
+        yield slope, stored_a - slope * candidates_a[a]

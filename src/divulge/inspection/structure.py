@@ -1,4 +1,4 @@
-"""What a model's structure says without any data: arrays as long as its training set, small leaves, leaking settings.
+"""Hints from a model's structure, without any data: arrays as long as its training set, small leaves, leaking settings.
 
 These are hints. What an attack measures decides; a model without a hint may leak, and one with hints may not.
 """
@@ -51,7 +51,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a model's file shows without any data.
+    """Findings in a model's file, without any data.
 
     Args:
         model: class and parameters, as far as they are known.
@@ -168,25 +168,27 @@ def inspect_outputs(
     else:
         raise InputError("model: predicted values, classes or probabilities are needed to compare outputs")
     values, groups, counts = np.unique(answers.round(_DIGITS), axis=0, return_inverse=True, return_counts=True)
-    sizes, wanted = counts[groups.ravel()], f"at least {settings.output_records}"
+    sizes, threshold = counts[groups.ravel()], f"at least {settings.output_records}"
     hints = []
-    if few := int((sizes < settings.output_records).sum()):
-        found = f"{few:,} of {len(members):,} records have an output that fewer share; the rarest has {counts.min():,}"
+    if n_rare := int((sizes < settings.output_records).sum()):
+        finding = (
+            f"{n_rare:,} of {len(members):,} records have an output that fewer share; the rarest has {counts.min():,}"
+        )
         meaning = "Who is known to be a training record and has such an output is singled out: it is not k-anonymous."
-        hints.append(Hint("records of an output", found, wanted, meaning))
+        hints.append(Hint("records of an output", finding, threshold, meaning))
     if answers.shape[1] < 2:
         return tuple(hints)
     is_ruled_out = np.min(values, axis=1)[groups.ravel()] < _RULED_OUT
     if ruled := int(is_ruled_out.sum()):
-        found = f"{ruled:,} of {len(members):,} records have an output that rules a class out"
+        finding = f"{ruled:,} of {len(members):,} records have an output that rules a class out"
         meaning = "Whoever has this output is known not to be of that class: an attribute is disclosed."
-        hints.append(Hint("class disclosure by outputs", found, "none", meaning))
+        hints.append(Hint("class disclosure by outputs", finding, "none", meaning))
     per_class = values * counts[:, None]
     small = int(((per_class >= _RULED_OUT * counts[:, None]) & (per_class < settings.output_records)).any(axis=1).sum())
     if small:
-        found = f"{small:,} of {len(values):,} outputs stand for fewer records of a class"
+        finding = f"{small:,} of {len(values):,} outputs stand for fewer records of a class"
         meaning = "An output reports how many records of a group have a class, as a table with small cells does."
-        hints.append(Hint("small groups", found, wanted, meaning))
+        hints.append(Hint("small groups", finding, threshold, meaning))
     return tuple(hints)
 
 
@@ -248,9 +250,9 @@ def _storing_hints(parts: list[Any]) -> list[Hint]:
     hints = []
     for part in parts:
         if (rows := _stored_rows(part)) is not None:
-            n, what = rows
-            found = f"{type(part).__name__} holds {n:,} {'records' if what == _SOME else what}"
-            hints.append(Hint("stored records", found, "none", meaning))
+            n, content = rows
+            finding = f"{type(part).__name__} holds {n:,} {'records' if content == _SOME else content}"
+            hints.append(Hint("stored records", finding, "none", meaning))
     return hints
 
 
@@ -258,17 +260,17 @@ def _long_hints(long_arrays: tuple[tuple[str, tuple[int, ...]], ...], n_records:
     if not long_arrays:
         return []
     names = ", ".join(name for name, _ in long_arrays[:3])
-    found = f"{len(long_arrays)} as long as the training set ({n_records:,}): {names}"
-    return [Hint("arrays", found, "none", "A row for each training record may hold its values, class or position.")]
+    finding = f"{len(long_arrays)} as long as the training set ({n_records:,}): {names}"
+    return [Hint("arrays", finding, "none", "A row for each training record may hold its values, class or position.")]
 
 
 def _leaf_hints(leaves: Ints, settings: InspectionSettings) -> list[Hint]:
     small = int((leaves < settings.leaf_records).sum())
     if not small:
         return []
-    found = f"{small:,} of {len(leaves):,} leaves hold fewer, {int((leaves == 1).sum()):,} hold one"
+    finding = f"{small:,} of {len(leaves):,} leaves hold fewer, {int((leaves == 1).sum()):,} hold one"
     meaning = "An output that few records share is not k-anonymous: it may tell that a record was trained on."
-    return [Hint("records of a leaf", found, f"at least {settings.leaf_records}", meaning)]
+    return [Hint("records of a leaf", finding, f"at least {settings.leaf_records}", meaning)]
 
 
 def _purity_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]:
@@ -281,14 +283,14 @@ def _purity_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]:
         is_leaf = np.asarray(tree.children_left) < 0
         share = np.asarray(tree.value)[is_leaf, 0, :]
         share = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
-        few = np.asarray(tree.n_node_samples)[is_leaf] < settings.leaf_records
-        pure += int((few & (share.max(axis=1) >= 1 - 1e-12)).sum())
+        is_small = np.asarray(tree.n_node_samples)[is_leaf] < settings.leaf_records
+        pure += int((is_small & (share.max(axis=1) >= 1 - 1e-12)).sum())
         total += int(is_leaf.sum())
     if not pure:
         return []
-    found = f"{pure:,} of {total:,} leaves hold few records, all of one class"
+    finding = f"{pure:,} of {total:,} leaves hold few records, all of one class"
     meaning = "Whoever is known to fall into such a leaf has this class: an attribute is disclosed."
-    return [Hint("class disclosure", found, f"none of fewer than {settings.leaf_records} records", meaning)]
+    return [Hint("class disclosure", finding, f"none of fewer than {settings.leaf_records} records", meaning)]
 
 
 def _freedom_hints(parts: list[Any], n_records: int | None, settings: InspectionSettings) -> list[Hint]:
@@ -338,13 +340,13 @@ def _listed_hints(parts: list[Any]) -> list[Hint]:
     for part in parts[:1] if not hasattr(parts[0] if parts else None, "steps") else parts[1:]:
         if (listed := _listed_setting(part)) is None:
             continue
-        found, threshold, family = listed
+        finding, threshold, family = listed
         meaning = (
             "On SACRO-ML's list (release 2): among the fifth of settings in which its attacks found most, or a kind of "
             "model that it refuses."
         )
         hints.append(
-            Hint("listed setting", f"{type(part).__name__}: {found}", threshold, meaning, MEASURED_HINTS[family])
+            Hint("listed setting", f"{type(part).__name__}: {finding}", threshold, meaning, MEASURED_HINTS[family])
         )
     return list({hint.found: hint for hint in hints}.values())
 

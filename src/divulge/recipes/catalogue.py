@@ -366,14 +366,14 @@ def configure(
         >>> configure(["loss", "lira"], {"lira": {"mode": "online"}})[1].mode
         'online'
     """
-    by_name = {attack.name: attack for attack in ATTACKS}
+    attacks_by_name = {attack.name: attack for attack in ATTACKS}
     configured = {}
     for name, table in tables.items():
         alias = aliases().get(name) or aliases(documents=True).get(name)
-        if name not in by_name and alias is not None:
+        if name not in attacks_by_name and alias is not None:
             settings = ", ".join(f"{key}={value!r}" for key, value in alias.changes().items())
             raise InputError(f"recipe.{name}: {name!r} is {alias.name!r} with {settings}; write [recipe.{alias.name}]")
-        attack = by_name[check_choice(name, "recipe", by_name)]
+        attack = attacks_by_name[check_choice(name, "recipe", attacks_by_name)]
         if name not in names:
             raise InputError(
                 f"recipe.{name}: these are settings of {name!r}, which recipes ({', '.join(names)}) does not name"

@@ -72,11 +72,11 @@ class Setting:
     def __str__(self) -> str:
         if not self.choices:
             return f'{self.name} = "FOLDER"'
-        choices = " | ".join(_in_toml(choice) for choice in (self.default, *self._others))
+        choices = " | ".join(_in_toml(choice) for choice in (self.default, *self._other_choices))
         return f"{self.name} = {choices}"
 
     @property
-    def _others(self) -> tuple[str | bool, ...]:
+    def _other_choices(self) -> tuple[str | bool, ...]:
         return tuple(choice for choice in self.choices if choice != self.default)
 
 
@@ -194,9 +194,9 @@ class AttackSettings:
     def _check_combination(self) -> None:
         """Check that the settings go together."""
 
-    def refuse(self, first: str, second: str, reason: str) -> None:
+    def refuse(self, setting: str, other_setting: str, reason: str) -> None:
         """Raise an error about two settings that do not go together."""
-        pairs = " and ".join(f"{name}={getattr(self, name)!r}" for name in (first, second))
+        pairs = " and ".join(f"{name}={getattr(self, name)!r}" for name in (setting, other_setting))
         raise InputError(f"{type(self).__name__}: {pairs} do not go together: {reason}")
 
 
@@ -329,14 +329,14 @@ class Labels(AttackSettings):
                 "boundary": (_BOUNDARY, "distance to the decision boundary", "that distance"),
                 "noise": (_NOISE, "share of noisy copies told right", "that share"),
             }
-            signal, summary, again = signal_and_summary[self.signal]
+            signal, summary, fallback_attack = signal_and_summary[self.signal]
             if self.residual:
                 return Recipe(
                     f"{self.signal}-residual",
                     signal,
                     attacks.Residual(attacks.Threshold()),
                     features=True,
-                    summary=f"labels only: {again} beyond what the candidates' own features explain",
+                    summary=f"labels only: {fallback_attack} beyond what the candidates' own features explain",
                 )
             recipe = Recipe(self.signal, signal, attacks.Threshold(), summary=f"labels only: {summary}")
         return _residual(recipe) if self.residual else recipe
@@ -537,7 +537,7 @@ class Learned(AttackSettings):
 
     Args:
         mode: as for lira; "online" learns from the candidates in place of the population.
-        few: lessons for one to four reference models: the target is one more model that did not see the population.
+        few: training for one to four reference models: the target is one more model that did not see the population.
         inside: also weighs the angle between a torch network's last hidden layer and the record's class; with few.
         residual: beyond what the candidates' own features explain.
         known: of partly known records the best completion; "best" refuses whole records.
@@ -553,13 +553,13 @@ class Learned(AttackSettings):
 
     def _check_combination(self) -> None:
         if self.few and self.mode == "online":
-            self.refuse("few", "mode", "online, lessons come from the candidates, which the target may have seen")
+            self.refuse("few", "mode", "online, the attack learns from the candidates, which the target may have seen")
         if self.inside and not self.few:
-            self.refuse("inside", "few", "the angle is weighed by the lessons for few reference models alone")
+            self.refuse("inside", "few", "the angle is weighed only where few reference models are learned from")
         if self.known != "any":
-            for other in ("few", "residual"):
-                if getattr(self, other):
-                    self.refuse("known", other, "a form that refuses whole records is not measured with it")
+            for setting in ("few", "residual"):
+                if getattr(self, setting):
+                    self.refuse("known", setting, "a form that refuses whole records is not measured with it")
 
     def _classifier_recipe(self) -> Recipe:
         if self.inside:
@@ -705,8 +705,10 @@ class EZ(AttackSettings):
     smoothed: bool = False
 
     def _document_recipe(self) -> Recipe:
-        others = "fine-tunes on other documents" if self.reference == "out" else "the model that was fine-tuned"
-        summary = f"gains over losses relative to {others}, where the target is wrong"
+        compared_models = (
+            "fine-tunes on other documents" if self.reference == "out" else "the model that was fine-tuned"
+        )
+        summary = f"gains over losses relative to {compared_models}, where the target is wrong"
         name = f"ez{'-out' * (self.reference == 'out')}{'-smoothed' * self.smoothed}"
         source = "smoothed; ours, after Ilić et al. 2026" if self.smoothed else "Ilić et al. 2026"
         return Recipe(name, "log_likelihood", attacks.EZ(self.smoothed), self.reference, f"{summary} ({source})")
@@ -901,9 +903,9 @@ def _check_known(settings: LiRA | RMIA) -> None:
     """Check that a form that refuses whole records goes with the other settings."""
     if settings.known == "any":
         return
-    for other in ("augment", "residual"):
-        if getattr(settings, other):
-            settings.refuse("known", other, "a form that refuses whole records is for the records as they are")
+    for setting in ("augment", "residual"):
+        if getattr(settings, setting):
+            settings.refuse("known", setting, "a form that refuses whole records is for the records as they are")
     if settings.mode == "online" and settings.known != "best":
         settings.refuse("mode", "known", "models trained on candidates see one completion of each; use known='best'")
 

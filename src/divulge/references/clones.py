@@ -90,9 +90,9 @@ class CloneTraining:
         if not changes:
             return training
         clone = clone_estimator(self.estimator, 0)
-        known = clone.get_params(deep=True)
-        if unknown := [name for name in changes if name not in known]:
-            check_choice(unknown[0], f"match: a parameter of {type(clone).__name__}", known)
+        parameters = clone.get_params(deep=True)
+        if unknown := [name for name in changes if name not in parameters]:
+            check_choice(unknown[0], f"match: a parameter of {type(clone).__name__}", parameters)
         with errors.user_code_errors(f"match: {type(clone).__name__}"):
             return replace(training, estimator=clone_unfitted(self.estimator).set_params(**changes))
 
@@ -157,7 +157,7 @@ class CloneLearner(OutputLearner):
     def check(self, task: Task) -> None:
         """Check nothing more: estimators check their input as they are fitted."""
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
         """Return the serial engine, without a trial."""
         return "serial", 0.0, ""
 
@@ -166,7 +166,7 @@ class CloneLearner(OutputLearner):
         config = self.config
         target = config.target
         classes = np.asarray(getattr(None if target is None else target.estimator, "classes_", ()))
-        given = () if target is None else (list(target.feature_names), repr(classes))
+        target_description = () if target is None else (list(target.feature_names), repr(classes))
         observed = [pool.digest_records(records) for records in task.observe]
         functions = [pool.digest_function(f) for f in (task.signal, task.inside, task.measure)]
         return store.hash_values(
@@ -174,7 +174,7 @@ class CloneLearner(OutputLearner):
             pool.ARITHMETIC_VERSION,
             describe_estimator(config.estimator),
             _library_versions(config.estimator),
-            *given,
+            *target_description,
             task.data,
             rows,
             seed,
@@ -205,24 +205,25 @@ class CloneTarget:
     Args:
         inner: the clone.
         classes: size of the whole label set.
-        seen: numbers of the classes in the order of the clone's outputs, where it numbers them itself; else None.
-        like: the audited target, or None.
+        seen_classes: numbers of the classes in the order of the clone's outputs, where it numbers them itself; else
+            None.
+        audited_target: the audited target, or None.
     """
 
     inner: SklearnTarget
     classes: int
-    seen: Ints | None = None
-    like: SklearnTarget | None = None
+    seen_classes: Ints | None = None
+    audited_target: SklearnTarget | None = None
 
     def logits(self, records: Records) -> Floats:
         """Return logits ``[n, K]``; a class that the clone never saw gets the floor."""
         with errors.user_code_errors(f"references: {type(self.inner.estimator).__name__}"):
-            inputs = model_inputs(self.like, self.inner.estimator, records)
-            own = self.inner.logits_of(inputs) if self.inner.gives_logits else self.inner.votes_of(inputs)
-        if self.seen is None:
-            return own
-        full = np.tile(np.log(self.inner.floor) + own.max(axis=1, keepdims=True), (1, self.classes))
-        full[:, self.seen] = own
+            inputs = model_inputs(self.audited_target, self.inner.estimator, records)
+            clone_logits = self.inner.logits_of(inputs) if self.inner.gives_logits else self.inner.votes_of(inputs)
+        if self.seen_classes is None:
+            return clone_logits
+        full = np.tile(np.log(self.inner.floor) + clone_logits.max(axis=1, keepdims=True), (1, self.classes))
+        full[:, self.seen_classes] = clone_logits
         return full
 
     def labels(self, records: Records) -> Ints:
@@ -240,24 +241,24 @@ def train_clone(config: CloneTraining, records: Records, seed: int, classes: int
     records = records.with_class_labels()
     if records.labels is None:
         raise InputError("references: labels are needed to train on, got y=None")
-    like = config.target if isinstance(config.target, SklearnTarget) else None
+    audited_target = config.target if isinstance(config.target, SklearnTarget) else None
     clone = clone_estimator(config.estimator, seed)
-    seen, codes = np.unique(records.labels, return_inverse=True)
-    values = _class_values(config, seen)
+    seen_classes, codes = np.unique(records.labels, return_inverse=True)
+    values = _class_values(config, seen_classes)
     y = codes if values is None else values[codes]
-    if hasattr(clone, "get_booster") and len(seen) == 2 and str(clone.objective).startswith("multi:"):
+    if hasattr(clone, "get_booster") and len(seen_classes) == 2 and str(clone.objective).startswith("multi:"):
         clone.set_params(objective="binary:logistic")  # XGBoost notes the number of the target's classes there
-    inputs = model_inputs(like, clone, records)
+    inputs = model_inputs(audited_target, clone, records)
     with errors.user_code_errors(f"references: {type(clone).__name__}.fit"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the target's training has said the same once
         clone.fit(inputs, y)
     if values is None:
-        is_complete = len(seen) == classes
-        inner = SklearnTarget(clone, classes=len(seen))
-        target = CloneTarget(inner, classes, None if is_complete else seen, like)
+        is_complete = len(seen_classes) == classes
+        inner = SklearnTarget(clone, classes=len(seen_classes))
+        target = CloneTarget(inner, classes, None if is_complete else seen_classes, audited_target)
     else:
-        names = None if like is None else like.class_names
-        target = CloneTarget(SklearnTarget(clone, classes=classes, names=names), classes, None, like)
+        names = None if audited_target is None else audited_target.class_names
+        target = CloneTarget(SklearnTarget(clone, classes=classes, names=names), classes, None, audited_target)
     return target if records.table is None else FramedTarget(target, records[:1])
 
 
@@ -267,17 +268,17 @@ class CloneRegressor:
 
     Args:
         inner: the clone.
-        like: the audited target, or None.
+        audited_target: the audited target, or None.
     """
 
     inner: SklearnRegressor
-    like: SklearnRegressor | None = None
+    audited_target: SklearnRegressor | None = None
 
     def predictions(self, records: Records) -> Floats:
         """Return the predicted value of each record ``[n]``."""
         name = f"references: {type(self.inner.estimator).__name__}"
         with errors.user_code_errors(name):
-            predicted = self.inner.estimator.predict(model_inputs(self.like, self.inner.estimator, records))
+            predicted = self.inner.estimator.predict(model_inputs(self.audited_target, self.inner.estimator, records))
         return as_predictions(predicted, len(records), f"{name}.predict")
 
 
@@ -290,13 +291,13 @@ def train_regressor(config: CloneTraining, records: Records, seed: int) -> Any:
     """
     if records.y is None:
         raise InputError("references: real values are needed to train on, got y=None")
-    like = config.target if isinstance(config.target, SklearnRegressor) else None
+    audited_target = config.target if isinstance(config.target, SklearnRegressor) else None
     clone = clone_estimator(config.estimator, seed)
-    inputs = model_inputs(like, clone, records)
+    inputs = model_inputs(audited_target, clone, records)
     with errors.user_code_errors(f"references: {type(clone).__name__}.fit"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the target's training has said the same once
         clone.fit(inputs, records.with_real_values().y)
-    target = CloneRegressor(SklearnRegressor(clone), like)
+    target = CloneRegressor(SklearnRegressor(clone), audited_target)
     return target if records.table is None else FramedTarget(target, records[:1])
 
 
@@ -307,10 +308,10 @@ def clone_estimator(estimator: Any, seed: int) -> Any:
         parameters = clone.get_params(deep=True)
         changed: dict[str, Any] = {}
         for name in parameters:
-            last = name.rpartition("__")[2]
-            if last in _SEED_NAMES:
+            parameter = name.rpartition("__")[2]
+            if parameter in _SEED_NAMES:
                 changed[name] = seeds.derive_seed(seed, "clone", name) % 2**31
-            elif last in _THREAD_NAMES:
+            elif parameter in _THREAD_NAMES:
                 changed[name] = 1
         if type(clone).__module__.startswith("catboost"):  # it lists only the parameters that were set
             if not any(name in _SEED_NAMES for name in parameters):
@@ -377,7 +378,7 @@ def is_network_class(make_model: object) -> bool:
     return isinstance(make_model, type) and any(c.__module__.startswith("torch.") for c in make_model.__mro__)
 
 
-def _class_values(config: CloneTraining, seen: Ints) -> Array | None:
+def _class_values(config: CloneTraining, seen_classes: Ints) -> Array | None:
     """Return the values by which the target knows these classes; None where they are numbered from 0 on.
 
     XGBoost takes no others, and parameters such as ``class_weight`` name classes by the target's values.
@@ -385,18 +386,18 @@ def _class_values(config: CloneTraining, seen: Ints) -> Array | None:
     if hasattr(config.estimator, "get_booster"):
         return None
     if not isinstance(config.target, SklearnTarget):
-        return seen
-    known = config.target.known_classes
-    places = {int(number): place for place, number in enumerate(known)}
-    if any(int(number) not in places for number in seen):
-        return seen
-    return np.asarray(config.target.estimator.classes_)[[places[int(number)] for number in seen]]
+        return seen_classes
+    known_classes = config.target.known_classes
+    places = {int(number): place for place, number in enumerate(known_classes)}
+    if any(int(number) not in places for number in seen_classes):
+        return seen_classes
+    return np.asarray(config.target.estimator.classes_)[[places[int(number)] for number in seen_classes]]
 
 
 def _refuse_fitted_parts(clone: Any) -> None:
     """Raise where a clone still holds what was learned from the target's training records."""
-    held = [clone, *clone.get_params(deep=True).values()]
-    parts = [part for value in held if is_estimator(value) for part in sub_estimators(value)]
+    values = [clone, *clone.get_params(deep=True).values()]
+    parts = [part for value in values if is_estimator(value) for part in sub_estimators(value)]
     for part in parts:
         name = type(part).__name__
         is_prefit = getattr(part, "cv", None) == "prefit" if isinstance(getattr(part, "cv", None), str) else False

@@ -62,7 +62,7 @@ class Placement:
 
 def train_serially(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
     """Train one model after the other."""
-    learn = task.how.learner(task)
+    learn = task.learner.learner(task)
     for job in jobs:
         try:
             yield finish_job(task, job, learn(job, partial(watch, job)))
@@ -76,7 +76,7 @@ def train_stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Job
     Raises:
         divulge.InputError: models that cannot be stacked, with the reason.
     """
-    for job, learned in task.how.stack(task, jobs, watch):
+    for job, learned in task.learner.stack(task, jobs, watch):
         yield JobResult(job, None) if learned is None else finish_job(task, job, learned)
 
 
@@ -141,7 +141,7 @@ def _can_pickle(task: Task) -> bool:
     if torch is not None and torch.cuda.is_initialized():
         return False
     try:
-        reduction.dumps(task.how)
+        reduction.dumps(task.learner)
     except Exception:  # whatever a user's object raises when it is pickled
         return False
     return True
@@ -206,7 +206,7 @@ def run_ray(task: Task, jobs: Sequence[Job], watch: Watch, *, inner: LocalEngine
 
 
 def _run_tasks(task: Task, jobs: Sequence[Job], inner: LocalEngine) -> Iterator[JobResult]:
-    by_model = {job.model: job for job in jobs}
+    jobs_by_model = {job.model: job for job in jobs}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     slots = int(sum(node.get("CPU", 0) for node in nodes)) or 1
     gpus = 1 if any(node.get("GPU") for node in nodes) else 0
@@ -228,8 +228,8 @@ def _run_tasks(task: Task, jobs: Sequence[Job], inner: LocalEngine) -> Iterator[
             ) from None
         for model, rows, arrays in results:
             if rows is not None and task.pool is not None:
-                Pool(task.pool).put(by_model[model].key, arrays, task.about(by_model[model]))
-            yield JobResult(by_model[model], rows)
+                Pool(task.pool).put(jobs_by_model[model].key, arrays, task.about(jobs_by_model[model]))
+            yield JobResult(jobs_by_model[model], rows)
 
 
 def _run_on_node(task: Task, jobs: Sequence[Job], inner: LocalEngine, keep: bool) -> Sequence[_NodeResult]:

@@ -197,9 +197,9 @@ class Hyperparameters:
         return self.learning_rate * factor[self.schedule]
 
 
-def _is_network(made: object) -> bool:
+def _is_network(candidate: object) -> bool:
     """Recognise a network given instead of the function that builds one, without importing torch."""
-    return hasattr(made, "state_dict") and not isinstance(made, type)
+    return hasattr(candidate, "state_dict") and not isinstance(candidate, type)
 
 
 class _ReferenceTraining(ABC):
@@ -372,8 +372,8 @@ class Train(Hyperparameters, _ReferenceTraining):
         if progress is not None:
             require_callable(progress, "progress")
         config = network_training.initialize_lazy(self, getattr(records, "x", None))
-        how = network_learner.NetworkLearner(config, self.device)
-        return network_learner.train_single(how, records, seed, count_classes(records, classes), progress)
+        learner = network_learner.NetworkLearner(config, self.device)
+        return network_learner.train_single(learner, records, seed, count_classes(records, classes), progress)
 
 
 def train_one(
@@ -458,7 +458,7 @@ class _CustomLearner(OutputLearner):
     def check(self, task: Task) -> None:
         """Accept anything: nothing can be known before the user's function has run."""
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
         """Return the serial engine, without a trial."""
         return "serial", 0.0, ""
 

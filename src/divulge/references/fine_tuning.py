@@ -144,13 +144,13 @@ class LoadedFineTune:
                 f"lr: the loss became NaN or infinite at {self.config.learning_rate:g}; lower it"
             ) from None
 
-    def asked(self, records: Sequence[str]) -> tuple[Floats, Ints]:
+    def base_log_probabilities(self, records: Sequence[str]) -> tuple[Floats, Ints]:
         """Return the base's log-probability of each token of each record, and the number of tokens in each."""
         texts, counts = people.split_documents(records)
         stats = self.base.tokens(texts, vocabulary=False)
         return stats.logp, np.diff(people.record_offsets(stats.offsets, counts))
 
-    def cut(self, records: Sequence[str]) -> list[int]:
+    def count_tokens(self, records: Sequence[str]) -> list[int]:
         """Return the number of scored tokens of each record."""
         texts, counts = people.split_documents(records)
         scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
@@ -193,14 +193,16 @@ class LoadedFineTune:
         self, documents: Sequence[Sequence[list[int]]], seed: int, visit: Callable[[int, CausalLM], tuple[bool, bool]]
     ) -> CausalLM | None:
         """Fine-tune as `tuned`, show the model after each epoch, and return the last state that was to be kept."""
-        kept: dict[str, torch.Tensor] = {}
+        kept_weights: dict[str, torch.Tensor] = {}
         trained: list[Any] = []
 
         def after_epoch(epoch: int, model: Any) -> bool:
             with torch.random.fork_rng(devices=[]):  # what is asked of a model must not move its training
                 keep, stop = visit(epoch, self.finished(copy.deepcopy(model)))
             if keep:
-                kept.update({name: w.detach().clone() for name, w in model.named_parameters() if w.requires_grad})
+                kept_weights.update(
+                    {name: w.detach().clone() for name, w in model.named_parameters() if w.requires_grad}
+                )
                 trained[:] = [model]
             return stop
 
@@ -210,8 +212,8 @@ class LoadedFineTune:
             return None
         with torch.no_grad():
             for name, weight in trained[0].named_parameters():
-                if name in kept:
-                    weight.copy_(kept[name])
+                if name in kept_weights:
+                    weight.copy_(kept_weights[name])
         return self.finished(trained[0])
 
     def finished(self, model: Any) -> CausalLM:
@@ -257,17 +259,17 @@ class LoadedFineTune:
 class DocumentLearner(OutputLearner):
     """The learner behind `FineTune`: documents in, log-probabilities of tokens out."""
 
-    opened: LoadedFineTune
+    tuning: LoadedFineTune
 
     def settings(self) -> dict[str, str]:
         """Return the settings by name, and the base."""
-        config = self.opened.config
+        config = self.tuning.config
         settings = {
             setting.name: repr(getattr(config, setting.name))
             for setting in fields(config)
             if setting.name not in _EXECUTION and (setting.name, config.stop_after) != ("stop_after", None)
         }
-        return settings | {"base": f"{self.opened.base.name} ({self.opened.digest[:16]})"}
+        return settings | {"base": f"{self.tuning.base.name} ({self.tuning.digest[:16]})"}
 
     def width(self, records: Records, classes: int | None) -> int:
         """Return 0: language models have no classes."""
@@ -286,29 +288,29 @@ class DocumentLearner(OutputLearner):
         """False: a few steps tell the time."""
         return False
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
         """Estimate the seconds of the jobs one after the other, from a few timed steps."""
-        if alone or self.opened.base.model.device.type != "cpu":
+        if untimed or self.tuning.base.model.device.type != "cpu":
             return "serial", 0.0, ""
-        config, documents = self.opened.config, self._lessons(task)
+        config, documents = self.tuning.config, self._training_documents(task)
         steps = sum(
             (config.stop_after or config.epochs) * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size)
             for job in jobs
         )
         trial_documents = [documents[row] for row in jobs[0].rows[: _TRIAL_BATCHES * config.batch_size]]
         began = time.perf_counter()
-        self.opened.brief().tuned(trial_documents, 0, lambda share: None)
+        self.tuning.brief().tuned(trial_documents, 0, lambda share: None)
         return "serial", steps * (time.perf_counter() - began) / _TRIAL_BATCHES, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Return a digest of base, tokenizer, settings, documents, subset, seed and observed documents."""
-        base = self.opened.base
+        base = self.tuning.base
         observed = [pool.digest_records(records, labelled=False) for records in task.observe]
         base_settings = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
         parts = (
             pool.ARITHMETIC_VERSION,
             torch.__version__,
-            self.opened.digest,
+            self.tuning.digest,
             sorted(map(str, base_settings.items())),
         )
         settings = {name: value for name, value in self.settings().items() if name != "base"}
@@ -316,22 +318,22 @@ class DocumentLearner(OutputLearner):
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """Return a function that fine-tunes on the documents of a job; they are tokenised once."""
-        documents = self._lessons(task)
+        documents = self._training_documents(task)
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
-            return _as_trained(self.opened.tuned([documents[row] for row in job.rows], job.seed, tick))
+            return _as_trained(self.tuning.tuned([documents[row] for row in job.rows], job.seed, tick))
 
         return learn
 
     def trace(self, task: Task, job: Job, visit: Visit) -> TrainedModel | None:
         """Fine-tune one model, show it after each epoch, and return the last state that was to be kept."""
-        documents = self._lessons(task)
-        lessons = [documents[row] for row in job.rows]
-        tuned = self.opened.traced(lessons, job.seed, lambda epoch, model: visit(epoch, _as_trained(model)))
+        documents = self._training_documents(task)
+        job_documents = [documents[row] for row in job.rows]
+        tuned = self.tuning.traced(job_documents, job.seed, lambda epoch, model: visit(epoch, _as_trained(model)))
         return None if tuned is None else _as_trained(tuned)
 
-    def _lessons(self, task: Task) -> list[list[list[int]]]:
-        return self.opened.tokenised(_require_texts(task.records))
+    def _training_documents(self, task: Task) -> list[list[list[int]]]:
+        return self.tuning.tokenised(_require_texts(task.records))
 
 
 def _as_trained(tuned: CausalLM) -> TrainedModel:
@@ -343,9 +345,9 @@ def _as_trained(tuned: CausalLM) -> TrainedModel:
     return output_only_model(predict, tuned)
 
 
-def _with_settings(opened: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
+def _with_settings(base_tuning: LoadedFineTune, config: FineTuneSettings) -> LoadedFineTune:
     """Return the same loaded base under other settings."""
-    loaded = copy.copy(opened)
+    loaded = copy.copy(base_tuning)
     object.__setattr__(loaded, "config", config)
     return loaded
 
@@ -383,7 +385,7 @@ def _train_epochs(
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_factor(config, step, total))
-    loss_function = NextTokenLoss.of(model)
+    loss_function = NextTokenLoss.from_model(model)
     steps_done, epochs = 0, config.stop_after or config.epochs
     for epoch in range(epochs):
         model.train()
@@ -447,7 +449,7 @@ class NextTokenLoss:
     inner: Any
 
     @classmethod
-    def of(cls, model: Any) -> NextTokenLoss:
+    def from_model(cls, model: Any) -> NextTokenLoss:
         """Return the loss for a model that is not yet in training mode."""
         inner = model.get_base_model() if hasattr(model, "get_base_model") else model
         return cls(model, inner if language_models.has_separate_head(inner) else None)
@@ -464,9 +466,9 @@ class NextTokenLoss:
             loss = functional.cross_entropy(self.model(**inputs).logits[:, :-1][positions].float(), targets)
             loss.backward()
             return loss.item()
-        return self._by_parts(self.inner.base_model(**inputs).last_hidden_state[:, :-1][positions], targets)
+        return self._backward_in_parts(self.inner.base_model(**inputs).last_hidden_state[:, :-1][positions], targets)
 
-    def _by_parts(self, hidden: torch.Tensor, targets: torch.Tensor) -> float:
+    def _backward_in_parts(self, hidden: torch.Tensor, targets: torch.Tensor) -> float:
         head = self.inner.get_output_embeddings()
         hidden_leaf, total = hidden.detach().requires_grad_(), 0.0
         size = max(_LOGITS // head.weight.shape[0], 1)

@@ -97,7 +97,7 @@ class _TrainingRun:
             return False
         if arrays is None:
             return False
-        self._take(JobResult(job, self.task.how.restore(self.task, job, arrays)), "from the pool")
+        self._take(JobResult(job, self.task.learner.restore(self.task, job, arrays)), "from the pool")
         return True
 
     def train(self, engine: engines.Engine, jobs: Sequence[Job], note: str) -> list[Job]:
@@ -151,7 +151,7 @@ def make_task(learner: Learner, request: TrainingRequest) -> Task:
     """Return what all jobs of a request share."""
     observe = tuple(r if isinstance(r, Records) else Records(r) for r in request.observe)
     return Task(
-        how=learner,
+        learner=learner,
         records=request.records,
         data=pool.digest_records(request.records),
         classes=0 if request.measure is not None else learner.width(request.records, request.classes),
@@ -166,7 +166,7 @@ def make_task(learner: Learner, request: TrainingRequest) -> Task:
 def make_job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
     """Return the job of one model, with its seed and its name in the pool."""
     rows, model_seed = splits.members(model), seeds.derive_seed(seed, "references", stream, model)
-    return Job(model, model_seed, rows, "" if task.pool is None else task.how.key(task, model_seed, rows))
+    return Job(model, model_seed, rows, "" if task.pool is None else task.learner.key(task, model_seed, rows))
 
 
 def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement) -> tuple[engines.Engine, str]:
@@ -175,10 +175,10 @@ def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement
         return engines.LOCAL_ENGINES[placement.engine], placement.engine
     workers = placement.workers or machine.available_cores()
     is_single = placement.engine == "auto" and (workers == 1 or len(jobs) == 1)
-    if placement.engine == "auto" and task.how.timed_by_doing:
+    if placement.engine == "auto" and task.learner.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"
         return partial(engines.run_after_first, workers=workers), note
-    inner, seconds, reason = task.how.trial(task, jobs, alone=is_single)
+    inner, seconds, reason = task.learner.trial(task, jobs, untimed=is_single)
     if placement.engine == "ray":
         return partial(engines.run_ray, inner=inner), f"ray, {inner} in each task{reason}"
     if placement.engine == "processes" or (not is_single and seconds >= engines.MIN_PROCESS_SECONDS):

@@ -17,7 +17,7 @@ from divulge.types import Array, Bools, Floats, Ints, Records
 from divulge.validation import check_instance, check_integer, check_labels
 
 LocalEngine: TypeAlias = Literal["serial", "stacked"]
-"""How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
+"""Engines of one process: the two kinds of arithmetic that the other engines spread over processes and machines."""
 
 Tick: TypeAlias = Callable[[float], None]
 """Called with the share of one model's epochs that is done."""
@@ -67,7 +67,7 @@ Visit: TypeAlias = "Callable[[int, TrainedModel], tuple[bool, bool]]"
 
 
 class Learner(Protocol):
-    """How one model is trained, stored and restored: networks, the user's own models, fine-tunes."""
+    """Training, storing and restoring of one model: a network, the user's own model or a fine-tune."""
 
     @property
     def timed_by_doing(self) -> bool:
@@ -86,10 +86,10 @@ class Learner(Protocol):
         """Find bad input before any work starts."""
         ...
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
         """Return the faster engine for these jobs, the seconds they take with it in one process, and the reason.
 
-        ``alone`` says that nobody needs the seconds: there is but one process or one job.
+        ``untimed`` says that nobody needs the seconds: there is but one process or one job.
         """
         ...
 
@@ -156,7 +156,7 @@ class Task:
     """
 
     modules: user_code.UserModules = field(default_factory=user_code.loaded_user_modules, kw_only=True)
-    how: Learner
+    learner: Learner
     records: Records
     data: str
     classes: int
@@ -173,7 +173,7 @@ class Task:
             "seed": job.seed,
             "records": len(job.rows),
             "data": self.data,
-            "how": self.how.settings(),
+            "how": self.learner.settings(),
         }
 
 

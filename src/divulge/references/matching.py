@@ -44,7 +44,7 @@ _CLEARLY_WORSE = 1.05  # of the least RMSE: beyond it, a direction or a training
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatchGoal:
-    """What reference models are to answer like.
+    """Answers of the target that reference models should match.
 
     Args:
         held_out: ``h`` records that neither the target nor any trial model is trained on.
@@ -168,7 +168,7 @@ class _Search:
         training = self.training.with_settings(**changes)
         config = _config(training)
         total = getattr(config, "epochs", 1)
-        last = getattr(config, "stop_after", None) or total
+        final_epoch = getattr(config, "stop_after", None) or total
         may_stop = getattr(config, "stop_at_accuracy", None) is not None
         learner = training.make_learner(self.request.records)
         task = fitting.make_task(learner, self.request)
@@ -178,7 +178,7 @@ class _Search:
         for model in range(min(_TRIALS, len(self.splits))):
             job = fitting.make_job(task, self.splits, model, self.seed, "model")
             visit = _Visit(
-                self.goal, answers, model, None if axis is not None else (0 if may_stop else last), epochs, prune
+                self.goal, answers, model, None if axis is not None else (0 if may_stop else final_epoch), epochs, prune
             )
             self.n_models += 1
             try:
@@ -192,10 +192,10 @@ class _Search:
         if len(trained) == min(_TRIALS, len(self.splits)):
             epoch = trained[-1][0]
             final = dict(changes) if axis is None else _at_epoch(changes, axis, epoch, total)
-            target, found = self.goal.target, answers[epoch]
-            setting = TriedSetting(final, found, root_mean_square(target, found))
+            target, epoch_answers = self.goal.target, answers[epoch]
+            setting = TriedSetting(final, epoch_answers, root_mean_square(target, epoch_answers))
             # A model that is not the nearest so far will be no reference, and its answers may be costly.
-            if setting.rmse < min((other.rmse for other in self.tried), default=math.inf):
+            if setting.rmse < min((setting_tried.rmse for setting_tried in self.tried), default=math.inf):
                 for model, (nearest, learned) in enumerate(trained):
                     if nearest == epoch:
                         self._store(final, learned, model)
@@ -270,8 +270,8 @@ def _epoch_axis(config: Any) -> str:
 
 def _at_epoch(changes: Mapping[str, Any], axis: str, epoch: int, total: int) -> dict[str, Any]:
     """Return the setting of a training that ends after this epoch."""
-    others = {name: value for name, value in changes.items() if name != axis}
-    return others if axis == "stop_after" and epoch == total else others | {axis: epoch}
+    other_settings = {name: value for name, value in changes.items() if name != axis}
+    return other_settings if axis == "stop_after" and epoch == total else other_settings | {axis: epoch}
 
 
 def _search_rates(search: _Search) -> None:
@@ -324,8 +324,8 @@ def _search_grid(search: _Search, grid: Mapping[str, Sequence[Any]]) -> None:
         for value in grid[axis] if axis else (None,):
             search.training.with_settings(**changes, **({axis: value} if axis else {}))
     for changes in combinations:
-        whole = changes | ({axis: max(grid[axis])} if axis else {})
-        search.run(whole, axis, grid[axis] if axis else None)
+        full_training = changes | ({axis: max(grid[axis])} if axis else {})
+        search.run(full_training, axis, grid[axis] if axis else None)
 
 
 # Parameters that say how closely an estimator follows its training records, in the order in which they are tried.
@@ -343,10 +343,10 @@ def _search_parameters(search: _Search) -> None:
     """Look for an estimator's parameters one after the other: half or twice a number, half decades of a strength."""
     parameters = search.training.estimator.get_params(deep=True)
     order = {name: rank for rank, name in enumerate((*_COUNTS, *_STRENGTHS))}
-    found = [name for name in parameters if name.rpartition("__")[2] in order]
+    tunable = [name for name in parameters if name.rpartition("__")[2] in order]
     current: dict[str, Any] = {}
     nearest = search.run({})[0].rmse
-    for name in sorted(found, key=lambda each: order[each.rpartition("__")[2]]):
+    for name in sorted(tunable, key=lambda each: order[each.rpartition("__")[2]]):
         for ladder in _ladders(name.rpartition("__")[2], parameters[name]):
             for value in ladder:
                 if len(search.tried) >= MAX_PARAMETER_RUNS:
@@ -368,8 +368,8 @@ def _ladders(name: str, value: Any) -> list[list[Any]]:
     if name in _STRENGTHS:
         return [[_round_rate(value * 10 ** (sign * step / 2)) for step in (1, 2, 3)] for sign in (1, -1)]
     higher, lower = [int(value) * 2**step for step in (1, 2, 3)], [int(value) // 2**step for step in (1, 2, 3)]
-    least = 2 if name in ("max_leaf_nodes", "num_leaves") else 1
-    return [higher, [count for count in lower if count >= least]]
+    minimum = 2 if name in ("max_leaf_nodes", "num_leaves") else 1
+    return [higher, [count for count in lower if count >= minimum]]
 
 
 def count_trials(training: Any) -> tuple[int, int]:
@@ -444,10 +444,10 @@ def check_names(names: Iterable[str], training_type: Any) -> None:
     Raises:
         divulge.InputError: one is not.
     """
-    known = [each.name for each in fields(training_type) if each.name not in _NO_SETTINGS]
+    settings = [each.name for each in fields(training_type) if each.name not in _NO_SETTINGS]
     for name in names:
         if name != "match":
-            check_choice(name, "match: a setting", known)
+            check_choice(name, "match: a setting", settings)
 
 
 def check_stop(stop_after: int | None, epochs: int) -> None:

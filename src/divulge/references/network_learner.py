@@ -74,14 +74,14 @@ class NetworkLearner:
 
     def trace(self, task: Task, job: Job, visit: Visit) -> TrainedModel | None:
         """Train one network, show it after each epoch, and return the last state that was to be kept."""
-        kept: dict[str, torch.Tensor] = {}
+        kept_weights: dict[str, torch.Tensor] = {}
         data = self.data(task)
 
         def after_epoch(epoch: int, module: nn.Module) -> bool:
             with torch.random.fork_rng(devices=[]):  # what is asked of a network must not move its training
                 keep, stop = visit(epoch, self.learned(module))
             if keep:
-                kept.update({name: value.detach().clone() for name, value in module.state_dict().items()})
+                kept_weights.update({name: value.detach().clone() for name, value in module.state_dict().items()})
             return stop
 
         try:
@@ -94,16 +94,16 @@ class NetworkLearner:
                 network_training.train_by_sgd(self.config, data, job.rows, job.seed, after_epoch=after_epoch)
         except network_training.DivergedError:
             pass  # what was kept before is whole
-        if not kept:
+        if not kept_weights:
             return None
         module = network_training.build_network(self.config.make_model, job.seed)
         module.to(dtype=network_training.weights_dtype(self.config.precision))
-        module.load_state_dict(kept)
+        module.load_state_dict(kept_weights)
         return self.learned(module)
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[LocalEngine, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
         """Return the faster engine for these jobs, its seconds, and the reason."""
-        if alone and stacked.has_explicit_backward(self.config):
+        if untimed and stacked.has_explicit_backward(self.config):
             return EXPLICIT_BACKWARD
 
         def compute() -> tuple[LocalEngine, float, str]:
@@ -179,14 +179,14 @@ def load_data(config: Hyperparameters, records: Records, device: str) -> network
 
 
 def train_single(
-    how: NetworkLearner, records: Records, seed: int, classes: int, progress: Progress | None
+    learner: NetworkLearner, records: Records, seed: int, classes: int, progress: Progress | None
 ) -> nn.Module:
     """Train a single network on all ``records``; it returns on the CPU, in evaluation mode."""
-    config = how.config
+    config = learner.config
     dtype = network_training.weights_dtype(config.precision)
     probe = network_training.build_network(config.make_model, 0).to(dtype=dtype)
     network_training.check_outputs(probe, records.x, classes, torch.device("cpu"), dtype)
-    data = load_data(config, records, how.device)
+    data = load_data(config, records, learner.device)
     rows = torch.arange(len(records)).numpy()
 
     def tick(share: float) -> None:
@@ -215,7 +215,7 @@ EXPLICIT_BACKWARD: tuple[LocalEngine, float, str] = ("stacked", 0.0, " (written-
 
 
 def measure_trial(
-    config: Hyperparameters, data: network_training.TrainingData, jobs: Sequence[Job], alone: TrainSingle
+    config: Hyperparameters, data: network_training.TrainingData, jobs: Sequence[Job], train_single_network: TrainSingle
 ) -> tuple[LocalEngine, float, str]:
     """Return the faster engine, the seconds that all jobs take with it in one process, and the reason.
 
@@ -239,7 +239,9 @@ def measure_trial(
     if not _is_affordable(steps, 1):
         return "serial", 0.0, " (too little work for a trial)"
     single_seconds = _seconds_per_step(
-        lambda timed_jobs: alone(brief_config, data, timed_jobs[0].rows, timed_jobs[0].seed), short_jobs[:1], config
+        lambda timed_jobs: train_single_network(brief_config, data, timed_jobs[0].rows, timed_jobs[0].seed),
+        short_jobs[:1],
+        config,
     )
     if stacked.unstackable_reason(config, data):
         return "serial", steps * single_seconds, " (cannot be stacked)"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HyperparametersT = TypeVar("HyperparametersT", bound="Hyperparameters")
 
 MemoryFormat: TypeAlias = torch.memory_format
-"""How images lie in memory: on the CPU, convolutions run faster with a pixel's channels side by side.
+"""Memory layout of images: on the CPU, convolutions run faster with a pixel's channels side by side.
 
 Measured on one core, training is 1.2 to 1.4 times and asking 1.3 to 3 times as fast as with a channel's pixels side
 by side; the results differ by rounding alone.
@@ -61,9 +61,9 @@ def build_network(make_model: Callable[..., Any] | None, seed: int) -> nn.Module
     if make_model is None:
         raise InputError("make_model: a function that returns a new network is needed, got None")
     with networks.torch_seed(seed, torch.device("cpu")):
-        arguments, named = _seed_arguments(make_model, seed)
+        arguments, seed_argument = _seed_arguments(make_model, seed)
         with errors.user_code_errors("make_model"):
-            module = make_model(*arguments, **named)
+            module = make_model(*arguments, **seed_argument)
     if not isinstance(module, nn.Module) or not any(p.requires_grad for p in module.parameters()):
         raise InputError(f"make_model: a torch.nn.Module with parameters is needed, got {type(module).__name__}")
     return module
@@ -141,32 +141,32 @@ def to_tensor(x: Array, module: nn.Module, device: torch.device, dtype: torch.dt
     )
 
 
-def label_tensor(y: Array, where: torch.device) -> torch.Tensor:
+def label_tensor(y: Array, device: torch.device) -> torch.Tensor:
     """Return the class labels as a tensor on the device."""
-    return torch.tensor(np.asarray(y, dtype=np.int64), device=where)
+    return torch.tensor(np.asarray(y, dtype=np.int64), device=device)
 
 
 @torch.inference_mode()
 def predict_logits(
     module: nn.Module,
     x: Array,
-    where: torch.device,
+    device: torch.device,
     dtype: torch.dtype = torch.float32,
     form: torch.memory_format = torch.contiguous_format,
 ) -> Floats:
     """Return outputs ``[n, K]`` of a network in evaluation mode, as float32 (float64 for a float64 network)."""
     module.eval()
-    return module(to_tensor(x, module, where, dtype).contiguous(memory_format=form)).to(dtype).cpu().numpy()
+    return module(to_tensor(x, module, device, dtype).contiguous(memory_format=form)).to(dtype).cpu().numpy()
 
 
-def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device, dtype: torch.dtype) -> None:
+def check_outputs(module: nn.Module, x: Array, classes: int, device: torch.device, dtype: torch.dtype) -> None:
     """Query the untrained network on two records.
 
     Raises:
         divulge.InputError: the network cannot take such records, or has another number of outputs than classes.
     """
     with _errors_of_records(x):
-        outputs = predict_logits(module, x[:2], where, dtype)
+        outputs = predict_logits(module, x[:2], device, dtype)
     if outputs.ndim != 2 or outputs.shape[1] != classes:
         raise InputError(
             f"make_model: {classes} outputs are needed (one per class of the label set), got shape {outputs.shape[1:]}"

@@ -278,7 +278,7 @@ class Pool:
             )
         if match := _TEMPORARY.fullmatch(name):
             head = _expected_prefix(match[1], match[2]) if match[1] else json.dumps(_MARKER_CONTENT, indent=2).encode()
-            return store.starts_with(path, head, cut=True)
+            return store.starts_with(path, head, may_be_shorter=True)
         if name in (".lock", MARKER):
             return name == MARKER or not path.stat().st_size
         return _OTHER_FILES.fullmatch(name) is not None

@@ -83,12 +83,12 @@ def describe_progress(done: float, total: int, seconds: float, before: float = 0
         >>> describe_progress(5, 16, 120.0, before=1)
         '5 of 16 models, 2.0 a minute, 6 min left'
     """
-    n_new, counted = done - before, f"{int(done + 1e-9)} of {total} models"
+    n_new, count_text = done - before, f"{int(done + 1e-9)} of {total} models"
     if n_new <= 0 or seconds <= 0 or done >= total:
-        return counted
+        return count_text
     seconds_left = (total - done) * seconds / n_new
     words = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
-    return f"{counted}, {60 * n_new / seconds:.1f} a minute, {words} left"
+    return f"{count_text}, {60 * n_new / seconds:.1f} a minute, {words} left"
 
 
 class Bar:
@@ -120,7 +120,7 @@ class Bar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
 

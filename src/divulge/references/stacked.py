@@ -64,20 +64,20 @@ def unstackable_reason(config: Hyperparameters, data: network_training.TrainingD
     return ""
 
 
-def group_jobs(config: Hyperparameters, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
+def group_jobs(config: Hyperparameters, jobs: Sequence[Job], device: torch.device) -> Iterator[Sequence[Job]]:
     """Group jobs into stacks: equal numbers of records, and on the CPU few enough for the cache."""
     equal: dict[int, list[Job]] = defaultdict(list)
     for job in jobs:
         equal[len(job.rows)].append(job)
-    max_width = stack_width(config, len(jobs), where)
+    max_width = stack_width(config, len(jobs), device)
     for equal_jobs in equal.values():
         for start in range(0, len(equal_jobs), max_width):
             yield equal_jobs[start : start + max_width]
 
 
-def stack_width(config: Hyperparameters, jobs: int, where: torch.device) -> int:
+def stack_width(config: Hyperparameters, jobs: int, device: torch.device) -> int:
     """Return the largest number of models in a stack."""
-    return min(jobs, CPU_WIDTH) if where.type == "cpu" else jobs
+    return min(jobs, CPU_WIDTH) if device.type == "cpu" else jobs
 
 
 def has_explicit_backward(config: Hyperparameters) -> bool:
@@ -167,10 +167,10 @@ def _finish_networks(
     for index, finite in enumerate(stack.finite()):
         if index in finished:
             continue
-        enough = 1.0 if config.stop_at_accuracy is None else config.stop_at_accuracy
+        accuracy_goal = 1.0 if config.stop_at_accuracy is None else config.stop_at_accuracy
         if not finite:
             finished[index] = None
-        elif config.stop_at_accuracy is not None and float(correct[index]) >= enough * len(jobs[index].rows):
+        elif config.stop_at_accuracy is not None and float(correct[index]) >= accuracy_goal * len(jobs[index].rows):
             finished[index] = stack.module(index)
 
 
@@ -191,11 +191,11 @@ class Vmapped:
     differ from the plain loop's.
     """
 
-    def __init__(self, config: Hyperparameters, made: Sequence[nn.Module]) -> None:
-        self._made, self._base = made, made[0]
+    def __init__(self, config: Hyperparameters, networks: Sequence[nn.Module]) -> None:
+        self._made, self._base = networks, networks[0]
         trained = {name for name, p in self._base.named_parameters() if p.requires_grad}
-        self._weights = {name: _stack_state(made, name).requires_grad_() for name in trained}
-        self._fixed = {name: _stack_state(made, name) for name in self._base.state_dict() if name not in trained}
+        self._weights = {name: _stack_state(networks, name).requires_grad_() for name in trained}
+        self._fixed = {name: _stack_state(networks, name) for name in self._base.state_dict() if name not in trained}
         self._update = network_training.make_optimizer(config, [self._weights[name] for name in sorted(trained)])
         mixed = config.precision == "mixed"
 
@@ -293,10 +293,10 @@ def _leaf_modules(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
 class MlpStack:
     """``M`` networks of one shape: weights ``[M, in, out]``, as the products read them fastest, biases ``[M, out]``."""
 
-    def __init__(self, config: Hyperparameters, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
-        self._made, self._layers = made, shape
-        self._weights = [_stack_parameters(made, layer.name, "weight", transposed=True) for layer in shape]
-        self._biases = [_stack_parameters(made, layer.name, "bias") if layer.bias else None for layer in shape]
+    def __init__(self, config: Hyperparameters, networks: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
+        self._made, self._layers = networks, shape
+        self._weights = [_stack_parameters(networks, layer.name, "weight", transposed=True) for layer in shape]
+        self._biases = [_stack_parameters(networks, layer.name, "bias") if layer.bias else None for layer in shape]
         self._all = [p for p in (*self._weights, *self._biases) if p is not None]
         for p in self._all:
             p.grad = torch.zeros_like(p)

@@ -56,7 +56,7 @@ class Network:
     """
 
     reads_records: ClassVar[bool] = True
-    """In an audit it is given the records themselves."""
+    """Whether an audit hands it the records themselves."""
 
     body: Body = field(default_factory=MLP)
     head: Literal["gaussian", "pinball"] = "gaussian"
@@ -111,7 +111,7 @@ class Network:
             check()
 
     def notes(self, features: Array) -> tuple[str, ...]:
-        """Return what the body has to say of records such as these."""
+        """Return the notes of the body on records such as these."""
         describe = getattr(self.body, "notes", None)
         return tuple(describe(features)) if callable(describe) else ()
 

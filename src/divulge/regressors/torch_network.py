@@ -89,17 +89,17 @@ class FittedNetwork:
 
     def embed(self, features: Array) -> Floats:
         """The layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
-        return _predict(self.module[0], self.shape.body.prepare(np.asarray(features)), self._where)
+        return _predict(self.module[0], self.shape.body.prepare(np.asarray(features)), self._device)
 
     @property
-    def _where(self) -> torch.device:
+    def _device(self) -> torch.device:
         return next(self.module.parameters()).device
 
     def _out(self, features: Array) -> Floats:
         prepared = self.shape.body.prepare(np.asarray(features))
         if not self.epochs:
             return np.full((len(prepared), max(2, len(self.shape.levels))), np.nan)
-        return _predict(self.module, prepared, self._where)
+        return _predict(self.module, prepared, self._device)
 
 
 def fit_network(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:

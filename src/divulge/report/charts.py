@@ -118,7 +118,7 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
         if log_x and curve.x[0] <= 0:
             raise InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
     thin = {
-        name: curve.at(evenly_spaced(len(curve.x), _points_per_curve(len(curves)))) for name, curve in curves.items()
+        name: curve.take(evenly_spaced(len(curve.x), _points_per_curve(len(curves)))) for name, curve in curves.items()
     }
     points = max(len(curve.x) for curve in thin.values()) <= 40
     scale = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=False)
@@ -228,28 +228,28 @@ def class_lanes(
         {'name': 'focus', 'value': 'lira'}
     """
     check_choice(focus, "focus", _check_groups(series, "series"))
-    shown = _shown(series[focus])
+    lanes = _select_lanes(series[focus])
     rows: list[Row] = []
     for name, estimates in series.items():
-        kept = {lane: estimates[lane] for lane in shown if lane in estimates}
-        if kept:
-            rows += [{"series": name} | row for row in _estimate_rows(list(kept), list(kept.values()))]
+        present = {lane: estimates[lane] for lane in lanes if lane in estimates}
+        if present:
+            rows += [{"series": name} | row for row in _estimate_rows(list(present), list(present.values()))]
     across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
     base: Layer = alt.Chart().encode(
-        y=alt.Y("name:N", title=None, sort=list(shown)), tooltip=["series:N", "name:N", "value:Q", "low:Q", "high:Q"]
+        y=alt.Y("name:N", title=None, sort=list(lanes)), tooltip=["series:N", "name:N", "value:Q", "low:Q", "high:Q"]
     )
     value = alt.X("value:Q", **across)
-    seen = base.transform_filter(_VISIBLE)
-    others = seen.transform_filter(_NOT_FOCUSED).mark_point(filled=True, size=42, opacity=0.75)
-    looked_at = seen.transform_filter(_FOCUSED)
-    whisker = looked_at.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **across), x2="high:Q", **_coloured(series))
-    dot = looked_at.mark_point(filled=True, size=110, opacity=1).encode(x=value, **_coloured(series, shape=True))
-    beside = [others.encode(x=value, **_coloured(series, shape=True))] if len(series) > 1 else []
-    chart = alt.layer(*beside, whisker, dot, data=_named_data("estimates", rows))
-    return _add_focus(_finish_lanes(chart, len(shown), quantity, reference), focus)
+    visible = base.transform_filter(_VISIBLE)
+    unfocused = visible.transform_filter(_NOT_FOCUSED).mark_point(filled=True, size=42, opacity=0.75)
+    focused = visible.transform_filter(_FOCUSED)
+    whisker = focused.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **across), x2="high:Q", **_coloured(series))
+    dot = focused.mark_point(filled=True, size=110, opacity=1).encode(x=value, **_coloured(series, shape=True))
+    background = [unfocused.encode(x=value, **_coloured(series, shape=True))] if len(series) > 1 else []
+    chart = alt.layer(*background, whisker, dot, data=_named_data("estimates", rows))
+    return _add_focus(_finish_lanes(chart, len(lanes), quantity, reference), focus)
 
 
-def _shown(estimates: Mapping[str, Estimate]) -> list[str]:
+def _select_lanes(estimates: Mapping[str, Estimate]) -> list[str]:
     if not estimates:
         raise InputError("series: the one in focus has no lanes")
     largest = sorted(estimates, key=lambda name: -estimates[name].value)[:MAX_LANES]
@@ -334,11 +334,11 @@ def scatter(
         [{'group': 'member', 'x': 1.0, 'y': 2.0}]
     """
     rows: list[Row] = []
-    for name, (first, second) in _check_groups(groups, "groups").items():
-        across = check_vector(first, f"groups[{name!r}][0]")
-        up = check_vector(second, f"groups[{name!r}][1]", length=len(across))
-        kept = np.argsort(across, kind="stable")[evenly_spaced(len(across), CLOUD_POINTS // len(groups))]
-        rows += [{"group": str(name), "x": _shorten(across[i]), "y": _shorten(up[i])} for i in kept]
+    for name, (x_values, y_values) in _check_groups(groups, "groups").items():
+        across = check_vector(x_values, f"groups[{name!r}][0]")
+        up = check_vector(y_values, f"groups[{name!r}][1]", length=len(across))
+        thinned = np.argsort(across, kind="stable")[evenly_spaced(len(across), CLOUD_POINTS // len(groups))]
+        rows += [{"group": str(name), "x": _shorten(across[i]), "y": _shorten(up[i])} for i in thinned]
     points: Layer = alt.Chart(_named_data("points", rows)).mark_point(filled=True, opacity=0.7, size=38)
     points = points.encode(
         x=alt.X("x:Q", title=x, scale=alt.Scale(zero=False)),
@@ -382,7 +382,7 @@ def network(
     """
     curve = Curve(x, phi)
     across, up = alt.X("x:Q", title="x", scale=alt.Scale(zero=False, nice=False)), alt.Y("y:Q", title="Φ(x)")
-    function = [row | {"what": "Φ"} for row in _curve_rows(curve.at(evenly_spaced(len(curve.x), 2 * CURVE_POINTS)))]
+    function = [row | {"what": "Φ"} for row in _curve_rows(curve.take(evenly_spaced(len(curve.x), 2 * CURVE_POINTS)))]
     shapes = {
         "break-point": "M0,-1L0,1",
         "crossing": "M-1,0L1,0",
@@ -391,11 +391,11 @@ def network(
     }
     places = {"break-point": break_points, "crossing": crossings, "candidate": candidates, "training point": truth}
     rows = [
-        {"what": what, "x": _shorten(at), "y": _shorten(np.interp(at, curve.x, curve.y))}
-        for what, inputs in places.items()
-        for at in np.sort(check_array(inputs, what), axis=None)
+        {"what": mark, "x": _shorten(position), "y": _shorten(np.interp(position, curve.x, curve.y))}
+        for mark, inputs in places.items()
+        for position in np.sort(check_array(inputs, mark), axis=None)
     ]
-    shapes = {what: shape for what, shape in shapes.items() if any(row["what"] == what for row in rows)}
+    shapes = {mark: shape for mark, shape in shapes.items() if any(row["what"] == mark for row in rows)}
     points: Layer = alt.Chart(_named_data("points", rows)).mark_point(strokeWidth=2, opacity=1, size=160)
     points = points.encode(
         x=across,
@@ -440,7 +440,7 @@ class Curve:
         object.__setattr__(self, "low", None if low is None else check_vector(low, "low", length=len(along)))
         object.__setattr__(self, "high", None if high is None else check_vector(high, "high", length=len(along)))
 
-    def at(self, index: Ints | slice) -> Curve:
+    def take(self, index: Ints | slice) -> Curve:
         """The points at ``index``."""
         if self.low is None or self.high is None:
             return Curve(self.x[index], self.y[index])
@@ -467,16 +467,16 @@ def _points_per_curve(count: int) -> int:
     return min(CURVE_POINTS, max(_MIN_CURVE_POINTS, ALL_POINTS // count))
 
 
-def thin_curve(curve: Curve, floor: float, most: int = CURVE_POINTS) -> Curve:
+def thin_curve(curve: Curve, floor: float, max_points: int = CURVE_POINTS) -> Curve:
     """The last point at or before each place of a logarithmic grid, and the last point of all."""
-    grid = np.r_[0.0, np.geomspace(floor, 1.0, most - 2)]
+    grid = np.r_[0.0, np.geomspace(floor, 1.0, max_points - 2)]
     reached = np.searchsorted(curve.x, grid, side="right") - 1
-    return curve.at(np.unique(np.r_[np.maximum(reached, 0), len(curve.x) - 1]))
+    return curve.take(np.unique(np.r_[np.maximum(reached, 0), len(curve.x) - 1]))
 
 
-def evenly_spaced(count: int, most: int) -> Ints:
-    """At most ``most`` of the positions ``0..count-1``, evenly spaced, both ends kept."""
-    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).round().astype(np.int64)
+def evenly_spaced(count: int, max_points: int) -> Ints:
+    """At most ``max_points`` of the positions ``0..count-1``, evenly spaced, both ends kept."""
+    return np.arange(count) if count <= max_points else np.linspace(0, count - 1, max_points).round().astype(np.int64)
 
 
 def _curve_rows(curve: Curve, digits: int = _DIGITS) -> list[dict[str, Any]]:
@@ -541,8 +541,10 @@ def _curve_layers(
     """Bands, lines and, where asked for, points; one data set for all of them. ``chosen``: one band at a time."""
     rows = [{"series": str(name)} | row for name, curve in curves.items() for row in _curve_rows(curve, digits)]
     banded = any(curve.low is not None for curve in curves.values())
-    shown = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
-    base: Layer = alt.Chart().encode(x=alt.X("x:Q", **across), tooltip=shown + (["low:Q", "high:Q"] if banded else []))
+    tooltip = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
+    base: Layer = alt.Chart().encode(
+        x=alt.X("x:Q", **across), tooltip=tooltip + (["low:Q", "high:Q"] if banded else [])
+    )
     base = base.transform_filter(_VISIBLE) if chosen else base
     y = alt.Y("y:Q", **up)
     colour = _group_encoding("series", curves, key="line", legend=not chosen)
@@ -559,9 +561,9 @@ def _curve_layers(
 
 def _guide_lines(places: Mapping[str, float], channel: Literal["x", "y"], title: str) -> Layer:
     """Dashed lines across the plot, each with its name at its end."""
-    rows = [{"label": str(label), "at": _shorten(check_number(at, label))} for label, at in places.items()]
-    where = {"x": alt.X("at:Q", title=title), "y": alt.Y("at:Q", title=title)}[channel]
-    base: Layer = alt.Chart().encode(where)
+    rows = [{"label": str(label), "at": _shorten(check_number(position, label))} for label, position in places.items()]
+    encoding = {"x": alt.X("at:Q", title=title), "y": alt.Y("at:Q", title=title)}[channel]
+    base: Layer = alt.Chart().encode(encoding)
     rule = base.mark_rule(style="reference", strokeDash=[4, 4])
     if channel == "x":
         text = base.mark_text(style="guide", align="left", dx=4).encode(text="label:N", y=alt.value(8))

@@ -93,17 +93,17 @@ def render(page: Page) -> str:
         scripts += [_script(_asset("vega.js")), _script(_asset("charts.js"))]
     heading, glossary = page.heading or tone, Glossary()
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_together
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_keep_units
     )
     mark = markupsafe.escape if page.compact else glossary.marked
     environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
-    seen: Counter[str] = Counter()
+    n_uses: Counter[str] = Counter()
 
     def label(title: str) -> str:
         """A name that no other table of the page has, as those who listen to it tell them apart by names alone."""
         name = title or "table"
-        seen[name] += 1
-        return name if title and seen[name] == 1 else f"{name} {seen[name]}"
+        n_uses[name] += 1
+        return name if title and n_uses[name] == 1 else f"{name} {n_uses[name]}"
 
     environment.filters["label"] = label
     document = environment.from_string(_asset("page.html.j2")).render(
@@ -126,7 +126,7 @@ def render(page: Page) -> str:
     return document.encode("utf-8", "replace").decode()
 
 
-def _together(value: object) -> object:
+def _keep_units(value: object) -> object:
     """Text whose numbers keep their unit on the same line; what is trusted as it is stays as it is."""
     return _UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
 
@@ -172,13 +172,13 @@ def _block_views(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
 
 def _dot_grids(grids: Sequence[DotGrid]) -> list[tuple[str, markupsafe.Markup, bool]]:
     """Caption and drawing of each grid of dots, and whether it shows an interval."""
-    return [(one.caption, markupsafe.Markup(_svg(one)), one.high is not None) for one in grids]  # noqa: S704  drawn here
+    return [(grid.caption, markupsafe.Markup(_svg(grid)), grid.high is not None) for grid in grids]  # noqa: S704  drawn here
 
 
-def _contains(blocks: Sequence[Block], wanted: type[Block] | tuple[type[Block], ...]) -> bool:
+def _contains(blocks: Sequence[Block], block_type: type[Block] | tuple[type[Block], ...]) -> bool:
     """Check whether ``blocks``, or the folded blocks inside them, contain a block of a type."""
     return any(
-        isinstance(block, wanted) or (isinstance(block, Collapsible) and _contains(block.blocks, wanted))
+        isinstance(block, block_type) or (isinstance(block, Collapsible) and _contains(block.blocks, block_type))
         for block in blocks
     )
 
@@ -187,10 +187,10 @@ def _dial(dial: Slider) -> dict[str, Any]:
     if not 0 <= dial.start < len(dial.stops):
         raise InputError(f"dial {dial.title!r}: start must be one of its {len(dial.stops)} stops, got {dial.start}")
     stops = [{"label": stop.label, "words": stop.words, "dots": _dot_grids(stop.dots)} for stop in dial.stops]
-    return _named(dial) | {"kind": "dial", "label": dial.label, "stops": stops, "start": dial.start}
+    return _title_and_note(dial) | {"kind": "dial", "label": dial.label, "stops": stops, "start": dial.start}
 
 
-def _named(block: Table | Gallery | BulletList | Slider) -> dict[str, Any]:
+def _title_and_note(block: Table | Gallery | BulletList | Slider) -> dict[str, Any]:
     return {"title": block.title, "note": block.note}
 
 
@@ -201,7 +201,7 @@ def _table(table: Table) -> dict[str, Any]:
                 f"table {table.title!r}: row {i} has {len(row)} cells, but there are {len(table.columns)} columns"
             )
     numeric = [_numeric([str(row[j]) for row in table.rows]) for j in range(len(table.columns))]
-    kinds = {
+    css_classes = {
         "wide": len(table.columns) > WIDE,
         "long": any(len(word) > LONG for row in table.rows for cell in row for word in str(cell).split()),
         "sortable": table.sortable and len(table.rows) >= SORTED,
@@ -211,8 +211,8 @@ def _table(table: Table) -> dict[str, Any]:
         "columns": list(zip(table.columns, numeric, strict=True)),
         "rows": table.rows,
         "numeric": numeric,
-        "classes": " ".join(name for name, holds in kinds.items() if holds),
-        "stacked": kinds["stacked"],
+        "classes": " ".join(name for name, holds in css_classes.items() if holds),
+        "stacked": css_classes["stacked"],
     }
 
 
@@ -280,11 +280,11 @@ def _titles(node: Any) -> dict[str, str]:
 def _data_table(name: str, rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, Any]:
     fields = list(dict.fromkeys(field for row in rows for field in row))
     step = max(1, -(-len(rows) // TABLE_ROWS))
-    shown = [*rows[:-1:step], rows[-1]]
-    cells = [[_cell(row.get(field, "")) for field in fields] for row in shown]
+    sample = [*rows[:-1:step], rows[-1]]
+    cells = [[_cell(row.get(field, "")) for field in fields] for row in sample]
     # The ends of a band share the axis of the value between them, and so its title.
     columns = [field if field in ("low", "high") else titles.get(field, field) for field in fields]
-    note = f"{len(shown)} of {len(rows)} points, evenly spaced" if step > 1 else ""
+    note = f"{len(sample)} of {len(rows)} points, evenly spaced" if step > 1 else ""
     return {"name": name, "note": note, "table": _table(Table(columns, cells))}
 
 
@@ -305,18 +305,23 @@ def _svg(dots: DotGrid) -> str:
     across = _DOTS_PER_ROW.get(dots.total, max(10, round(dots.total**0.5)))
     low = dots.value if dots.low is None else dots.low
     high = dots.value if dots.high is None else dots.high
-    kinds = {
+    dot_classes = {
         "rest": range(high, dots.total),
         "ring": range(dots.value, high),
         "hole": range(dots.value, high),
         "likely": range(low, dots.value),
         "sure": range(min(low, dots.value)),
     }
-    paths = "".join(f'<path class="{kind}" d="{_points(at, across)}"/>' for kind, at in kinds.items() if len(at))
+    paths = "".join(
+        f'<path class="{kind}" d="{_points(dot_range, across)}"/>'
+        for kind, dot_range in dot_classes.items()
+        if len(dot_range)
+    )
     rows = -(-dots.total // across)
-    kind = " ".join(name for name, told in (("many", dots.total == MAX_DOTS), ("chance", dots.chance)) if told)
-    named = f' class="{kind}"' if kind else ""
-    return f'<svg{named} viewBox="0 0 {10 * across} {10 * rows}" aria-hidden="true" focusable="false">{paths}</svg>'
+    kind = " ".join(name for name, applies in (("many", dots.total == MAX_DOTS), ("chance", dots.chance)) if applies)
+    class_attribute = f' class="{kind}"' if kind else ""
+    box = f"0 0 {10 * across} {10 * rows}"
+    return f'<svg{class_attribute} viewBox="{box}" aria-hidden="true" focusable="false">{paths}</svg>'
 
 
 def _points(places: Iterable[int], across: int) -> str:
@@ -336,11 +341,11 @@ def write_pdf(document: Path, path: Path) -> None:
             f"{document.name} in any browser and print it: the page has a layout for paper"
         )
     with tempfile.TemporaryDirectory(prefix="divulge-pdf-") as folder:
-        made = Path(folder) / "report.pdf"
-        command = [browser, *_flags(), f"--user-data-dir={folder}/profile", f"--print-to-pdf={made}"]
+        pdf = Path(folder) / "report.pdf"
+        command = [browser, *_flags(), f"--user-data-dir={folder}/profile", f"--print-to-pdf={pdf}"]
         try:
             subprocess.run([*command, document.resolve().as_uri()], capture_output=True, check=True, timeout=_PATIENCE)  # noqa: S603 - our own words
-            content = made.read_bytes()
+            content = pdf.read_bytes()
         except (OSError, subprocess.SubprocessError) as error:
             raise InputError(f"--format pdf: {browser} could not print ({type(error).__name__})") from None
     store.write_bytes(path, content)
@@ -355,11 +360,11 @@ def _flags() -> list[str]:
 
 _VIEWS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
     Paragraph: lambda block: {"text": block.text},
-    Table: lambda block: _named(block) | {"table": _table(block)},
+    Table: lambda block: _title_and_note(block) | {"table": _table(block)},
     Chart: _chart,
-    Gallery: lambda block: _named(block) | {"exhibits": [_exhibit(exhibit) for exhibit in block.exhibits]},
+    Gallery: lambda block: _title_and_note(block) | {"exhibits": [_exhibit(exhibit) for exhibit in block.exhibits]},
     DotGrids: lambda block: {"kind": "pictures", "dots": _dot_grids(block.dots), "note": block.note},
-    BulletList: lambda block: _named(block) | {"kind": "points", "points": block.points},
+    BulletList: lambda block: _title_and_note(block) | {"kind": "points", "points": block.points},
     # Always a place below this page, whatever its name looks like.
     Link: lambda block: {"link": block, "place": f"./{quote(block.file)}"},
     Slider: _dial,
@@ -519,17 +524,17 @@ class Glossary:
 
     def marked(self, text: object) -> markupsafe.Markup:
         """``text``, escaped, each term that this section has not shown yet a button that explains it."""
-        parts, end, whole = [], 0, str(text)
+        parts, end, full_text = [], 0, str(text)
         button = markupsafe.Markup(_BUTTON)  # noqa: S704  our own constant
-        for place in _EVERY.finditer(whole):
+        for place in _EVERY.finditer(full_text):
             number = int(str(place.lastgroup)[1:])
             if number in self._section:
                 continue
             self._section.add(number)
             self._pages.add(number)
-            parts += [markupsafe.escape(whole[end : place.start()]), button.format(number, place[0])]
+            parts += [markupsafe.escape(full_text[end : place.start()]), button.format(number, place[0])]
             end = place.end()
-        return markupsafe.Markup("").join([*parts, markupsafe.escape(whole[end:])])
+        return markupsafe.Markup("").join([*parts, markupsafe.escape(full_text[end:])])
 
     def used(self) -> list[tuple[int, Term]]:
         """Every term that was marked, in the order of the glossary."""

@@ -62,11 +62,11 @@ def headline(run: LabelsRun) -> Headline:
 
 def _verdict(summary: LabelsSummary) -> str:
     rows, right = summary.oracle.rows, summary.right
-    known = f"{summary.proven:,} of {rows:,} labels were read"
+    count_text = f"{summary.proven:,} of {rows:,} labels were read"
     if right is not None:
-        known = f"{right:,} of {rows:,} labels were recovered"
+        count_text = f"{right:,} of {rows:,} labels were recovered"
     scores = "1 score" if summary.queries == 1 else f"{summary.queries:,} scores"
-    return f"{known} from {scores}."
+    return f"{count_text} from {scores}."
 
 
 def sections(run: LabelsRun) -> list[Section]:
@@ -82,17 +82,17 @@ def sections(run: LabelsRun) -> list[Section]:
     ]
 
 
-def _answers(said: str) -> RegulatorAnswers:
+def _answers(verdict: str) -> RegulatorAnswers:
     return RegulatorAnswers(
         means="scores of predictions that the attacker chose.",
-        queries=f"On the hidden labels of the scored rows, which are no training data: {said}",
+        queries=f"On the hidden labels of the scored rows, which are no training data: {verdict}",
         unit="The label of one row.",
     )
 
 
 def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:
     """Every single setting: its name, its value, and what it is."""
-    return [(name, _shown(value), MEANING[name]) for name, value in defence.settings.items()]
+    return [(name, _format_threshold(value), MEANING[name]) for name, value in defence.settings.items()]
 
 
 def _speed(summary: LabelsSummary) -> Table:
@@ -108,7 +108,7 @@ def _speed(summary: LabelsSummary) -> Table:
 
 
 def _defence(defence: DefenceSummary) -> tuple[BulletList | Collapsible, ...]:
-    alone = Table(
+    single_settings = Table(
         ("setting", "value", "what it is", "formula"),
         [(*row, defence.formulas[row[0]]) for row in settings(defence)],
         note=f"Each alone holds {defence.queries:,} queries to {formatting.format_percent(defence.accuracy)} accuracy "
@@ -118,7 +118,7 @@ def _defence(defence: DefenceSummary) -> tuple[BulletList | Collapsible, ...]:
         [Bullet(f"{number}.", formatting.as_sentence(line)) for number, line in enumerate(defence.advice, start=1)],
         "Each of these suffices by itself",
     )
-    return (steps, Collapsible("What a single setting takes, with its formula", (alone,)))
+    return (steps, Collapsible("What a single setting takes, with its formula", (single_settings,)))
 
 
 def _facts(run: LabelsRun) -> dict[str, str]:
@@ -144,7 +144,7 @@ def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:
     )
 
 
-def _shown(value: float | None) -> str:
+def _format_threshold(value: float | None) -> str:
     return "none suffices alone" if value is None else f"{value:.4g}"
 
 

@@ -74,8 +74,8 @@ def card(page: Page) -> str:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.ordered_sections:
         if section.title in _CARD:
-            told = [text for block in section.blocks if not isinstance(block, Collapsible) for text in _block(block)]
-            parts += [f"### {_line(section.title)}", *(text.replace("### ", "#### ") for text in told)]
+            texts = [text for block in section.blocks if not isinstance(block, Collapsible) for text in _block(block)]
+            parts += [f"### {_line(section.title)}", *(text.replace("### ", "#### ") for text in texts)]
     return "\n\n".join([*parts, "Measured with Divulge."]) + "\n"
 
 
@@ -104,7 +104,7 @@ def _body(block: Block) -> str:
         case Gallery():
             return _listed(" | ".join(filter(None, (e.caption, e.text))) for e in block.exhibits)
         case DotGrids():
-            return _listed(one.caption for one in block.dots)
+            return _listed(grid.caption for grid in block.dots)
         case BulletList():
             return _listed(map(_bullet, block.points))
         case Slider():

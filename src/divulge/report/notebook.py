@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: the verdict, its numbers and a picture, as HTML that loads and runs nothing."""
+"""Notebook view of a result: the verdict, its numbers and a picture, as HTML that loads and runs nothing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def draw_intervals(estimates: Mapping[str, Estimate], quantity: str, reference: 
         >>> svg.count("<circle"), "&lt;b&gt;" in svg
         (1, True)
     """
-    ends = [reference, *(end for one in estimates.values() for end in (one.low, one.high))]
+    ends = [reference, *(end for estimate in estimates.values() for end in (estimate.low, estimate.high))]
     low, high = min(ends), max(ends)
     margin = 0.05 * (high - low) or 0.05
 
@@ -93,7 +93,7 @@ def draw_intervals(estimates: Mapping[str, Estimate], quantity: str, reference: 
 
     height = _LANE * len(estimates) + 2 * _LANE
     dashed, bottom = across(reference), _LANE * len(estimates) + 4
-    described = "; ".join(f"{name} {formatting.format_estimate(one)}" for name, one in estimates.items())
+    described = "; ".join(f"{name} {formatting.format_estimate(estimate)}" for name, estimate in estimates.items())
     parts = [
         f'<svg role="img" aria-label="{escape(f"{quantity}: {described}")}" width="{_LABELS + _AXIS + 20}" '
         f'height="{height}" style="max-width:100%;font:13px sans-serif;display:block" fill="currentColor" '
@@ -102,12 +102,12 @@ def draw_intervals(estimates: Mapping[str, Estimate], quantity: str, reference: 
         f'<text x="{dashed}" y="{bottom + 14}" text-anchor="middle" stroke="none">{reference:g}</text>',
         f'<text x="{_LABELS + _AXIS}" y="{bottom + 30}" text-anchor="end" stroke="none">{escape(quantity)}</text>',
     ]
-    for row, (name, one) in enumerate(estimates.items()):
+    for row, (name, estimate) in enumerate(estimates.items()):
         y = _LANE * row + _LANE // 2
         label = name if len(name) <= 20 else f"{name[:19]}…"
         parts += [
             f'<text x="0" y="{y + 4}" stroke="none">{escape(label)}</text>',
-            f'<line x1="{across(one.low)}" x2="{across(one.high)}" y1="{y}" y2="{y}" stroke-width="2"/>',
-            f'<circle cx="{across(one.value)}" cy="{y}" r="4"/>',
+            f'<line x1="{across(estimate.low)}" x2="{across(estimate.high)}" y1="{y}" y2="{y}" stroke-width="2"/>',
+            f'<circle cx="{across(estimate.value)}" cy="{y}" r="4"/>',
         ]
     return "".join([*parts, "</svg>"])

@@ -43,14 +43,14 @@ def one_page(page: Page, origin: Provenance | None = None) -> Page:
         >>> [section.title for section in one_page(Page("churn-model", "Nothing leaks.", "clear", ())).sections]
         ['Where this comes from', 'For the file']
     """
-    shown = hide_records(page)
+    public_page = hide_records(page)
     sections = [
         Section(section.title, list(islice(_brief_blocks(section.blocks), _SECTIONS[section.title])))
-        for section in shown.sections
+        for section in public_page.sections
         if section.title in _SECTIONS
     ]
     return replace(
-        shown,
+        public_page,
         sections=[section for section in [*sections, *_origin_sections(origin), _FOR_THE_FILE] if section.blocks],
         pictures=(),
         more=[_shorten(text) for text in page.more[:2]],

@@ -297,7 +297,7 @@ def hide_records(page: Page) -> Page:
 
 
 def _without_records(blocks: Sequence[Block]) -> list[Block]:
-    kept: list[Block] = []
+    remaining: list[Block] = []
     is_hidden = False
     for block in blocks:
         if isinstance(block, Gallery) or getattr(block, "single_records", False):
@@ -305,12 +305,12 @@ def _without_records(blocks: Sequence[Block]) -> list[Block]:
         elif isinstance(block, Collapsible):
             inner = _without_records(block.blocks)
             if any(not (isinstance(each, Paragraph) and each.text == _HIDDEN) for each in inner):
-                kept.append(replace(block, blocks=inner))
+                remaining.append(replace(block, blocks=inner))
             else:
                 is_hidden = True
         else:
-            kept.append(block)
-    return [*kept, Paragraph(_HIDDEN)] if is_hidden else kept
+            remaining.append(block)
+    return [*remaining, Paragraph(_HIDDEN)] if is_hidden else remaining
 
 
 _MAX_NATS = 3.0  # log-probability gain with the deepest colour: a token twenty times likelier than it should be

@@ -75,9 +75,9 @@ def membership_advice(*, documents: bool = False, model: str = "") -> list[Bulle
         >>> membership_advice(documents=True)[0].points[0].title
         'Train for fewer epochs.'
     """
-    if own := advice_for_model(model):
+    if model_advice := advice_for_model(model):
         note = f"divulge defend measures such settings on your own model. {_MEASURED_ELSEWHERE}"
-        return [BulletList((*own, _AGAINST_MEMBERSHIP[-1]), note=note)]
+        return [BulletList((*model_advice, _AGAINST_MEMBERSHIP[-1]), note=note)]
     return [BulletList(_AGAINST_DOCUMENT_MEMBERSHIP if documents else _AGAINST_MEMBERSHIP, note=_MEASURED_ELSEWHERE)]
 
 
@@ -130,7 +130,7 @@ _KEEPS = Bullet(
     "39 of 60 to all, whatever the setting. Publish its answers, or train another kind of model.",
     _CLASSICAL_MODELS,
 )
-_BY_FAMILY: Mapping[str, tuple[Bullet, ...]] = {
+_ADVICE_OF_FAMILY: Mapping[str, tuple[Bullet, ...]] = {
     "forest": (
         Bullet(
             "Ask for more records in a leaf (min_samples_leaf).",
@@ -194,7 +194,7 @@ def advice_for_model(name: str) -> tuple[Bullet, ...]:
         >>> [bullet.title for bullet in advice_for_model("KNeighborsClassifier")]
         ['Do not release the file.']
     """
-    return _BY_FAMILY.get(model_family(name), ())
+    return _ADVICE_OF_FAMILY.get(model_family(name), ())
 
 
 NOT_EVALUABLE = "Not evaluable from this run."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
     from divulge.types import Bools, Estimate, Floats, Tone
 
-_SHOWN = 200
+_MAX_ROWS = 200
 _OPEN = 12  # rows of a table that is not folded
 CANDIDATE_COLUMNS = ("x", "label", "training point", "rules", "multiplier")
 _OUTPUT = "|Φ(x)| is the network's output without its sign; training pushes that of training records to the margin."
@@ -32,7 +32,7 @@ _LINE = (
     "The network's output Φ over its input. It bends at break-points, one of each neuron; training points lie where it "
     "meets the margin, the dashed lines."
 )
-_FOUND = (
+_CANDIDATES_NOTE = (
     "Proven: without this point no training set gives these weights. Found: it may be a training point. The multiplier "
     "is its weight in rebuilding them."
 )
@@ -93,7 +93,7 @@ def weights_sections(run: WeightsRun) -> list[Section]:
     groups = {"candidates": (outputs, scores)}
     if truth is not None:
         parts = {"members": truth, "fresh candidates": ~truth}
-        groups = {name: (outputs[which], scores[which]) for name, which in parts.items() if which.any()}
+        groups = {name: (outputs[side], scores[side]) for name, side in parts.items() if side.any()}
     if calibration is not None:
         groups["known non-members"] = (np.abs(calibration[0]), calibration[1])
     chart = charts.scatter(
@@ -102,7 +102,7 @@ def weights_sections(run: WeightsRun) -> list[Section]:
     return [
         *_advice(summary.tone),
         Section("Decisions", _decisions(summary, truth)),
-        Section("Called members", _called(summary)),
+        Section("Called members", _called_records(summary)),
         Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")], annex=True),
         sections.regulator_section(
             RegulatorAnswers(
@@ -129,10 +129,10 @@ def _advice(tone: Tone) -> list[Section]:
 
 def _pictures(summary: WeightsSummary) -> tuple[DotGrid, ...]:
     """The records that are named at a bounded false discovery rate, among all candidates."""
-    named = next((rule for name, rule in summary.decisions.items() if name.startswith("FDR") and rule.proven), None)
-    if summary.tone != "leak" or named is None or not named.selected:
+    fdr_rule = next((rule for name, rule in summary.decisions.items() if name.startswith("FDR") and rule.proven), None)
+    if summary.tone != "leak" or fdr_rule is None or not fdr_rule.selected:
         return ()
-    return (DotGrid.from_count(len(named.selected), summary.candidates, "candidates are recognised"),)
+    return (DotGrid.from_count(len(fdr_rule.selected), summary.candidates, "candidates are recognised"),)
 
 
 def _decisions(summary: WeightsSummary, truth: Bools | None) -> list[Block]:
@@ -143,17 +143,17 @@ def _decisions(summary: WeightsSummary, truth: Bools | None) -> list[Block]:
         columns.insert(2, "trained on")
         for row, rule in zip(rows, summary.decisions.values(), strict=True):
             row.insert(2, f"{int(truth[list(rule.selected)].sum())} of {row[1]}")
-    said = [Paragraph(f"{name}: {text}.") for name, rule in summary.decisions.items() for text in rule.warnings]
-    return [Table(columns, rows, sortable=False), *said]
+    warnings = [Paragraph(f"{name}: {text}.") for name, rule in summary.decisions.items() for text in rule.warnings]
+    return [Table(columns, rows, sortable=False), *warnings]
 
 
-def _called(summary: WeightsSummary) -> list[Block]:
-    called = called_rows(summary)
-    if not called:
+def _called_records(summary: WeightsSummary) -> list[Block]:
+    rows = called_rows(summary)
+    if not rows:
         return []
-    more = f"The first {_SHOWN} of {len(called)}; `--selection` writes them all." if len(called) > _SHOWN else ""
-    table = Table(["record", "|Φ|", summary.signal, "rules"], called[:_SHOWN], note=more, single_records=True)
-    return [table] if len(called) <= _OPEN else [Collapsible(f"{len(called):,} records", [table])]
+    note = f"The first {_MAX_ROWS} of {len(rows)}; `--selection` writes them all." if len(rows) > _MAX_ROWS else ""
+    table = Table(["record", "|Φ|", summary.signal, "rules"], rows[:_MAX_ROWS], note=note, single_records=True)
+    return [table] if len(rows) <= _OPEN else [Collapsible(f"{len(rows):,} records", [table])]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,8 +177,8 @@ def reconstruction_headline(run: ReconstructionRun) -> Headline:
     """Return how many points are proven to be training points."""
     summary = run.summary
     heading = "Training points read off the weights" if summary.tone == "leak" else ""
-    more = (_READER.format(summary.margin), *((_KKT,) if "KKT" in summary.verdict else ()))
-    return Headline(summary.tone, summary.verdict, heading, more, _proven(summary))
+    details = (_READER.format(summary.margin), *((_KKT,) if "KKT" in summary.verdict else ()))
+    return Headline(summary.tone, summary.verdict, heading, details, _proven(summary))
 
 
 def reconstruction_sections(run: ReconstructionRun) -> list[Section]:
@@ -188,7 +188,10 @@ def reconstruction_sections(run: ReconstructionRun) -> list[Section]:
         *_advice(summary.tone),
         Section(
             "The network",
-            [Chart(_network(summary, run.line, truth), note=_LINE, single_records=True), *_known(summary, truth)],
+            [
+                Chart(_network(summary, run.line, truth), note=_LINE, single_records=True),
+                *_known_points(summary, truth),
+            ],
         ),
         Section("Points read off the weights", _candidates(summary)),
         sections.regulator_section(
@@ -211,23 +214,25 @@ def _network(summary: ReconstructionSummary, line: Callable[[Floats], Floats], t
     bends = np.array(summary.break_points)
     points = np.concatenate([summary.candidates, () if truth is None else truth])
     # A neuron that hardly bends has its break-point far from all data.
-    at = points if len(points) > 1 else np.concatenate([points, bends])
-    low, high = float(np.min(at)), float(np.max(at))
+    extent = points if len(points) > 1 else np.concatenate([points, bends])
+    low, high = float(np.min(extent)), float(np.max(extent))
     reach = max(high - low, 1.0) * 0.15
-    seen = bends[np.abs(bends - (low + high) / 2) <= (high - low) / 2 + reach]
-    x = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 400), seen, points]))
+    visible = bends[np.abs(bends - (low + high) / 2) <= (high - low) / 2 + reach]
+    x = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 400), visible, points]))
     return charts.network(
         x,
         line(x[:, None]),
-        break_points=seen,
+        break_points=visible,
         margin=summary.margin,
-        crossings=[at for at, rules in zip(summary.candidates, summary.rules, strict=True) if "crossing" in rules],
+        crossings=[
+            point for point, rules in zip(summary.candidates, summary.rules, strict=True) if "crossing" in rules
+        ],
         candidates=summary.candidates,
         truth=() if truth is None else truth,
     )
 
 
-def _known(summary: ReconstructionSummary, truth: Floats | None) -> list[Block]:
+def _known_points(summary: ReconstructionSummary, truth: Floats | None) -> list[Block]:
     """Describe the distance of known training points from the reconstructed ones."""
     if truth is None or not len(truth) or not summary.candidates:
         return []
@@ -243,7 +248,7 @@ def _known(summary: ReconstructionSummary, truth: Floats | None) -> list[Block]:
 def _candidates(summary: ReconstructionSummary) -> list[Block]:
     if not summary.candidates:
         return []
-    note = f"{_FOUND} {formatting.as_sentence(summary.guarantee)}"
+    note = f"{_CANDIDATES_NOTE} {formatting.as_sentence(summary.guarantee)}"
     table = Table(CANDIDATE_COLUMNS, candidate_rows(summary), note=note, single_records=True)
     count = len(summary.candidates)
     return [table] if count <= _OPEN else [Collapsible(f"{count:,} points", [table])]
@@ -265,7 +270,9 @@ def candidate_rows(summary: ReconstructionSummary) -> list[list[str]]:
 
 def called_rows(summary: WeightsSummary) -> list[list[str]]:
     """Name, |Φ|, score and rules of everyone called a member."""
-    return [[one.id, f"{one.output:.4g}", f"{one.score:.4g}", ", ".join(one.rules)] for one in summary.called]
+    return [
+        [record.id, f"{record.output:.4g}", f"{record.score:.4g}", ", ".join(record.rules)] for record in summary.called
+    ]
 
 
 def decision_rows(summary: WeightsSummary) -> list[list[str]]:

@@ -164,7 +164,7 @@ class _ScaledRecords:
     kind: np.dtype[Any]
 
     @classmethod
-    def of(cls, target: Any, records: Records) -> _ScaledRecords:
+    def from_records(cls, target: Any, records: Records) -> _ScaledRecords:
         if records.x.dtype == object:
             raise InputError("records: a label-only signal moves numbers, got texts")
         flat = records.x.reshape(len(records), -1).astype(np.float64)
@@ -186,10 +186,10 @@ class _ScaledRecords:
     def labels(self, points: Floats) -> Ints:
         """Return the target's labels, ``[k]``."""
         batch_size = max(1, _BATCH // points.shape[1])
-        parts = [self._asked(points[start : start + batch_size]) for start in range(0, len(points), batch_size)]
+        parts = [self._query_labels(points[start : start + batch_size]) for start in range(0, len(points), batch_size)]
         return np.concatenate(parts)
 
-    def _asked(self, points: Floats) -> Ints:
+    def _query_labels(self, points: Floats) -> Ints:
         return _predicted_labels(
             self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind))
         )
@@ -250,7 +250,7 @@ class _BoundarySearch:
 
 def _query_records(target: Any, records: Records) -> tuple[_ScaledRecords, Ints, Ints]:
     """The records as points, what the target calls them, and what they are: the same where no label is known."""
-    scaled = _ScaledRecords.of(target, records)
+    scaled = _ScaledRecords.from_records(target, records)
     predicted = scaled.labels(scaled.points)
     return scaled, predicted, predicted if records.y is None else records.y
 

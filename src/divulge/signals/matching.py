@@ -106,7 +106,7 @@ class FittedMatching:
             )
         columns, shape = self.start.columns, partial.x.shape[1:]
         low, high = columns.low.reshape(shape), columns.high.reshape(shape)
-        network = _GradientNetwork.of(module, getattr(target, "outputs", "logits") == "probabilities")
+        network = _GradientNetwork.from_module(module, getattr(target, "outputs", "logits") == "probabilities")
         x = self.start.complete(partial)[0].astype(np.float64)
         for _ in range(self.settings.steps):
             _, gradients = network.mismatch(x, partial.y)
@@ -124,7 +124,7 @@ class _GradientNetwork:
     probabilities: bool
 
     @classmethod
-    def of(cls, module: Any, probabilities: bool) -> _GradientNetwork:
+    def from_module(cls, module: Any, probabilities: bool) -> _GradientNetwork:
         network = copy.deepcopy(module).cpu().eval()
         return cls(network, {name: value.detach() for name, value in network.named_parameters()}, probabilities)
 

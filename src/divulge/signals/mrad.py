@@ -180,7 +180,7 @@ class FittedMRAD:
         """Complete the records by the descent, float64 ``[n, ...]``."""
         settings, labels = self.settings, _require_labels(partial)
         x = self._start(partial)
-        metered_target = self._asked(target, len(partial))
+        metered_target = self._meter_queries(target, len(partial))
         for step in range(settings.iterations):
             x = x - settings.step * settings.gradients.at(metered_target, x, labels, partial.known, self.seed + step)
             x = np.where(partial.known, x, self._clipped(x))
@@ -191,7 +191,7 @@ class FittedMRAD:
         labels = _require_labels(partial)
         if self.detector is not None:
             return self.detector.deviation(target, self.complete(target, partial), labels)
-        metered_target, x = self._asked(target, len(partial)), self._start(partial)
+        metered_target, x = self._meter_queries(target, len(partial)), self._start(partial)
         gradient = self.settings.gradients.at(metered_target, x, labels, partial.known, self.seed)
         return np.linalg.norm(gradient.reshape(len(gradient), -1), axis=1)
 
@@ -202,7 +202,7 @@ class FittedMRAD:
             raise InputError(f"x: {len(self.columns)} values per record are needed, got {partial.x[0].size}")
         return partial.x.astype(np.float64)  # zeros where unknown
 
-    def _asked(self, target: GivesLogits, records: int) -> GivesLogits:
+    def _meter_queries(self, target: GivesLogits, records: int) -> GivesLogits:
         """Return the target, behind a meter if there is a limit to keep to."""
         limit, n_queries = self.settings.limit, records * self.queries
         if limit is not None and n_queries > limit:
@@ -268,20 +268,20 @@ class Gradients:
             divulge.InputError: white-box access to a target that gives no gradients.
         """
         if self.access == "black":
-            return self._estimated(target, x, labels, known, seed)
+            return self._estimate(target, x, labels, known, seed)
         if not isinstance(target, GivesGradients):
             raise InputError(
                 f"access: 'white' needs a target that gives gradients, {type(target).__name__} does not; use 'black'"
             )
         return np.where(known, 0.0, target.gradients(Records(x, labels)))
 
-    def _estimated(self, target: GivesLogits, x: Floats, labels: Ints, known: Bools, seed: int) -> Floats:
+    def _estimate(self, target: GivesLogits, x: Floats, labels: Ints, known_mask: Bools, seed: int) -> Floats:
         rng = seeds.generator(seed, "directions")
         gradient = np.empty(x.shape)
         batch_size = max(1, _BATCH // (2 * self.directions * max(1, x[0].size)))
         for start in range(0, len(x), batch_size):
             part = slice(start, start + batch_size)
-            u = np.where(known[part], 0.0, rng.normal(size=(self.directions, *x[part].shape)))
+            u = np.where(known_mask[part], 0.0, rng.normal(size=(self.directions, *x[part].shape)))
             moved = np.stack([x[part] + self.epsilon * u, x[part] - self.epsilon * u]).astype(x.dtype)
             perturbed, truth = moved.reshape(-1, *x.shape[1:]), np.tile(labels[part], 2 * self.directions)
             losses = -negative_loss(target.logits(Records(perturbed, truth)), truth).reshape(2, self.directions, -1)

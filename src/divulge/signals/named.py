@@ -47,26 +47,26 @@ class OutputSignal:
         check_bool(self.needs_labels, "OutputSignal.needs_labels")
 
 
-def _of_classifier(name: str) -> OutputSignal:
+def _classifier_signal(name: str) -> OutputSignal:
     output = "labels" if name in classification.LABELS_ENOUGH else "logits"
     return OutputSignal(name, output, classification.SIGNALS[name], name not in classification.LABEL_AGNOSTIC)
 
 
-def _of_internals(name: str) -> OutputSignal:
+def _internal_signal(name: str) -> OutputSignal:
     return OutputSignal(name, "internals", lambda values, y: values[name])
 
 
-def _of_tokens(name: str) -> OutputSignal:
+def _token_signal(name: str) -> OutputSignal:
     return OutputSignal(name, "tokens", lambda statistics, y: tokens.get_signal(name)(statistics), needs_labels=False)
 
 
 CLASSIFIER_SIGNALS: Mapping[str, OutputSignal] = MappingProxyType(
-    {name: _of_classifier(name) for name in classification.SIGNALS}
-    | {name: _of_internals(name) for name in internals.SIGNALS}
+    {name: _classifier_signal(name) for name in classification.SIGNALS}
+    | {name: _internal_signal(name) for name in internals.SIGNALS}
 )
 """Signals of a classifier's logits, of its labels alone, and of a network's inside (`divulge.signals.internals`)."""
 
 NAMED_SIGNALS: Mapping[str, OutputSignal] = MappingProxyType(
-    {**CLASSIFIER_SIGNALS, **{name: _of_tokens(name) for name in (*tokens.SIGNALS, *tokens.RESCALED)}}
+    {**CLASSIFIER_SIGNALS, **{name: _token_signal(name) for name in (*tokens.SIGNALS, *tokens.RESCALED)}}
 )
 """All signals that a recipe can name; those of language models are computed from token statistics."""

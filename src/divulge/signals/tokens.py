@@ -140,9 +140,9 @@ def reference_difference(stats: TokenStatistics, reference: TokenStatistics) -> 
     """
     _check_paired(stats, reference, "reference")
     if not np.array_equal(stats.lengths, reference.lengths):
-        first = int(np.flatnonzero(stats.lengths != reference.lengths)[0])
+        document = int(np.flatnonzero(stats.lengths != reference.lengths)[0])
         raise InputError(
-            f"reference: document {first} has {reference.lengths[first]} tokens, not {stats.lengths[first]}; "
+            f"reference: document {document} has {reference.lengths[document]} tokens, not {stats.lengths[document]}; "
             "a model with the same tokenizer is needed"
         )
     return log_likelihood(stats) - log_likelihood(reference)

@@ -165,7 +165,7 @@ class NoisyVersions:
 
 @dataclass(frozen=True, slots=True)
 class OwnVersions:
-    """What a function of the user's makes of the records.
+    """Versions of the records that a function of the user's makes.
 
     Args:
         function: ``function(x, generator)``, with all records ``[n, ...]`` and a NumPy generator, returns one version
@@ -196,9 +196,9 @@ class OwnVersions:
             divulge.errors.UserCodeError: the function raised an error.
         """
         rng = seeds.generator(seed, "versions")
-        return tuple(self._made(records, rng) for _ in range(self.count))
+        return tuple(self._call_function(records, rng) for _ in range(self.count))
 
-    def _made(self, records: Records, rng: np.random.Generator) -> Records:
+    def _call_function(self, records: Records, rng: np.random.Generator) -> Records:
         with errors.user_code_errors("versions: the function"):
             returned = self.function(records.x.copy(), rng)
         values = check_records(returned, "versions: what the function returns")
@@ -217,8 +217,8 @@ def _height_axis(shape: Sequence[int]) -> int:
     """Return the axis of a batch of images that is their height."""
     if len(shape) == 2:
         return 1
-    if len(shape) == 3 and (first := shape[0] in _CHANNELS) != (shape[2] in _CHANNELS):
-        return 2 if first else 1
+    if len(shape) == 3 and (channels_first := shape[0] in _CHANNELS) != (shape[2] in _CHANNELS):
+        return 2 if channels_first else 1
     raise InputError(
         "records: images [height, width], with 1, 3 or 4 channels first or last, are flipped and shifted, got shape "
         f"{tuple(shape)}; give ImageVersions(shape=(height, width)) for flat images, NoisyVersions for tables, or "

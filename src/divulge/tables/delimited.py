@@ -66,7 +66,7 @@ class DelimitedFile:
     def unique_names(self) -> list[str]:
         """The names of the columns; a second one of a name that there was has its number after it."""
         counts = Counter(self.names)
-        return [name if counts[name] == 1 else f"{name}\0{at}" for at, name in enumerate(self.names)]
+        return [name if counts[name] == 1 else f"{name}\0{position}" for position, name in enumerate(self.names)]
 
 
 def open_delimited(file: TableFile, compression: str, separator: str | None) -> DelimitedFile:
@@ -89,13 +89,13 @@ def open_delimited(file: TableFile, compression: str, separator: str | None) -> 
     names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ()))
     if not names:
         raise InputError("there is no header")
-    found = DelimitedFile(file, sign, names)
-    with unpacked(file, compression) as opened:
-        opened.read(skipped)
-        regular = encoding == "utf-8" and _is_regular(opened, sign, len(names))
+    delimited = DelimitedFile(file, sign, names)
+    with unpacked(file, compression) as stream:
+        stream.read(skipped)
+        regular = encoding == "utf-8" and _is_regular(stream, sign, len(names))
     if regular and not compression and not skipped:
-        return found
-    return replace(found, file=_rewrite(file, compression, encoding, skipped, found))
+        return delimited
+    return replace(delimited, file=_rewrite(file, compression, encoding, skipped, delimited))
 
 
 def _find_encoding(file: TableFile, compression: str) -> tuple[str, int]:
@@ -106,31 +106,31 @@ def _find_encoding(file: TableFile, compression: str) -> tuple[str, int]:
     Raises:
         divulge.InputError: neither.
     """
-    with unpacked(file, compression) as opened:
-        start = opened.read(4)
+    with unpacked(file, compression) as stream:
+        start = stream.read(4)
         mark = next((mark for mark in _BOMS if start.startswith(mark)), b"")
         if mark and mark != codecs.BOM_UTF8:
             return _BOMS[mark], len(mark)
         if start[:2].count(0) == 1 and start[2:4].count(0) == 1:
             return ("utf-16-le" if start[1] == 0 else "utf-16-be"), 0
         decoder = codecs.getincrementaldecoder("utf-8")()
-        done = 0
-        for block in itertools.chain([start], iter(lambda: opened.read(1 << 20), b""), [b""]):
+        n_read = 0
+        for block in itertools.chain([start], iter(lambda: stream.read(1 << 20), b""), [b""]):
             try:
                 decoder.decode(block, final=not block)
             except UnicodeDecodeError:
                 break
-            done += len(block)
+            n_read += len(block)
         else:
             return "utf-8", len(mark)
     line = 1
-    with unpacked(file, compression) as opened:
-        for line, text in enumerate(iter(opened.readline, b""), 1):  # noqa: B007  the number is what is wanted
+    with unpacked(file, compression) as stream:
+        for line, text in enumerate(iter(stream.readline, b""), 1):  # noqa: B007  the number is what is wanted
             if not _is_utf8(text):
                 break
         opened_at = line
-    with unpacked(file, compression) as opened:
-        western = not mark and all(_is_western(block) for block in blocks_of_lines(opened))
+    with unpacked(file, compression) as stream:
+        western = not mark and all(_is_western(block) for block in blocks_of_lines(stream))
     if not western:
         raise InputError(f"line {opened_at} is not UTF-8 (invalid utf-8, nor another known encoding); save as UTF-8")
     return "cp1252", 0
@@ -153,14 +153,14 @@ def _is_western(block: bytes) -> bool:
     values = np.frombuffer(block, np.uint8)
     control = (values < 0x20) & ~np.isin(values, [9, 10, 12, 13])
     is_text = not control.any() and bool((values >= 0x80).mean() < 0.5)
-    return is_text and not any(_is_utf8(found[0]) for found in _UTF8_LIKE.finditer(block))
+    return is_text and not any(_is_utf8(match[0]) for match in _UTF8_LIKE.finditer(block))
 
 
 def _read_header(file: TableFile, compression: str, encoding: str, skipped: int) -> str:
     """Return the header with its line end: the first line that is not empty, and those that its quotes go on in."""
-    with unpacked(file, compression) as opened:
-        opened.read(skipped)
-        text = io.TextIOWrapper(opened, encoding, errors="strict", newline="")
+    with unpacked(file, compression) as stream:
+        stream.read(skipped)
+        text = io.TextIOWrapper(stream, encoding, errors="strict", newline="")
         header = ""
         while len(header) < _LONGEST_HEADER:
             line = text.readline(_LONGEST_HEADER)
@@ -189,25 +189,25 @@ def _find_separator(header: str) -> str:
     return max(pieces, key=pieces.__getitem__)
 
 
-def _is_regular(opened: IO[bytes], separator: str, columns: int) -> bool:
+def _is_regular(stream: IO[bytes], separator: str, columns: int) -> bool:
     """Return whether each row has so many values, each quote opens or closes a value, and lines end as they should."""
     sign = ord(separator)
     if sign > 127:
         return False
-    inside, last, pending = False, _NEWLINE, 0  # pending: separators in a row that goes on in the next block
-    for number, block in enumerate(blocks_of_lines(opened)):
+    inside, last_byte, pending = False, _NEWLINE, 0  # pending: separators in a row that goes on in the next block
+    for number, block in enumerate(blocks_of_lines(stream)):
         if (number == 0 and block.startswith((b"\n", b"\r"))) or block.count(b"\r") != block.count(b"\r\n"):
             return False
         values = np.frombuffer(block, np.uint8)
         ends, signs = np.flatnonzero(values == _NEWLINE), np.flatnonzero(values == sign)
         if inside or b'"' in block:
             quotes = np.flatnonzero(values == _QUOTE)
-            if not _quotes_fit(values, quotes, sign, inside=inside, last=last):
+            if not _quotes_fit(values, quotes, sign, inside=inside, last_byte=last_byte):
                 return False
             ends, signs = (each[(np.searchsorted(quotes, each) + inside) % 2 == 0] for each in (ends, signs))
             inside = bool((len(quotes) + inside) % 2)
-        last = int(values[-1])
-        if last != _NEWLINE and not inside:
+        last_byte = int(values[-1])
+        if last_byte != _NEWLINE and not inside:
             ends = np.append(ends, len(values))
         before = np.searchsorted(signs, ends)
         counts = np.diff(before, prepend=0)
@@ -220,17 +220,17 @@ def _is_regular(opened: IO[bytes], separator: str, columns: int) -> bool:
     return not inside
 
 
-def _quotes_fit(values: Array, quotes: Array, sign: int, *, inside: bool, last: int) -> bool:
+def _quotes_fit(values: Array, quotes: Array, sign: int, *, inside: bool, last_byte: int) -> bool:
     """Return whether quotes stand where a value begins or ends, or in pairs within one."""
     opening = (np.arange(len(quotes)) + inside) % 2 == 0
-    before = np.where(quotes > 0, values[quotes - 1], last)
+    before = np.where(quotes > 0, values[quotes - 1], last_byte)
     after = np.append(values, _NEWLINE)[quotes + 1]
     begins = np.isin(before, [sign, _NEWLINE, _QUOTE])
     ends = np.isin(after, [sign, _NEWLINE, _RETURN, _QUOTE])
     return bool(np.where(opening, begins, ends).all())
 
 
-def _rewrite(file: TableFile, compression: str, encoding: str, skipped: int, found: DelimitedFile) -> TableFile:
+def _rewrite(file: TableFile, compression: str, encoding: str, skipped: int, delimited: DelimitedFile) -> TableFile:
     """Write the file anew, as RFC 4180 has it, in UTF-8 and without compression, into a folder of its own.
 
     Raises:
@@ -238,16 +238,16 @@ def _rewrite(file: TableFile, compression: str, encoding: str, skipped: int, fou
     """
     folder = TemporaryFolder()
     path = folder.path / "table.csv"
-    columns = len(found.names)
+    columns = len(delimited.names)
     with (
-        unpacked(file, compression) as opened,
+        unpacked(file, compression) as stream,
         path.open("w", encoding="utf-8", newline="") as out,
     ):
-        opened.read(skipped)
-        text = io.TextIOWrapper(opened, encoding, newline="")
+        stream.read(skipped)
+        text = io.TextIOWrapper(stream, encoding, newline="")
         # All in quotes: a carriage return at the end of a value would else belong to the end of the line.
-        writer = csv.writer(out, delimiter=found.separator, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        for row in _checked_rows(text, found.separator, columns):
+        writer = csv.writer(out, delimiter=delimited.separator, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for row in _checked_rows(text, delimited.separator, columns):
             writer.writerow(row)
         text.detach()
     return TableFile(file.name, path, folder=folder)
@@ -320,12 +320,12 @@ class NumberReader:
             self.decided = self.decided or self.separator == ";" or not grouped.all()
             self.thousands = self.thousands or str(texts.filter(comma)[0])
         if self.commas and self.points:
-            at = (
+            row = (
                 comma.arg_max()
                 if comma.any()
                 else texts.str.contains(".", literal=True).fill_null(value=False).arg_max()
             )
-            raise BadCell(int(at or 0), "one decimal mark in the whole column")
+            raise BadCell(int(row or 0), "one decimal mark in the whole column")
         numbers = texts.set(comma, None).cast(pl.Float64, strict=False)
         if comma.any():
             marked = texts.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
@@ -348,7 +348,7 @@ class NumberReader:
 
 
 MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-NaN", "-nan")
-"""What `pandas.read_csv` takes for a missing value."""
+"""Words that `pandas.read_csv` takes for a missing value."""
 
 
 class BadCell(ValueError):
@@ -376,14 +376,14 @@ def infer_column(texts: pl.Series, separator: str, *, with_gaps: bool = False) -
     """
     absent = texts.is_in(list(MISSING)) if with_gaps else texts == ""
     texts = pl.select(pl.when(~absent).then(texts).alias(texts.name)).to_series()
-    there = texts.drop_nulls()
-    if not len(there):
+    present = texts.drop_nulls()
+    if not len(present):
         return texts
-    if bool(there.is_in([*_TRUE, *_FALSE]).all()):
+    if bool(present.is_in([*_TRUE, *_FALSE]).all()):
         return texts.is_in(list(_TRUE))
-    if bool(there.str.contains(r"^[+-]?\d+$").all()):
-        whole = texts.cast(pl.Int64, strict=False)
-        return whole if whole.null_count() == texts.null_count() else texts
+    if bool(present.str.contains(r"^[+-]?\d+$").all()):
+        integers = texts.cast(pl.Int64, strict=False)
+        return integers if integers.null_count() == texts.null_count() else texts
     reader = NumberReader(separator)
     try:
         numbers = reader.read(texts)

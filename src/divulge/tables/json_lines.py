@@ -69,7 +69,7 @@ class JsonLines:
     file: TableFile
     compression: str
     files: tuple[tuple[Path, tuple[str, ...]], ...]
-    kinds: Mapping[str, Mapping[str, tuple[int, str]]]
+    value_types: Mapping[str, Mapping[str, tuple[int, str]]]
     fractions: frozenset[str]
     folder: TemporaryFolder
     exact: bool = False
@@ -88,23 +88,23 @@ def convert_json_lines(file: TableFile, compression: str, *, exact: bool = False
     """
     folder = TemporaryFolder()
     files: list[tuple[Path, tuple[str, ...]]] = []
-    kinds: dict[str, dict[str, tuple[int, str]]] = {}
+    value_types: dict[str, dict[str, tuple[int, str]]] = {}
     fractions: set[str] = set()
-    with unpacked(file, compression) as opened:
-        lines = enumerate(opened, 1)
+    with unpacked(file, compression) as stream:
+        lines = enumerate(stream, 1)
         while batch := list(itertools.islice(lines, _BATCH)):
             numbers, rows = _objects(batch, exact=exact)
             if not rows:
                 continue
-            columns = {name: _column(name, rows, numbers, kinds, fractions) for name in _names(rows)}
+            columns = {name: _column(name, rows, numbers, value_types, fractions) for name in _names(rows)}
             path = folder.path / f"{len(files):06d}.arrow"
             line = pl.Series(LINE, numbers, pl.UInt32)
             frame = pl.DataFrame({LINE: line, **columns})
             store.write_file(path, partial(frame.write_ipc, compression="uncompressed"))
             files.append((path, tuple(columns)))
-    if not kinds:
+    if not value_types:
         raise InputError("there is no line with an object; at least 1 row is needed")
-    return JsonLines(file, compression, tuple(files), kinds, frozenset(fractions), folder, exact=exact)
+    return JsonLines(file, compression, tuple(files), value_types, frozenset(fractions), folder, exact=exact)
 
 
 def _objects(batch: Sequence[tuple[int, bytes]], *, exact: bool) -> tuple[list[int], list[dict[str, Any]]]:
@@ -157,13 +157,13 @@ def _column(
     name: str,
     rows: Sequence[Mapping[str, Any]],
     numbers: Sequence[int],
-    kinds: dict[str, dict[str, tuple[int, str]]],
+    value_types: dict[str, dict[str, tuple[int, str]]],
     fractions: set[str],
 ) -> pl.Series:
-    """Return the values of a key as texts, and add their types to ``kinds``."""
+    """Return the values of a key as texts, and add their types to ``value_types``."""
     values = [row.get(name) for row in rows]
     types = set(map(type, values)) - {type(None)}
-    first_values = kinds.setdefault(name, {})
+    first_values = value_types.setdefault(name, {})
     first_rows = {
         value_type: next(i for i, value in enumerate(values) if type(value) is value_type) for value_type in types
     }

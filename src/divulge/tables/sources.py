@@ -96,8 +96,8 @@ class TableFile:
         if self.path is None or self.content is not None:
             yield io.BytesIO(self.content or b"")
             return
-        with open_untrusted(self.path) as opened:
-            yield opened
+        with open_untrusted(self.path) as stream:
+            yield stream
 
     @property
     def polars_source(self) -> Any:
@@ -150,8 +150,8 @@ def file_type(file: TableFile) -> tuple[FileType, str]:
     Raises:
         divulge.InputError: neither the content nor the name says what it is.
     """
-    with file.open() as opened:
-        head = opened.read(8)
+    with file.open() as stream:
+        head = stream.read(8)
     compression = "gzip" if head.startswith(_GZIP) else "zstd" if head.startswith(_ZSTD) else ""
     if head.startswith(b"PAR1"):
         return "parquet", ""
@@ -164,16 +164,16 @@ def file_type(file: TableFile) -> tuple[FileType, str]:
             raise InputError(f"{described}; one of {', '.join(ENDINGS)} is needed ({' and '.join(COMPRESSED)} allowed)")
     ending = "" if file.path is None else _ending(file.path)
     if ending in (".parquet", ".arrow", ".feather", ".ipc"):
-        called = "a Parquet" if ending == ".parquet" else "an Arrow"
-        raise InputError(f"damaged or half-written (it does not begin as {called} file does)")
+        type_name = "a Parquet" if ending == ".parquet" else "an Arrow"
+        raise InputError(f"damaged or half-written (it does not begin as {type_name} file does)")
     if file.path is not None and not ending:
         hint = "; JSON lines are named .jsonl" if ".json" in (suffix.lower() for suffix in file.path.suffixes) else ""
         raise InputError(f"one of {', '.join(ENDINGS)} is needed ({' and '.join(COMPRESSED)} allowed){hint}")
     if ending in (".jsonl", ".ndjson"):
         return "json lines", compression
     if not ending:
-        with unpacked(file, compression) as opened:
-            start = opened.read(_BLOCK).removeprefix(b"\xef\xbb\xbf").lstrip()
+        with unpacked(file, compression) as stream:
+            start = stream.read(_BLOCK).removeprefix(b"\xef\xbb\xbf").lstrip()
         return ("json lines" if start.startswith(b"{") else "csv"), compression
     return "csv", compression
 
@@ -187,20 +187,20 @@ def check_stream(file: TableFile) -> None:
     Raises:
         divulge.InputError: in that case.
     """
-    with file.open() as opened:
-        at, end = 0, file.size()
-        while at < end:
-            head = opened.read(8)
+    with file.open() as stream:
+        position, end = 0, file.size()
+        while position < end:
+            head = stream.read(8)
             size = int.from_bytes(head[4:], "little")
             if len(head) < 8 or head[:4] != b"\xff\xff\xff\xff":
                 raise InputError("damaged or half-written (it ends within a message)")
             if size == 0:
                 return
-            body = _body_size(opened.read(size))
-            at += 8 + size + body
-            if body < 0 or at > end:
+            body = _body_size(stream.read(size))
+            position += 8 + size + body
+            if body < 0 or position > end:
                 raise InputError("damaged or half-written (it ends within a message)")
-            opened.seek(at)
+            stream.seek(position)
 
 
 def _body_size(description: bytes) -> int:
@@ -223,11 +223,11 @@ def unpacked(file: TableFile, compression: str) -> Generator[IO[bytes]]:
     if compression == "zstd":
         yield cast("IO[bytes]", io.BufferedReader(_Lines(file), _BLOCK))
         return
-    with file.open() as opened:
+    with file.open() as stream:
         if compression != "gzip":
-            yield opened
+            yield stream
             return
-        with gzip.open(opened) as plain:
+        with gzip.open(stream) as plain:
             yield cast("IO[bytes]", plain)
 
 
@@ -260,10 +260,10 @@ class _Lines(io.RawIOBase):
         return count
 
 
-def blocks_of_lines(opened: IO[bytes]) -> Iterator[bytes]:
+def blocks_of_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the content in blocks that end where a line ends."""
-    while block := opened.read(_BLOCK):
-        yield block + opened.readline()
+    while block := stream.read(_BLOCK):
+        yield block + stream.readline()
 
 
 def find_files(path: Path) -> list[Path]:
@@ -285,8 +285,8 @@ def find_files(path: Path) -> list[Path]:
     if not files:
         below = "; folders inside it are not read" if any(each.is_dir() for each in path.iterdir()) else ""
         raise InputError(f"{path}: no {', '.join(ENDINGS)} file in this folder{below}")
-    matches = [found for file in files if (found := _SPLIT.fullmatch(file.name))]
-    splits = sorted({found["split"] or found["named"] for found in matches})
+    matches = [match for file in files if (match := _SPLIT.fullmatch(file.name))]
+    splits = sorted({match["split"] or match["named"] for match in matches})
     if len(splits) > 1:
         raise InputError(
             f"{path} holds several data sets ({', '.join(splits)}); name the files of one, or put them into a folder"
@@ -314,7 +314,7 @@ def _saved_files(path: Path) -> list[Path]:
     """The files of a data set that `datasets` saved; beside them may lie others, of its cache."""
     try:
         listed = json.loads(read_untrusted(path / _STATE).decode())
-        names = [str(one["filename"]) for one in listed["_data_files"]]
+        names = [str(entry["filename"]) for entry in listed["_data_files"]]
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path / _STATE}: damaged or half-written ({format_exception(error)})") from None
     except (KeyError, TypeError):
@@ -339,9 +339,9 @@ def table_errors(name: str) -> Generator[None]:
     try:
         yield
     except InputError as error:
-        if name in (said := str(error)):
+        if name in (message := str(error)):
             raise
-        raise InputError(f"{name}: {said}") from None
+        raise InputError(f"{name}: {message}") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror or error_summary(error)})") from None
     except (EOFError, zlib.error, ValueError, RuntimeError, TypeError) as error:

@@ -77,7 +77,7 @@ class Part:
         if self.delimited is not None:
             return "any"
         if self.lines is not None:
-            column_types = list(self.lines.kinds[name])
+            column_types = list(self.lines.value_types[name])
             return (
                 {json_lines.NUMBER: NUMBER, json_lines.TEXT: TEXT}.get(column_types[0], column_types[0])
                 if column_types
@@ -155,7 +155,7 @@ class Part:
             allowed = (
                 {json_lines.NUMBER} if required == NUMBER else {json_lines.TEXT, json_lines.NUMBER, json_lines.BOOLEAN}
             )
-            for column_type, (line, value) in self.lines.kinds[name].items():
+            for column_type, (line, value) in self.lines.value_types[name].items():
                 if column_type not in allowed:
                     required_type = json_lines.NUMBER if required == NUMBER else json_lines.TEXT
                     shown_value = column_type if column_type in (json_lines.LIST, json_lines.OBJECT) else value
@@ -343,7 +343,7 @@ def _open_part(file: TableFile, separator: str | None) -> Part:
 
 def _part_of_lines(name: str, lines: JsonLines) -> Part:
     scans = tuple(_scan_ipc(path) for path, _ in lines.files)
-    return Part(name, {key: pl.String() for key in lines.kinds}, scans, lines=lines)
+    return Part(name, {key: pl.String() for key in lines.value_types}, scans, lines=lines)
 
 
 def _stream_source(file: TableFile) -> Any:
@@ -467,7 +467,7 @@ def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
     Raises:
         divulge.InputError: values of several kinds, or whole numbers of more than 64 bits.
     """
-    value_types = {} if part.lines is None else part.lines.kinds[name]
+    value_types = {} if part.lines is None else part.lines.value_types[name]
     value_type = next(iter(value_types), json_lines.TEXT)
     for other_type, (line, value) in value_types.items():
         if other_type != value_type:

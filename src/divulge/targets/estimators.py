@@ -520,14 +520,14 @@ def restore_types(estimator: Any, frame: Any) -> Any:
         column_type = _type_of_column(column)
         if column_type in (None, fitted_type) or {column_type, fitted_type} == {"numbers", "truth values"}:
             continue
-        known = [value for value in categories if not columns.is_missing(value)]
+        fitted_values = [value for value in categories if not columns.is_missing(value)]
         try:
-            convert = _find_conversion(str(column_type), fitted_type, known)
+            convert = _find_conversion(str(column_type), fitted_type, fitted_values)
             changed[name] = [None if columns.is_missing(value) else convert(value) for value in column.to_list()]
         except (KeyError, ValueError, TypeError):
             raise InputError(
                 f"column {name!r} holds {column_type}, and the target was fitted on {fitted_type} such as "
-                f"{format_value(str(known[0]))}; bring them as the target knows them"
+                f"{format_value(str(fitted_values[0]))}; bring them as the target knows them"
             ) from None
     if not changed:
         return frame
@@ -590,8 +590,8 @@ _ValueType = Literal["numbers", "truth values", "dates", "texts"]
 _DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f")
 
 
-def _find_conversion(column_type: str, fitted_type: str, known: Sequence[Any]) -> Callable[[Any], Any]:
-    """Return what makes values of one type those of another, in the spelling of the ``known`` ones.
+def _find_conversion(column_type: str, fitted_type: str, fitted_values: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return what makes values of one type those of another, in the spelling of the ``fitted_values`` ones.
 
     Raises:
         KeyError: there is no such conversion.
@@ -600,15 +600,15 @@ def _find_conversion(column_type: str, fitted_type: str, known: Sequence[Any]) -
     if fitted_type == "texts" and column_type == "dates":
         for style in _DATE_FORMATS:
             with contextlib.suppress(ValueError):
-                if all(dt.datetime.strptime(text, style).strftime(style) == text for text in known):
+                if all(dt.datetime.strptime(text, style).strftime(style) == text for text in fitted_values):
                     return lambda value: value.strftime(style)
-        raise ValueError(known)
+        raise ValueError(fitted_values)
     if fitted_type == "texts" and column_type == "numbers":
-        if not all(str(int(text)) == text for text in known):
-            raise ValueError(known)
+        if not all(str(int(text)) == text for text in fitted_values):
+            raise ValueError(fitted_values)
         return lambda value: str(int(value) if value == int(value) else value)
     if fitted_type == "texts" and column_type == "truth values":
-        spellings = {text.lower() == "true": text for text in known if text.lower() in ("true", "false")}
+        spellings = {text.lower() == "true": text for text in fitted_values if text.lower() in ("true", "false")}
         return lambda value: spellings[bool(value)]
     conversions: dict[tuple[str, str], Callable[[Any], Any]] = {
         ("texts", "dates"): dt.datetime.fromisoformat,
@@ -640,7 +640,14 @@ def _type_of_values(values: Any) -> _ValueType | None:
         "dates": (dt.date,),
         "texts": (str,),
     }
-    return next((name for name, kind in types.items() if present and all(isinstance(v, kind) for v in present)), None)
+    return next(
+        (
+            name
+            for name, types_of_value in types.items()
+            if present and all(isinstance(v, types_of_value) for v in present)
+        ),
+        None,
+    )
 
 
 def _categories_by_column(estimator: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -650,12 +657,12 @@ def _categories_by_column(estimator: Any, names: tuple[str, ...]) -> dict[str, A
         estimator: fitted.
         names: columns of what it was fitted on, where it does not name them.
     """
-    found: dict[str, Any] = {}
+    categories_by_column: dict[str, Any] = {}
     for part, its_names in _parts_with_columns(estimator, names):
         categories = getattr(part, "categories_", ())
         if len(categories) == len(its_names):
-            found = dict(zip(its_names, categories, strict=True)) | found
-    return found
+            categories_by_column = dict(zip(its_names, categories, strict=True)) | categories_by_column
+    return categories_by_column
 
 
 def _markers_by_column(estimator: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -663,15 +670,15 @@ def _markers_by_column(estimator: Any, names: tuple[str, ...]) -> dict[str, Any]
 
     Columns without a missing value in what they were fitted on are left out; arguments as for `_categories_by_column`.
     """
-    found: dict[str, Any] = {}
+    markers_by_column: dict[str, Any] = {}
     for name, categories in _categories_by_column(estimator, names).items():
         missing = [value for value in np.asarray(categories, dtype=object).tolist() if columns.is_missing(value)]
         if missing:
-            found[name] = missing[0]
+            markers_by_column[name] = missing[0]
     for part, its_names in _parts_with_columns(estimator, names):
         if _imputes_texts(part) and len(part.statistics_) == len(its_names):
-            found = dict.fromkeys(its_names, part.missing_values) | found
-    return found
+            markers_by_column = dict.fromkeys(its_names, part.missing_values) | markers_by_column
+    return markers_by_column
 
 
 def _parts_with_columns(part: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
@@ -700,7 +707,7 @@ def _parts_with_columns(part: Any, names: tuple[str, ...]) -> Iterator[tuple[Any
 def _select_names(names: tuple[str, ...], chosen: Any) -> tuple[str, ...]:
     """Return the names of the columns that a part of a ColumnTransformer was given."""
     chosen = [chosen] if isinstance(chosen, str | int) else chosen
-    if not isinstance(chosen, slice) and all(isinstance(one, str) for one in chosen):
+    if not isinstance(chosen, slice) and all(isinstance(entry, str) for entry in chosen):
         return tuple(chosen)
     try:
         return tuple(np.array(names, dtype=object)[chosen].tolist())

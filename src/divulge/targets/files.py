@@ -94,12 +94,12 @@ def load(
     path = check_path(Path(folder or ".") / check_string(model, "target.model"), "target.model")
     if is_sacro_folder(path):
         try:
-            named = read_sacro_folder(path).model
-            refuse_pickle(named, "model")
+            model_path = read_sacro_folder(path).model
+            refuse_pickle(model_path, "model")
         except InputError as error:
             raise InputError(f"target.{error}") from None
         return load(
-            str(named), factory=factory, outputs=outputs, device=device, trust=trust, labels_only=labels_only,
+            str(model_path), factory=factory, outputs=outputs, device=device, trust=trust, labels_only=labels_only,
             names=names, task=task,
         )  # fmt: skip
     if path.is_dir() or (model.startswith("hf:") and not path.exists()):

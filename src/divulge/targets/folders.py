@@ -255,7 +255,7 @@ _WORKAROUND = "put it on its base in your own code (peft's merge_and_unload), sa
 # which come from safetensors; anything else is refused.
 @dataclass(frozen=True, slots=True, eq=False)
 class Adapter:
-    """What a folder says of an adapter.
+    """Description of an adapter in its folder.
 
     Args:
         settings: of the LoRA, checked.

@@ -446,14 +446,14 @@ class FramedTarget:
 
     Args:
         target: the target behind.
-        like: a record with the columns, types and encoding of the audit's.
+        template: a record with the columns, types and encoding of the audit's.
 
     Raises:
         divulge.InputError: records without a frame where a column holds free text, which numbers cannot stand for.
     """
 
     target: Any
-    like: Records
+    template: Records
 
     def __post_init__(self) -> None:
         grant_rights(self, self.target, self._ask)
@@ -462,12 +462,12 @@ class FramedTarget:
         return getattr(self.target, right)(self._with_frame(records))
 
     def _with_frame(self, records: Records) -> Records:
-        encoder = self.like.encoder
-        if records.table is not None or encoder is None or self.like.table is None:
+        encoder = self.template.encoder
+        if records.table is not None or encoder is None or self.template.table is None:
             return records
         if free := [column.name for column in encoder.columns if column.measure == "text"]:
             raise InputError(
                 f"recipes: this one moves or completes records, which is not defined for free text (column {free[0]!r})"
             )
-        framed = self.like[np.zeros(len(records), dtype=np.int64)].with_values(records.x)
+        framed = self.template[np.zeros(len(records), dtype=np.int64)].with_values(records.x)
         return framed.with_y_of(records)

@@ -67,15 +67,15 @@ class SacroFolder:
         Raises:
             divulge.InputError: see `read_array`; arrays that do not fit each other.
         """
-        made = {}
+        frames = {}
         for side in ("train", "test"):
             x, y = self.read_array(f"X_{side}"), self.read_array(f"y_{side}").squeeze()
             if x.ndim != 2 or y.shape != x.shape[:1]:
                 raise InputError(f"model: X_{side} of shape {x.shape} does not fit y_{side} of shape {y.shape}")
             names = self.columns if len(self.columns) == x.shape[1] else [f"x{i}" for i in range(x.shape[1])]
             label = y.astype(np.int64) if np.array_equal(y, np.rint(y)) else y
-            made[side] = tables.from_arrays({str(name): x[:, i] for i, name in enumerate(names)} | {"label": label})
-        return made
+            frames[side] = tables.from_arrays({str(name): x[:, i] for i, name in enumerate(names)} | {"label": label})
+        return frames
 
 
 def is_sacro_folder(path: Path) -> bool:

@@ -307,11 +307,13 @@ def _check_histogram(model: Any) -> None:
             nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
             inner = nodes["is_leaf"] == 0
             _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], features)
-            by_category = inner & (nodes["is_categorical"] != 0)
-            if by_category.any():
-                _require((nodes["bitset_idx"][by_category] < len(sets)).all(), "a set of categories that is not there")
+            is_categorical = inner & (nodes["is_categorical"] != 0)
+            if is_categorical.any():
+                _require(
+                    (nodes["bitset_idx"][is_categorical] < len(sets)).all(), "a set of categories that is not there"
+                )
                 _require(sets.shape[1] == 8, "sets of categories of another size")
-                _require(mapped[nodes["feature_idx"][by_category]].all(), "categories of a feature that has none")
+                _require(mapped[nodes["feature_idx"][is_categorical]].all(), "categories of a feature that has none")
 
 
 def _check_nodes(inner: Array, left: Array, right: Array, feature: Array, features: int) -> None:

@@ -57,7 +57,7 @@ class TextClassifier:
     name: str = "model"
     length: int | None = None
     budget: int = _BUDGET
-    _together: bool = field(default=False, init=False, repr=False)
+    _can_batch: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_integer(self.budget, "budget", least=1)
@@ -69,7 +69,7 @@ class TextClassifier:
             raise InputError(f"length: the model takes at most {max_length} tokens, got {length}")
         object.__setattr__(self, "length", length)
         self.model.eval()
-        object.__setattr__(self, "_together", _is_padding_safe(self))
+        object.__setattr__(self, "_can_batch", _is_padding_safe(self))
 
     def logits(self, records: Records) -> Floats:
         """Logits of each document, float64 ``[n, K]``.
@@ -80,7 +80,7 @@ class TextClassifier:
         encoded = self._encoded(records.x)
         documents = [Window(i, 0, tuple(ids), 0) for i, ids in enumerate(encoded)]
         answers = np.empty((len(encoded), self.model.config.num_labels))
-        for batch in batch_windows(documents, self.budget if self._together else 1):
+        for batch in batch_windows(documents, self.budget if self._can_batch else 1):
             answers[[part.document for part in batch]] = self.run([part.tokens for part in batch])
         return out.as_logits(answers, "logits", len(records))
 

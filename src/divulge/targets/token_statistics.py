@@ -141,7 +141,7 @@ _DECODING = DecodingSettings()
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How the next token is drawn: the temperature first, then the top k, then the top p, as `transformers` does.
+    """Sampling of the next token: the temperature first, then the top k, then the top p, as `transformers` does.
 
     Args:
         temperature: logits are divided by it.

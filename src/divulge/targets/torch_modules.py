@@ -108,8 +108,8 @@ class TorchTarget:
         Raises:
             divulge.InputError: no linear layer is reached, or more than one vector per record arrives there.
         """
-        _, hidden = self._opened(records)
-        return hidden, self._last().weight.detach().double().cpu().numpy()
+        _, hidden = self._forward_with_hidden(records)
+        return hidden, self._output_layer().weight.detach().double().cpu().numpy()
 
     def gradient_norms(self, records: Records) -> Floats:
         """Logarithms of ‖∂ cross-entropy / ∂ θ‖ of each record, float64 ``[n, 2]``.
@@ -129,8 +129,8 @@ class TorchTarget:
             array([[0.707, 0.707],
                    [1.   , 1.   ]])
         """
-        labels, device, last_layer = _label_tensor(records), resolve_device(self.device), self._last()
-        answers, hidden = self._opened(records)
+        labels, device, last_layer = _label_tensor(records), resolve_device(self.device), self._output_layer()
+        answers, hidden = self._forward_with_hidden(records)
         logits = hidden @ last_layer.weight.detach().double().cpu().numpy().T
         bias = dict(last_layer.named_parameters()).get("bias")
         if bias is not None:
@@ -153,16 +153,16 @@ class TorchTarget:
         """Return every parameter by name."""
         return {name: tensor.detach().cpu().numpy() for name, tensor in self.module.named_parameters()}
 
-    def _last(self) -> torch.nn.Linear:
+    def _output_layer(self) -> torch.nn.Linear:
         layers = [part for part in self.module.modules() if isinstance(part, torch.nn.Linear)]
         if not layers:
             raise InputError(f"target: {type(self.module).__name__} has no linear layer")
         return layers[-1]
 
-    def _opened(self, records: Records) -> tuple[Floats, Floats]:
+    def _forward_with_hidden(self, records: Records) -> tuple[Floats, Floats]:
         """Return logits, and the input of the last linear layer."""
         hidden: list[torch.Tensor] = []
-        hook = self._last().register_forward_pre_hook(lambda _, inputs: hidden.append(inputs[0].detach().cpu()))
+        hook = self._output_layer().register_forward_pre_hook(lambda _, inputs: hidden.append(inputs[0].detach().cpu()))
         try:
             logits = self.logits(records)
         finally:

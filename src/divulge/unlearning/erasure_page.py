@@ -29,9 +29,9 @@ _HEADINGS = {
 _MAX_LISTED = 20
 _MAX_REQUESTS_DRAWN = 6
 CANNOT = (
-    "This compares scores that anyone with the model can compute. It does not see what no score shows: traces in the "
-    "weights, in models distilled from this one, in backups, or in answers to questions that were not asked. An "
-    "adversary who holds the model from before the erasure too sees more, and nothing here bounds that.",
+    "This check does not see what no score shows: traces in the weights, in models distilled from this one, in "
+    "backups, or in answers to questions that were not asked. Who holds the model from before the erasure too sees "
+    "more, and nothing here bounds that.",
 )
 REQUEST_COLUMNS = ("request", "records", "answer", "AUC before", "AUC after", "never saw them", "difference", "share")
 
@@ -66,16 +66,23 @@ def _describe_null(summary: ErasureSummary) -> str:
 
 
 def sections(run: ErasureRun) -> list[Section]:
-    """Return answers by request, scores before and after, the records on the list, costs, and checks."""
+    """Return what to do, answers, which records, costs and failed checks on one sheet; the rest is the annex."""
     summary = run.summary
+    several, pictures = len(summary.findings) > 1, _interval_charts(summary)
+    found = [Paragraph(f"{check.name}: {formatting.as_sentence(check.says)}") for check in summary.checks
+             if not check.passed]  # fmt: skip
     return [
         *_advice(summary),
-        Section("Answers", [_request_table(summary), *(Paragraph(text) for text in _reasons(summary))]),
-        Section("Before, after, and never", _pictures(run)),
+        Section(
+            "Before, after, and never", [_request_table(summary), *([] if several else pictures), *_reasons(summary)]
+        ),
         Section("Which records", _listed_records(run)),
         Section("What the erasure cost", _quality(summary)),
-        Section("Checks of records and models", _checks(summary)),
-        Section("What this cannot show", [Paragraph(text) for text in CANNOT]),
+        Section("Checks that found something", found),
+        Section("All numbers of each request", [_full_table(summary), *pictures] if several else [], annex=True),
+        Section("Further comparisons", _further_comparisons(summary), annex=True),
+        Section("Scores of the records", _histograms(run), annex=True),
+        Section("Checks of records and models", _checks(summary), annex=True),
         regulator_section(_answers(summary)),
     ]
 
@@ -85,7 +92,7 @@ def facts(run: ErasureRun) -> dict[str, str]:
     summary = run.summary
     settings = summary.settings
     return {
-        "records to be forgotten": f"{sum(one.forgotten for one in summary.findings):,}",
+        "records to be forgotten": f"{sum(finding.forgotten for finding in summary.findings):,}",
         "never used": f"{summary.never:,}",
         "compared with": _describe_controls(summary),
         "read from the models": summary.signal,
@@ -105,16 +112,16 @@ def request_rows(summary: ErasureSummary) -> list[list[str]]:
     """Return one row for each request, under `REQUEST_COLUMNS`."""
     return [
         [
-            one.request,
-            f"{one.forgotten:,}",
-            one.answer,
-            formatting.format_estimate(one.auc_before),
-            formatting.format_estimate(one.auc_after),
-            _format_controls(one.controls),
-            formatting.format_estimate(one.difference),
-            formatting.format_percent_estimate(one.share),
+            finding.request,
+            f"{finding.forgotten:,}",
+            finding.answer,
+            formatting.format_estimate(finding.auc_before),
+            formatting.format_estimate(finding.auc_after),
+            _format_controls(finding.controls),
+            formatting.format_estimate(finding.difference),
+            formatting.format_percent_estimate(finding.share),
         ]
-        for one in summary.findings
+        for finding in summary.findings
     ]
 
 
@@ -124,65 +131,98 @@ def _format_controls(aucs: Sequence[float]) -> str:
     return f"{aucs[0]:.3f}" if len(aucs) == 1 else f"{min(aucs):.3f} to {max(aucs):.3f}"
 
 
+_NOTE = (
+    "AUC of the records to be forgotten against never-used ones; the difference is that after the erasure less the "
+    "mean of models that never saw them. The share counts a record as remembered where it scores as it did before."
+)
+
+
 def _request_table(summary: ErasureSummary) -> Table:
-    note = (
-        "AUC of the records to be forgotten against never-used ones; the difference is that after the erasure less the "
-        "mean of models that never saw them. The share counts a record as remembered where it scores as it did before."
-    )
-    return Table(REQUEST_COLUMNS, request_rows(summary), note=note)
+    """Return the numbers of a single request, or the answers of several, as wide as a sheet."""
+    several = len(summary.findings) > 1
+    left_out = ("AUC before", "AUC after", "never saw them") if several else ("request", "answer")
+    places = [i for i, name in enumerate(REQUEST_COLUMNS) if name not in left_out]
+    rows = [[row[i] for i in places] for row in request_rows(summary)]
+    return Table([REQUEST_COLUMNS[i] for i in places], rows, note=_NOTE)
+
+
+def _full_table(summary: ErasureSummary) -> Table:
+    return Table(REQUEST_COLUMNS, request_rows(summary))
 
 
 def render_notebook(run: ErasureRun) -> str:
     """Return what a notebook shows: the answer, AUCs as a picture, and the table of requests."""
     top, summary = headline(run), run.summary
     several = len(summary.findings) > 1
-    drawn = {}
-    for one in summary.findings[:_MAX_REQUESTS_DRAWN]:
-        start = f"{one.request}, " if several else ""
-        estimates = {"before": one.auc_before, "after": one.auc_after, "never saw them": _control_range(one)}
-        drawn |= {start + name: estimate for name, estimate in estimates.items() if estimate is not None}
-    alone = summary.findings[0].controls if not several else ()
-    reference = float(np.mean(alone)) if alone else 0.5
+    intervals = {}
+    for finding in summary.findings[:_MAX_REQUESTS_DRAWN]:
+        start = f"{finding.request}, " if several else ""
+        estimates = {
+            "before": finding.auc_before,
+            "after": finding.auc_after,
+            "never saw them": _control_range(finding),
+        }
+        intervals |= {start + name: estimate for name, estimate in estimates.items() if estimate is not None}
+    control_aucs = summary.findings[0].controls if not several else ()
+    reference = float(np.mean(control_aucs)) if control_aucs else 0.5
     return notebook.render(
         top.heading, top.text, top.tone, more=(*top.more, *summary.warnings), columns=REQUEST_COLUMNS,
-        rows=request_rows(summary), picture=notebook.draw_intervals(drawn, "AUC", reference),
+        rows=request_rows(summary), picture=notebook.draw_intervals(intervals, "AUC", reference),
         note="The difference is that of the AUC after the erasure less the mean of models that never saw the records.",
     )  # fmt: skip
 
 
-def _reasons(summary: ErasureSummary) -> list[str]:
-    """Return why each answer is given, and what would have been seen."""
+def _reasons(summary: ErasureSummary) -> list[Paragraph]:
+    """Return why each of several answers is given; that of a single request is the verdict."""
+    if len(summary.findings) == 1:
+        return []
+    return [Paragraph(f"{one.request}: {formatting.as_sentence(one.reason)}") for one in summary.findings]
+
+
+def _further_comparisons(summary: ErasureSummary) -> list[Paragraph]:
+    """Return what scores relative to the controls say, of the AUC and of the spread."""
     texts = []
-    for one in summary.findings:
-        start = f"{one.request}: " if len(summary.findings) > 1 else ""
-        texts.append(start + formatting.as_sentence(one.reason))
-        if one.relative is not None and one.training_noise is not None:
+    for finding in summary.findings:
+        start = f"{finding.request}: " if len(summary.findings) > 1 else ""
+        if finding.relative is not None and finding.training_noise is not None:
             texts.append(
                 f"{start}Relative to the mean of these models, the difference of AUC is "
-                f"{formatting.format_estimate(one.relative)}. Between trainings the AUC varies by "
-                f"{one.training_noise:.4f} (standard deviation)."
+                f"{formatting.format_estimate(finding.relative)}. Between trainings the AUC varies by "
+                f"{finding.training_noise:.4f} (standard deviation)."
             )
-        if one.spread is not None:
+        if finding.spread is not None:
             texts.append(
                 f"{start}Of the distance from the typical never-used record it is "
-                f"{formatting.format_estimate(one.spread)}: above 0, some records score higher and others lower than "
-                "under these models."
+                f"{formatting.format_estimate(finding.spread)}: above 0, some records score higher and others lower "
+                "than under these models."
             )
-    return texts
+    return [Paragraph(text) for text in texts]
 
 
-def _pictures(run: ErasureRun) -> list[Chart]:
-    """Draw the AUC of each request before, after and under models that never saw it, and the scores behind it."""
+def _interval_charts(summary: ErasureSummary) -> list[Chart]:
+    """Draw the AUC of each request before, after and under models that never saw it."""
     blocks = []
-    for one in run.summary.findings[:_MAX_REQUESTS_DRAWN]:
-        estimates = {"before": one.auc_before, "after": one.auc_after, "never saw them": _control_range(one)}
-        drawn = {name: estimate for name, estimate in estimates.items() if estimate is not None}
-        title = one.request if len(run.summary.findings) > 1 else ""
+    for finding in summary.findings[:_MAX_REQUESTS_DRAWN]:
+        estimates = {
+            "before": finding.auc_before,
+            "after": finding.auc_after,
+            "never saw them": _control_range(finding),
+        }
+        intervals = {name: estimate for name, estimate in estimates.items() if estimate is not None}
+        title = finding.request if len(summary.findings) > 1 else ""
         note = "The line is the mean of models that never saw the records; their bar is where a further one would lie."
-        reference = float(np.mean(one.controls)) if one.controls else None
-        blocks.append(Chart(charts.intervals(drawn, quantity="AUC", reference=reference), title=title, note=note))
-        blocks.append(_histogram(run.erasure, one.request))
+        reference = float(np.mean(finding.controls)) if finding.controls else None
+        blocks.append(Chart(charts.intervals(intervals, quantity="AUC", reference=reference), title=title, note=note))
     return blocks
+
+
+def _histograms(run: ErasureRun) -> list[Chart]:
+    """Draw the scores of each request's records."""
+    several = len(run.summary.findings) > 1
+    return [
+        _histogram(run.erasure, one.request, one.request if several else "")
+        for one in run.summary.findings[:_MAX_REQUESTS_DRAWN]
+    ]
 
 
 def _control_range(finding: ErasureFinding) -> Estimate | None:
@@ -197,14 +237,15 @@ def _control_range(finding: ErasureFinding) -> Estimate | None:
     return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, 1.0), 0.95, "t for a further model")
 
 
-def _histogram(erasure: Erasure, request: str) -> Chart:
+def _histogram(erasure: Erasure, request: str, title: str) -> Chart:
     rows = erasure.rows(request)
     groups = {} if erasure.before is None else {"before": erasure.before[rows]}
     groups["after"] = erasure.after[rows]
     if len(erasure.controls):
-        groups["never saw them"] = erasure.controls[:, rows].ravel()
+        scores = erasure.controls[:, rows]
+        groups["never saw them"] = scores[~np.isnan(scores)]
     note = "Scores of the records to be forgotten. After an erasure that worked they lie as under models that never saw"
-    return Chart(charts.histogram(groups, quantity=erasure.signal), note=f"{note} them.")
+    return Chart(charts.histogram(groups, quantity=erasure.signal), title=title, note=f"{note} them.")
 
 
 def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
@@ -216,9 +257,9 @@ def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
         for record_id in ids[:_MAX_LISTED].tolist():
             row = frame[record_id]
             before = "–" if erasure.before is None else f"{erasure.before[row]:.3g}"
-            never = f"{erasure.controls[:, row].mean():.3g}" if len(erasure.controls) else "–"
+            never = f"{np.nanmean(erasure.controls[:, row]):.3g}" if len(erasure.controls) else "–"
             rows.append([str(record_id), name, before, f"{erasure.after[row]:.3g}", never])
-    count = sum(one.remembered for one in summary.findings)
+    count = sum(finding.remembered for finding in summary.findings)
     level = formatting.format_percent(summary.settings.fdr)
     if not rows:
         return [
@@ -241,12 +282,14 @@ def _quality(summary: ErasureSummary) -> list[Table | Paragraph]:
         return [Paragraph("Not known: the model before the erasure was not given.")]
     rows = [
         [
-            one.records, f"{one.count:,}", one.measure, f"{one.before:.3f}", f"{one.after:.3f}",
-            formatting.format_estimate(one.change), _perplexities(one.measure, one.before, one.after),
+            change.records, f"{change.count:,}", change.measure, f"{change.before:.3f}", f"{change.after:.3f}",
+            formatting.format_estimate(change.change), _perplexities(change.measure, change.before, change.after),
         ]
-        for one in summary.quality
+        for change in summary.quality
     ]  # fmt: skip
     columns = ("records", "number", "measure", "before", "after", "change", "perplexity")
+    if all(row[-1] == "–" for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     return [Table(columns, rows, note="Each interval is over records, and holds by itself.")]
 
 
@@ -257,17 +300,17 @@ def _perplexities(measure: str, before: float, after: float) -> str:
 def _checks(summary: ErasureSummary) -> list[Table | Paragraph]:
     if not summary.checks:
         return [Paragraph("None could be run on scores alone.")]
-    rows = [[one.name, "nothing found" if one.passed else "FOUND", one.says] for one in summary.checks]
+    rows = [[check.name, "nothing found" if check.passed else "FOUND", check.says] for check in summary.checks]
     return [Table(("check", "result", "what it says"), rows, sortable=False)]
 
 
 def _advice(summary: ErasureSummary) -> list[Section]:
     if summary.answer == "too little data to say":
-        few = len(summary.control_names) < 4
+        has_few_controls = len(summary.control_names) < 4
         point = Bullet(
-            "Train more models without the records." if few else "Compare more records.",
+            "Train more models without the records." if has_few_controls else "Compare more records.",
             "Each training with a seed of its own; four or more are recommended."
-            if few
+            if has_few_controls
             else "More never-used records, or more records in one request, shorten the interval.",
         )
         return [Section(ADVICE_TITLE, [BulletList([point])])]

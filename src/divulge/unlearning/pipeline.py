@@ -11,7 +11,7 @@ import numpy as np
 
 from divulge import evaluation, statistics
 from divulge import plan as plans
-from divulge.auditing.pipeline import list_reference_rows
+from divulge.auditing.pipeline import list_reference_data
 from divulge.auditing.result import KIND
 from divulge.errors import InputError
 from divulge.evaluation import blind
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from divulge.references import Progress
     from divulge.settings import Outputs
     from divulge.targets import Task
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = ForgetSettings()
 _FALSE_ALARM = 0.01  # of every check
 _MIN_BLIND = 2 * blind.FOLDS
+_MIN_TO_KNOW_COPIES, _MIN_DISTINCT = 3, 20  # tables of scores, and distinct scores, in which a tie is no accident
 _MIN_FOR_OUTLIERS = 3  # controls: of fewer, nobody can say which one is the odd one out
 
 
@@ -88,8 +89,8 @@ def forget(
         retrained: models trained again without the records, each with a seed of its own; models or tables of scores.
         references: other models that saw neither kind of record, matched to the target in their training: models or
             tables of scores; or how such models are trained on the ``population`` (`divulge.references.Train`,
-            `FineTune`, `Custom`); or the run directory of an audit, whose reference models are used that saw none of
-            its candidates.
+            `FineTune`, `Custom`); or the run directory of an audit, whose reference models are used: those that saw
+            none of its candidates, or of an online audit, for each record, those that did not see it.
         population: other records, none of those above among them; for training references.
         retained: training records that were not to be forgotten, to see what the erasure cost.
         other: further records that no model was trained on, for the same purpose.
@@ -145,7 +146,13 @@ def forget(
     warnings: list[str] = []
     ids, part = _identify_records(sets)
     if from_tables:
-        read = {name: read_scores(model, ids, name) for name, model in _models(before, after, controls_given).items()}
+        tables = _models(before, after, controls_given)
+        read = {name: read_scores(model, ids, name) for name, model in tables.items()}
+        is_first, copied = _find_copied_scores(np.stack([scores.scores for scores in read.values()]), part)
+        if copied:
+            warnings += copied
+            ids, part = ids[is_first], part[is_first]
+            read = {name: read_scores(model, ids, name) for name, model in tables.items()}
         trained = np.empty((0, len(ids)))
     else:
         sets, dropped = _separate(sets)
@@ -157,14 +164,17 @@ def forget(
             for name, model in _models(before, after, controls_given).items()
         }
         trained = np.empty((0, len(ids)))
-        how: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
+        model_options: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
         if isinstance(trainer, AuditModels):
             trained = train_controls(
-                trainer.references, trainer.population, after, stacked, seed=trainer.seed,
-                pool=pool_folder or trainer.pool, rows=trainer.rows, **how,
+                trainer.references, trainer.records, after, stacked, seed=trainer.seed,
+                pool=pool_folder or trainer.pool, trained_on=trainer.trained_on,
+                saw_candidates=trainer.saw_candidates, **model_options,
             )  # fmt: skip
         elif trainer is not None and population is not None:
-            trained = train_controls(trainer, population, after, stacked, seed=options.seed, pool=pool_folder, **how)
+            trained = train_controls(
+                trainer, population, after, stacked, seed=options.seed, pool=pool_folder, **model_options
+            )
     if len({scores.signal for scores in read.values()}) > 1:
         raise InputError("before, after: models that show different outputs cannot be compared")
     controls = np.array([read[name].scores for name in controls_given] + list(trained)).reshape(-1, len(ids))
@@ -192,7 +202,8 @@ def _check_models_fit(
         raise InputError(f"{empty[0]}: a model or a table of scores is needed, got None")
     for name, model in {"before": before, **controls}.items():
         if model is not None and is_score_table(model) != from_tables:
-            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {_noun(from_tables)}")
+            after_type = "a table of scores" if from_tables else "a model"
+            raise InputError(f"{name}: models and tables of scores cannot be mixed; `after` is {after_type}")
     if from_tables and trainer is not None:
         raise InputError("references: with tables of scores, give those of reference models; none can be trained")
     if isinstance(trainer, AuditModels | Path):
@@ -211,12 +222,10 @@ def _list_controls(retrained: Any, references: Any) -> tuple[dict[str, Any], Any
         return controls, check_path(references, "references")
     if isinstance(references, Train | FineTune | Custom | AuditModels):
         return controls, references
-    given = [] if references is None else [references] if is_score_table(references) else references
-    return controls | {f"reference {i + 1}": model for i, model in enumerate(as_list(given, "references"))}, None
-
-
-def _noun(is_table: bool) -> str:
-    return "a table of scores" if is_table else "a model"
+    reference_models = [] if references is None else [references] if is_score_table(references) else references
+    return controls | {
+        f"reference {i + 1}": model for i, model in enumerate(as_list(reference_models, "references"))
+    }, None
 
 
 def _models(before: Any, after: Any, controls: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,9 +237,11 @@ def _name_sets(forget: Any, never: Any, retained: Any, other: Any, *, as_records
     requests = dict(forget) if isinstance(forget, Mapping) else {"forget": forget}
     if not requests:
         raise InputError("forget: at least 1 request is needed, got none")
-    named = {f"[{check_string(name, 'forget: name of a request')}]": records for name, records in requests.items()}
+    request_sets = {
+        f"[{check_string(name, 'forget: name of a request')}]": records for name, records in requests.items()
+    }
     optional = {RETAINED: retained, OTHER: other}
-    sets = named | {NEVER: never} | {name: records for name, records in optional.items() if records is not None}
+    sets = request_sets | {NEVER: never} | {name: records for name, records in optional.items() if records is not None}
     for name, records in sets.items():
         if isinstance(records, Records):
             if not as_records and records.ids is None:
@@ -255,19 +266,21 @@ def _argument(part: str) -> str:
 def _identify_records(sets: Mapping[str, Any]) -> tuple[Array, Array]:
     """Return the ids of all records, and the part of each; records of one id in two sets are refused."""
     part = np.repeat(list(sets), [len(records) for records in sets.values()])
-    own = {name: (records.ids if isinstance(records, Records) else records) for name, records in sets.items()}
-    if any(values is None for values in own.values()):
+    given_ids = {name: (records.ids if isinstance(records, Records) else records) for name, records in sets.items()}
+    if any(values is None for values in given_ids.values()):
         ids = np.concatenate(
             [
                 np.array([f"{_argument(name)}:{row}" for row in range(len(records))])
-                if own[name] is None
-                else own[name].astype(str)
+                if given_ids[name] is None
+                else given_ids[name].astype(str)
                 for name, records in sets.items()
             ]
         )
     else:
-        kinds = {values.dtype.kind in "iu" for values in own.values()}
-        ids = np.concatenate([values if kinds == {True} else values.astype(str) for values in own.values()])
+        are_integers = {values.dtype.kind in "iu" for values in given_ids.values()}
+        ids = np.concatenate(
+            [values if are_integers == {True} else values.astype(str) for values in given_ids.values()]
+        )
     values, counts = np.unique(ids, return_counts=True)
     if (repeated := values[counts > 1]).size:
         parts = [_argument(str(name)) for name in dict.fromkeys(part[ids == repeated[0]].tolist())]
@@ -290,9 +303,9 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
         if name in (RETAINED, OTHER):
             sets = sets | {name: records}
             continue
-        first = np.unique(np.array(records.digests()), return_index=True)[1]
-        sets = sets | {name: records[np.sort(first)]}
-        if copies := len(records) - len(first):
+        first_rows = np.unique(np.array(records.digests()), return_index=True)[1]
+        sets = sets | {name: records[np.sort(first_rows)]}
+        if copies := len(records) - len(first_rows):
             warnings.append(f"{_argument(name)}: {copies} copies of records within it were left out")
     digests = {name: records.digests() for name, records in sets.items()}
     names = [name for name in sets if name not in (RETAINED, OTHER)]
@@ -316,6 +329,45 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
     return sets, warnings
 
 
+def _find_copied_scores(scores: Floats, part: Array) -> tuple[Bools, list[str]]:
+    """Refuse records in two sets that are compared and leave out copies within one, known by their scores alone.
+
+    Records that tie under one model because they are equal tie under all of them; ties of rounded scores do not.
+
+    Args:
+        scores: under every model, ``[m, n]``.
+        part: of each record ``[n]``.
+
+    Returns:
+        Bool ``[n]``, True for the first of each set of copies; and what was left out.
+    """
+    _, groups = np.unique(scores, axis=1, return_inverse=True)
+    groups = groups.ravel()
+    n_distinct = int(groups.max()) + 1
+    finest = max(len(np.unique(row)) for row in scores)
+    is_first = np.ones(len(part), dtype=bool)
+    if len(scores) < _MIN_TO_KNOW_COPIES or not _MIN_DISTINCT <= n_distinct < len(part) or n_distinct > finest:
+        return is_first, []
+    warnings = []
+    names = [name for name in dict.fromkeys(part.tolist()) if name not in (RETAINED, OTHER)]
+    for i, name in enumerate(names):
+        rows = np.flatnonzero(part == name)
+        for later in names[i + 1 :]:
+            if shared := len(np.intersect1d(groups[rows], groups[part == later])):
+                raise InputError(
+                    f"{_argument(name)}, {_argument(later)}: {shared} records are in both: they score alike under "
+                    "every model"
+                )
+        kept = rows[np.sort(np.unique(groups[rows], return_index=True)[1])]
+        is_first[rows], is_first[kept] = False, True
+        if copies := len(rows) - len(kept):
+            warnings.append(
+                f"{_argument(name)}: {copies} records that score like another one under every model were left out: "
+                "copies are no further observations"
+            )
+    return is_first, warnings
+
+
 def _stack(sets: Mapping[str, Records]) -> list[Records]:
     """Return the records to be forgotten, those never used, and the rest where there is any."""
     groups = [
@@ -328,15 +380,15 @@ def _stack(sets: Mapping[str, Records]) -> list[Records]:
 
 def _stack_correct(read: Mapping[str, ModelScores]) -> Floats | None:
     """Return whether the models before and after predict each class; None where that is not known of both."""
-    both = [read[name].correct for name in ("before", "after") if name in read]
-    known = [each for each in both if each is not None]
-    return np.stack(known) if len(known) == 2 else None
+    correct = [read[name].correct for name in ("before", "after") if name in read]
+    measured = [each for each in correct if each is not None]
+    return np.stack(measured) if len(measured) == 2 else None
 
 
 def _describe_null(controls: Mapping[str, Any], n_trained: int) -> str:
-    kinds = [name.split()[0] for name in controls] + ["reference"] * n_trained
-    named = [kind for kind in ("retrained", "reference") if kind in kinds]
-    return f"{' and '.join(named)} models" if named else "nothing"
+    sources = [name.split()[0] for name in controls] + ["reference"] * n_trained
+    present_sources = [source for source in ("retrained", "reference") if source in sources]
+    return f"{' and '.join(present_sources)} models" if present_sources else "nothing"
 
 
 def _check_records(sets: Mapping[str, Records], seed: int) -> list[ErasureControl]:
@@ -359,27 +411,27 @@ def _blind_check(request: str, records: Records, never: Records, seed: int) -> E
     has_labels = records.labels is not None and never.labels is not None
     joined = Records.concatenate([records, never])  # frames of both are encoded together
     inside, outside = joined.x[: len(records)], joined.x[len(records) :]
-    found = blind.baseline(
+    baseline = blind.baseline(
         inside, outside, seed, y_members=records.labels if has_labels else None,
         y_nonmembers=never.labels if has_labels else None, false_alarm=_FALSE_ALARM,
     )  # fmt: skip
     says = (
-        f"without any model the records can be told from never-used ones (AUC {found.auc.value:.3f}, p = "
-        f"{found.p_value:.2g}): only models that never saw them say what is to be expected"
-        if found.confounded
-        else f"the records look like never-used ones (p = {found.p_value:.2g})"
+        f"without any model the records can be told from never-used ones (AUC {baseline.auc.value:.3f}, p = "
+        f"{baseline.p_value:.2g}): only models that never saw them say what is to be expected"
+        if baseline.confounded
+        else f"the records look like never-used ones (p = {baseline.p_value:.2g})"
     )
-    return ErasureControl(name, not found.confounded, says)
+    return ErasureControl(name, not baseline.confounded, says)
 
 
-def _text_checks(request: str, texts: list[str], others: list[str], seed: int) -> list[ErasureControl]:
+def _text_checks(request: str, texts: list[str], other_texts: list[str], seed: int) -> list[ErasureControl]:
     """Compare lengths and words of texts, and look for long passages in both sets."""
-    lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (others, texts)]
+    lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (other_texts, texts)]
     p_value = statistics.rank_sum_p_value(*lengths, seed=seed)
     signs = evaluation.text_differences(
-        texts, others, names=("forgotten", "never-used"), false_alarm=_FALSE_ALARM, seed=seed
+        texts, other_texts, names=("forgotten", "never-used"), false_alarm=_FALSE_ALARM, seed=seed
     )
-    copies, _ = evaluation.near_duplicates(texts, others).pairs[0].counts
+    copies, _ = evaluation.near_duplicates(texts, other_texts).pairs[0].counts
     passages = f"{copies} of {len(texts)} share half of their word sequences or more with a never-used document"
     return [
         ErasureControl(f"length: {request}", p_value > _FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"),
@@ -388,6 +440,16 @@ def _text_checks(request: str, texts: list[str], others: list[str], seed: int) -
         ),
         ErasureControl(f"shared passages: {request}", not copies, passages),
     ]
+
+
+def _describe_unseen(controls: Floats, part: Array) -> list[ErasureControl]:
+    """Say how many controls never saw each record, where some did."""
+    used = controls[:, [name == NEVER or str(name).startswith("[") for name in part.tolist()]]
+    if not np.isnan(used).any():
+        return []
+    fewest = int((~np.isnan(used)).sum(axis=0).min())
+    says = f"each record is compared with the {fewest} or more of {len(controls)} models that were not trained on it"
+    return [ErasureControl("controls that saw a record are left out", True, says)]
 
 
 def _check_models(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
@@ -400,11 +462,12 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
     never = part == NEVER
     if len(controls) >= 2:
         # Never-used records tell how a model generalises, whatever it remembers: how high they score, how far apart.
-        is_after = np.repeat([False, True], int(never.sum()))
         ends = []
         for row in controls:
-            joined = np.r_[row[never], after[never]]
-            distances = np.abs(joined - np.median(row[never]))
+            known = never & ~np.isnan(row)
+            is_after = np.repeat([False, True], int(known.sum()))
+            joined = np.r_[row[known], after[known]]
+            distances = np.abs(joined - np.median(row[known]))
             ends += [measure(values, is_after, "auc").value for values in (joined, distances)]
         level, width = ends[::2], ends[1::2]
         matched = all(min(aucs) < 0.6 and max(aucs) > 0.4 for aucs in (level, width))
@@ -414,7 +477,7 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
         ) + ("" if matched else ": the controls were not trained like the model, or the erasure changed it as a whole")
         checks.append(ErasureControl(CONTROLS_MATCH, matched, says))
     checks += _check_controls(after, before, controls, part)
-    return checks
+    return checks + _describe_unseen(controls, part)
 
 
 def _check_controls(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
@@ -422,21 +485,30 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
     if not len(controls):
         return []
     used = np.array([name == NEVER or str(name).startswith("[") for name in part.tolist()])
-    forgotten, found = part[used] != NEVER, []
+    forgotten, problems = part[used] != NEVER, []
     for i, row in enumerate(controls):
         for name, model in (("before", before), ("after", after)):
             if model is not None and np.ptp(row) > 0 and np.array_equal(row, model):
-                found.append(f"model {i + 1} scores every record as the one {name} the erasure")
-    if len(controls) > _MIN_FOR_OUTLIERS:
+                problems.append(f"model {i + 1} scores every record as the one {name} the erasure")
+    if len(controls) > _MIN_FOR_OUTLIERS and not np.isnan(controls).any():  # who saw what is known of an audit's
         for i, row in enumerate(controls):
-            others = np.delete(controls, i, axis=0)
+            other_controls = np.delete(controls, i, axis=0)
             test = evaluation.erasure_test(
-                row[used], others[:, used], forgotten, confidence=1 - _FALSE_ALARM / len(controls)
+                row[used], other_controls[:, used], forgotten, confidence=1 - _FALSE_ALARM / len(controls)
             )
             if test.answer == REMEMBERED:
-                found.append(f"model {i + 1} shows the records as one that was trained on them would")
-    says = "; ".join(found) or "none scores as the model itself, or as one that was trained on the records"
-    return [ErasureControl(CONTROLS_NEVER_SAW, not found, says)]
+                problems.append(f"model {i + 1} shows the records as one that was trained on them would")
+    if len(controls) >= _MIN_FOR_OUTLIERS and not np.isnan(controls).any():
+        # Models of which each saw some of the records disagree about these, and not about never-used ones.
+        relative = controls - (controls.sum(axis=0) - controls) / (len(controls) - 1)
+        middle = np.median(relative[:, part == NEVER], axis=1, keepdims=True)
+        disagreement = statistics.auc(np.abs(relative - middle).mean(axis=0)[used], forgotten, 1 - _FALSE_ALARM)
+        if disagreement.low > 0.5:
+            problems.append(
+                "they disagree about the records more than about never-used ones, as models do of which each saw some"
+            )
+    says = "; ".join(problems) or "none scores as the model itself, or as one that was trained on the records"
+    return [ErasureControl(CONTROLS_NEVER_SAW, not problems, says)]
 
 
 def _warnings(result: Erasure) -> list[str]:
@@ -460,21 +532,23 @@ def _warnings(result: Erasure) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditModels:
-    """How the reference models of an audit were trained that saw none of its candidates.
+    """How the reference models of an audit were trained.
 
     Args:
         folder: the run directory.
         references: how they were trained.
-        population: the population of the audit.
-        rows: which of its records they learned from halves of.
+        records: that they learned from, ``r`` of them: the population, and where ``saw_candidates`` the candidates too.
+        trained_on: bool ``[m, r]``, which of them each model was trained on.
+        saw_candidates: whether they are models of an online audit, each of which saw half of the candidates.
         pool: where they are kept.
         seed: of the audit.
     """
 
     folder: Path
     references: Any
-    population: Records
-    rows: Ints
+    records: Records
+    trained_on: Bools
+    saw_candidates: bool
     pool: Path
     seed: int
 
@@ -483,9 +557,10 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
     """Find the reference models of the audit in a run directory.
 
     Offline attacks compare with models that learned from halves of the population, and saw neither members nor
-    non-members: these are meant. Networks are read from the pool of the run; of other models a pool keeps the scores
-    that the audit needed, so that they are trained again, with the same records and seeds. What the audit's plan names
-    as code is run, so it has to be trusted by name.
+    non-members: these are taken where the audit has them. Models of online attacks saw half of the candidates each, so
+    that every record is compared with those that did not see it. Networks are read from the pool of the run; of other
+    models a pool keeps the scores that the audit needed, so that they are trained again, with the same records and
+    seeds. What the audit's plan names as code is run, so it has to be trusted by name.
 
     Args:
         folder: the run directory of the audit.
@@ -497,11 +572,11 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
     """
     name = f"references: {folder}"
     try:
-        kind = RunDirectory(folder).kind()
+        run_kind = RunDirectory(folder).kind()
     except InputError as error:
         raise InputError(f"references: {error}") from None
-    if kind != KIND:
-        raise InputError(f"{name}: the run of an audit is needed, got one of kind {kind!r}")
+    if run_kind != KIND:
+        raise InputError(f"{name}: the run of an audit is needed, got one of kind {run_kind!r}")
     try:
         plan = plans.read(folder / "plan.toml")
     except InputError as error:
@@ -514,15 +589,16 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
     unknown = {key: code for key, code in plans.list_named_code(plan, home).items() if code not in trust}
     if unknown:
         listed = ", ".join(f"{key} = {code!r}" for key, code in unknown.items())
-        first = next(iter(unknown.values()))
-        raise InputError(f"{name}: its plan runs code in {home} ({listed}); trust it by name (--trust {first})")
+        first_code = next(iter(unknown.values()))
+        raise InputError(f"{name}: its plan runs code in {home} ({listed}); trust it by name (--trust {first_code})")
     try:
         resolved = plans.resolve(plan, folder, trust)
-        rows = list_reference_rows(resolved.target, resolved.first_subject, resolved.options)
+        records, trained_on = list_reference_data(resolved.target, resolved.first_subject, resolved.options)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     population = resolved.subject.population
-    assert population is not None
+    n_outside = 0 if population is None else len(population)
     return AuditModels(
-        folder, resolved.options.references, population, rows, resolved.pool or folder / "pool", plan.seed
-    )
+        folder, resolved.options.references, records, trained_on, len(records) > n_outside,
+        resolved.pool or folder / "pool", plan.seed,
+    )  # fmt: skip

@@ -45,8 +45,7 @@ class ErasureLimit:
             divulge.InputError: text that is not of this form, another metric, a limit outside [0, 1).
         """
         metric, _, bound = check_string(text, "policy").replace(" ", "").rpartition(":")
-        known = {name: name for name in METRICS}
-        if metric not in known:
+        if metric not in METRICS:
             forms = " or ".join(f"{name}:LIMIT" for name in METRICS)
             raise InputError(f"policy: of an erasure check: {forms}, got {format_value(text)}")
         try:

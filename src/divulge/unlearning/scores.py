@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from divulge.references import Progress
     from divulge.targets import Task
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Bools, Floats
 
 ID, SCORE, CORRECT = "id", "score", "correct"
 _CLASSIFIER_SIGNAL, _LABEL_SIGNAL = "scaled-logit", "correctness"
@@ -38,7 +38,7 @@ _TOKEN_SIGNAL = "log-likelihood per token"  # noqa: S105 - the name of a signal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelScores:
-    """What one model says of all records.
+    """Scores of one model on all records.
 
     Args:
         scores: ``[n]``, larger = more like a training record.
@@ -65,16 +65,16 @@ def read_scores(table: Any, ids: Array, name: str) -> ModelScores:
         divulge.InputError: a column that is missing, ids that repeat, a record without a score, NaN or infinity.
     """
     if isinstance(table, Mapping):
-        found = {str(key): np.asarray(value) for key, value in table.items()}
+        columns_by_name = {str(key): np.asarray(value) for key, value in table.items()}
     else:
         frame = columns.read_frame(table, name)
-        found = {key: frame[key].to_numpy() for key in frame.columns}
-    if missing := [key for key in (ID, SCORE) if key not in found]:
+        columns_by_name = {key: frame[key].to_numpy() for key in frame.columns}
+    if missing := [key for key in (ID, SCORE) if key not in columns_by_name]:
         raise InputError(f"{name}: a table of scores has the columns 'id' and 'score', this one lacks {missing[0]!r}")
-    values = check_vector(found[SCORE], f"{name}: score")
+    values = check_vector(columns_by_name[SCORE], f"{name}: score")
     if (largest := float(np.abs(values).max())) > _LARGEST_SCORE:
         raise InputError(f"{name}: score: values within ±{_LARGEST_SCORE:g} are needed, got {largest:g}")
-    places = {key: row for row, key in enumerate(check_ids(found[ID], f"{name}: id", len(values)).tolist())}
+    places = {key: row for row, key in enumerate(check_ids(columns_by_name[ID], f"{name}: id", len(values)).tolist())}
     absent = [key for key in ids.tolist() if key not in places]
     if absent:
         raise InputError(
@@ -82,8 +82,8 @@ def read_scores(table: Any, ids: Array, name: str) -> ModelScores:
         )
     rows = np.array([places[key] for key in ids.tolist()])
     correct = None
-    if CORRECT in found:
-        correct = check_vector(found[CORRECT], f"{name}: correct", length=len(values))[rows]
+    if CORRECT in columns_by_name:
+        correct = check_vector(columns_by_name[CORRECT], f"{name}: correct", length=len(values))[rows]
         if not np.isin(correct, (0, 1)).all():
             raise InputError(f"{name}: correct: 0 or 1 is needed for each record, got {correct.max():g}")
     return ModelScores(values[rows], correct, SCORE)
@@ -121,8 +121,9 @@ def score_model(
             raise InputError(f"{name}: it has {classes} classes, and the records have a class {labels.max()}")
         scores = signals_from_answers(logits, predicted, labels, (signal,), classes)[:, 0]
         return ModelScores(scores, (predicted == labels).astype(np.float64), signal)
-    needed = declared_signal(modality)
-    return ModelScores(measure_outputs(target, records, (needed,))[needed.name], None, needed.name)
+    output_signal = declared_signal(modality)
+    scores = measure_outputs(target, records, (output_signal,))[output_signal.name]
+    return ModelScores(scores, None, output_signal.name)
 
 
 def _adapt(model: Any, sets: Sequence[Records], *, outputs: str, device: str, task: Task) -> Any:
@@ -173,15 +174,18 @@ def train_controls(
     seed: int,
     pool: Path | None,
     progress: Progress | None,
-    rows: Ints | None = None,
+    trained_on: Bools | None = None,
+    saw_candidates: bool = False,
 ) -> Floats:
     """Train reference models on halves of the population, and return their scores of all records ``[k, n]``.
 
-    With ``rows`` they learn from these records of the population alone.
+    With ``trained_on``, bool ``[k, z]``, each learns from these records of the population. Where those may be records
+    that were to be forgotten or never used (``saw_candidates``), a model's score of a record that it was trained on is
+    NaN, and all records that are compared must be among them, so that it is known who saw which.
 
     Raises:
-        divulge.InputError: too few records, records to be forgotten or never used among them, and what training
-            refuses.
+        divulge.InputError: too few records, records to be forgotten or never used among them (or, where they may be,
+            not among them), and what training refuses.
     """
     target = _adapt(after, sets, outputs=outputs, device=device, task=task)
     modality = find_modality(target)
@@ -189,7 +193,8 @@ def train_controls(
         references = references.for_target(target)
     check_instance(population, "population", Records)
     digests = set(population.digests())
-    if shared := sum(digest in digests for records in sets[:2] for digest in records.digests()):
+    shared = sum(digest in digests for records in sets[:2] for digest in records.digests())
+    if shared and not saw_candidates:
         raise InputError(
             f"population: {shared} records to be forgotten or never used are in it, so that the reference models would "
             "have seen them; leave them out"
@@ -197,43 +202,69 @@ def train_controls(
     subject = align_data(
         modality.prepare_data(AuditData(members=sets[0], nonmembers=sets[1], population=population)), target, "error"
     ).subject
-    known = check_instance(subject.population, "population", Records)
-    known = known if rows is None else known[rows]
+    population_records = check_instance(subject.population, "population", Records)
     parts = [subject.members, subject.nonmembers]
     if len(sets) > 2:
-        rest = modality.prepare_data(AuditData(members=sets[2], nonmembers=sets[2], population=population))
-        parts.append(align_data(rest, target, "error").subject.members)
+        further_data = modality.prepare_data(AuditData(members=sets[2], nonmembers=sets[2], population=population))
+        parts.append(align_data(further_data, target, "error").subject.members)
     records = Records.concatenate(parts)
-    halves = splits.offline(
-        len(known), max(references.count, 2), seed, labels=known.labels, groups=number_groups(known.x, known.y)
-    ).trained_on[: references.count]
+    if trained_on is None:
+        trained_on = splits.offline(
+            len(population_records),
+            max(references.count, 2),
+            seed,
+            labels=population_records.labels,
+            groups=number_groups(population_records.x, population_records.y),
+        ).trained_on[: references.count]
+    seen = _find_seen(
+        records, population_records, trained_on, n_compared=len(sets[0]) + len(sets[1]), required=saw_candidates
+    )
     options: dict[str, Any] = {"seed": seed, "observe": (records,), "pool": pool, "progress": progress}
     if isinstance(references, FineTune):
         offsets = target.tokens(list(records.x), vocabulary=False).offsets
-        outputs_of_all = references.fit(known, halves, **options).outputs[0]
+        outputs_of_all = references.fit(population_records, trained_on, **options).outputs[0]
         blank = np.zeros(len(records), dtype=np.int64)
         scores = [
             tokens.log_likelihood(TokenStatistics(offsets, blank, logp=np.asarray(row, np.float64)))
             for row in outputs_of_all
         ]
-        return np.array([_check_scored(row, "references") for row in scores])
+        return np.where(seen, np.nan, [_check_scored(row, "references") for row in scores])
     if isinstance(modality, Classifier):
         label_only = is_label_only(target)
         logits, predicted = query_target(target, records, (_LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL,))
         labels = records.labels
         assert labels is not None
         classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]
-        trained = references.fit(known, halves, classes=classes, **options)
+        trained = references.fit(population_records, trained_on, classes=classes, **options)
         signal = _LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL
-        return np.array(
-            [
-                signals_from_answers(answers, answers.argmax(axis=1), labels, (signal,), classes)[:, 0]
-                for answers in np.asarray(trained.outputs[0], np.float64)
-            ]
-        )
-    needed = declared_signal(modality)
+        scores = [
+            signals_from_answers(answers, answers.argmax(axis=1), labels, (signal,), classes)[:, 0]
+            for answers in np.asarray(trained.outputs[0], np.float64)
+        ]
+        return np.where(seen, np.nan, scores)
+    output_signal = declared_signal(modality)
 
     def measure(model: Any, observed: Records) -> Floats:
-        return measure_outputs(model, observed, (needed,))[needed.name][:, None]
+        return measure_outputs(model, observed, (output_signal,))[output_signal.name][:, None]
 
-    return np.asarray(references.fit(known, halves, measure=measure, **options).outputs[0], np.float64)[:, :, 0]
+    outputs_of_all = references.fit(population_records, trained_on, measure=measure, **options).outputs[0]
+    return np.where(seen, np.nan, np.asarray(outputs_of_all, np.float64)[:, :, 0])
+
+
+def _find_seen(records: Records, known: Records, trained_on: Bools, *, n_compared: int, required: bool) -> Bools:
+    """Return which of the records each model was trained on, bool ``[k, n]``; copies of a record count as the record.
+
+    Raises:
+        divulge.InputError: a record that is compared is not among those whose training is known.
+    """
+    places: dict[Any, list[int]] = {}
+    for row, digest in enumerate(known.digests()):
+        places.setdefault(digest, []).append(row)
+    found = [places.get(digest, []) for digest in records.digests()]
+    if required and (absent := sum(not rows for rows in found[:n_compared])):
+        raise InputError(
+            f"references: {absent} of the {n_compared} records to be forgotten or never used are not among the records "
+            "of the audit, so that nobody knows which of its models saw them; models of an online audit compare its "
+            "own members and non-members"
+        )
+    return np.stack([trained_on[:, rows].any(axis=1) for rows in found], axis=1)
