@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import evaluation, statistics
+from divulge import evaluation, people, statistics
 from divulge import plan as plans
 from divulge.auditing.pipeline import list_reference_data
 from divulge.auditing.result import KIND
@@ -317,6 +317,9 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
                     f"{_argument(name)}, {_argument(later)}: {len(shared)} records are in both; a model that never saw "
                     "them cannot be told from one that forgot them"
                 )
+    sets, notes = _separate_documents(sets, names)
+    warnings += notes
+    digests = {name: records.digests() for name, records in sets.items()}
     requested = {digest for name in names if name != NEVER for digest in digests[name]}
     if RETAINED in sets and (copies := np.array([digest in requested for digest in digests[RETAINED]])).any():
         if copies.all():
@@ -327,6 +330,39 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
             "such copies were trained on again, a model rightly remembers them"
         )
     return sets, warnings
+
+
+def _separate_documents(sets: dict[str, Records], names: Sequence[str]) -> tuple[dict[str, Records], list[str]]:
+    """Take documents that persons of several sets share out of the records; there are none but of texts.
+
+    Between requests and never-used records they tell nothing of one person; retained ones are rightly remembered.
+
+    Args:
+        sets: all records.
+        names: of the sets that are compared: requests, and never-used records.
+    """
+    if sets[NEVER].x.dtype != object:
+        return sets, []
+    warnings = []
+    if shared := people.find_shared_documents([sets[name] for name in names]):
+        sets = sets | {name: _without_documents(sets[name], shared, name) for name in names}
+        count = f"taken out of every record: {len(shared)}"
+        warnings.append(f"documents in records of several of the sets that are compared were {count}")
+    requests = [sets[name] for name in names if name != NEVER]
+    if RETAINED in sets and (shared := people.find_shared_documents([*requests, sets[RETAINED]])):
+        sets = sets | {RETAINED: _without_documents(sets[RETAINED], shared, RETAINED)}
+        warnings.append(
+            f"documents in retained records that others were to forget were taken out of these: {len(shared)}; where "
+            "they were trained on again, a model rightly remembers them"
+        )
+    return sets, warnings
+
+
+def _without_documents(records: Records, documents: set[str], name: str) -> Records:
+    left, _ = people.remove_documents(records, documents)
+    if left is None:
+        raise InputError(f"{_argument(name)}: every document stands in a record of another set as well")
+    return left
 
 
 def _find_copied_scores(scores: Floats, part: Array) -> tuple[Bools, list[str]]:
