@@ -32,6 +32,7 @@ from divulge.validation import (
     check_number,
     check_vector,
     format_value,
+    is_missing,
     to_numpy,
 )
 
@@ -114,7 +115,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         unseen_classes=unseen,
         warnings=tuple(notes),
         duplicates=separated.duplicates,
-        groups=None if groups is None else groups.astype(str)[separated.kept],
+        groups=None if groups is None else _name_groups(groups)[separated.kept],
         known=None if masks is None else masks[separated.kept],
         covariates=None
         if covariates is None
@@ -878,6 +879,13 @@ def _number_classes(
     return kept_records.with_labels(
         [number_of[class_name] for class_name in names_of_records if class_name in number_of], tuple(class_names)
     ), is_known
+
+
+def _name_groups(groups: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the names of subgroups as texts; "missing" for those that the table does not say."""
+    if groups.dtype.kind not in "Of":
+        return groups.astype(str)
+    return np.array(["missing" if is_missing(group) else str(group) for group in groups.tolist()])
 
 
 def _check_fitted_classes(sets: Mapping[str, Records], target: Any) -> list[str]:

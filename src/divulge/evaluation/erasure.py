@@ -249,8 +249,7 @@ def _relative_scores(scores: Floats, controls: Floats, regress_on: Bools | None 
     k = len(controls)
     if k == 1:
         return np.stack([scores - controls[0], np.zeros_like(scores)])
-    seen = np.isnan(controls)
-    n_unseen = (~seen).sum(axis=0)
+    n_unseen = (~np.isnan(controls)).sum(axis=0)
     total = np.nansum(controls, axis=0)
     # A control that saw a record tells nothing of it, and is NaN in the result too.
     bases = np.concatenate([(total / n_unseen)[None], (total - controls) / np.maximum(n_unseen - 1, 1)])

@@ -216,7 +216,7 @@ def train_controls(
             labels=population_records.labels,
             groups=number_groups(population_records.x, population_records.y),
         ).trained_on[: references.count]
-    seen = _find_seen(
+    trained_mask = _find_training_records(
         records, population_records, trained_on, n_compared=len(sets[0]) + len(sets[1]), required=saw_candidates
     )
     options: dict[str, Any] = {"seed": seed, "observe": (records,), "pool": pool, "progress": progress}
@@ -228,7 +228,7 @@ def train_controls(
             tokens.log_likelihood(TokenStatistics(offsets, blank, logp=np.asarray(row, np.float64)))
             for row in outputs_of_all
         ]
-        return np.where(seen, np.nan, [_check_scored(row, "references") for row in scores])
+        return np.where(trained_mask, np.nan, [_check_scored(row, "references") for row in scores])
     if isinstance(modality, Classifier):
         label_only = is_label_only(target)
         logits, predicted = query_target(target, records, (_LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL,))
@@ -241,17 +241,19 @@ def train_controls(
             signals_from_answers(answers, answers.argmax(axis=1), labels, (signal,), classes)[:, 0]
             for answers in np.asarray(trained.outputs[0], np.float64)
         ]
-        return np.where(seen, np.nan, scores)
+        return np.where(trained_mask, np.nan, scores)
     output_signal = declared_signal(modality)
 
     def measure(model: Any, observed: Records) -> Floats:
         return measure_outputs(model, observed, (output_signal,))[output_signal.name][:, None]
 
     outputs_of_all = references.fit(population_records, trained_on, measure=measure, **options).outputs[0]
-    return np.where(seen, np.nan, np.asarray(outputs_of_all, np.float64)[:, :, 0])
+    return np.where(trained_mask, np.nan, np.asarray(outputs_of_all, np.float64)[:, :, 0])
 
 
-def _find_seen(records: Records, known: Records, trained_on: Bools, *, n_compared: int, required: bool) -> Bools:
+def _find_training_records(
+    records: Records, known: Records, trained_on: Bools, *, n_compared: int, required: bool
+) -> Bools:
     """Return which of the records each model was trained on, bool ``[k, n]``; copies of a record count as the record.
 
     Raises:
