@@ -399,7 +399,8 @@ def panic_errors(name: str) -> Generator[None]:
     """Turn the panic of a library written in Rust into an error; also a decorator.
 
     What such a library takes for impossible in a file is no `Exception` in Python, and would end the process past every
-    handler of errors. Nothing else is caught, least of all Ctrl-C.
+    handler of errors; its other errors are an `Exception` without a class of their own. Nothing else is caught, least
+    of all Ctrl-C.
 
     Args:
         name: what the library was reading.
@@ -410,7 +411,7 @@ def panic_errors(name: str) -> Generator[None]:
     try:
         yield
     except BaseException as error:
-        if is_panic(error):
+        if is_panic(error) or type(error) is Exception:
             raise InputError(f"{name}: damaged or made to fail ({format_exception(ValueError(error))})") from None
         raise
 

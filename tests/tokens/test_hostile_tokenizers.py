@@ -39,6 +39,7 @@ CRAFTED = {
     "panics on any text": charsmap(b"\x08\0\0\0" + b"\xff" * 8 + b"abc"),
     "panics on a missing token": template(),
     "panics on pieces of nothing": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+    "lacks its unknown token": {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "nope"}},
     "panics on what it gives back": {"decoder": {"type": "Strip", "content": "a", "start": 10**9, "stop": 10**9}},
 }
 
