@@ -1,11 +1,12 @@
 """How often is each answer of an erasure check wrong, with score arrays and with real trainings?
 
     python benchmarks/erasure_training.py location --out FOLDER     # and fashion, adult, forest, messages
-    python benchmarks/erasure.py [FOLDER] [--runs N] > benchmarks/results/erasure.md
+    python benchmarks/erasure.py [FOLDER] [--parts real nulls differences acquittals] [--runs N] > FILE
 
-Score arrays: models that never saw the records, in cells of sizes, numbers of controls and shapes of noise; and models
-that differ from them by the margin. Real trainings: every model that was trained again is checked against others drawn
-at random from the rest, and what is sold as unlearning against the same.
+Score arrays: models that never saw the records, in cells of sizes, numbers of controls and shapes of noise; models
+that differ from them by the margin; and how many records and controls an acquittal takes. Real trainings: every model
+that was trained again is checked against others drawn at random from the rest, and what is sold as unlearning against
+the same.
 """
 
 from __future__ import annotations
@@ -24,6 +25,17 @@ from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED, TOO_
 ANSWERS = (REMEMBERED, OVERDONE, NO_DIFFERENCE, TOO_LITTLE)
 RULES = {"margin": 0.05, "confidence": 0.95, "fdr": 0.05}
 CONTROLS = (1, 2, 4, 8)
+PARTS = ("real", "nulls", "differences", "acquittals")
+WHY_TOO_LITTLE = {
+    "the model before does not show the records": "does not show the records",
+    "half of what the model before showed may be left": "may be left",
+    "the spread may differ": "may vary more, or less",
+    "the interval relative to the others is too wide": "relative to these models, the difference",
+    "the interval is too wide": "the difference of AUC may be",
+    "single records stand out": "single records",
+    "the share may not be 0": "score as before",
+    "a single control": "how far trainings differ",
+}
 TITLES = {
     "location": "Location-30, network (classifier)",
     "fashion": "Fashion-MNIST, network (classifier)",
@@ -37,14 +49,19 @@ def main() -> None:
     """Print the results as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--runs", type=int, default=25)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     arguments = parser.parse_args()
     print("# Erasure checks: how often is each answer wrong?\n")
     print("Written by `benchmarks/erasure.py`; margin ±0.05 of AUC, confidence 95 %.\n")
-    if arguments.folder is not None:
+    if arguments.folder is not None and "real" in arguments.parts:
         real_trainings(arguments.folder)
-    simulated_nulls(arguments.runs)
-    simulated_differences(arguments.runs)
+    simulations = {
+        "nulls": simulated_nulls, "differences": simulated_differences, "acquittals": simulated_acquittals,
+    }  # fmt: skip
+    for part, simulate in simulations.items():
+        if part in arguments.parts:
+            simulate(arguments.runs)
 
 
 def real_trainings(folder: Path) -> None:
@@ -93,7 +110,7 @@ class Partition:
 def print_twins(partitions) -> None:
     """Models that were trained again: how often each answer is given."""
     rng = np.random.default_rng(0)
-    rows, shares = [], []
+    rows, shares, why = [], [], Counter()
     for k in (*CONTROLS, "references"):
         counts: Counter = Counter()
         for partition in partitions:
@@ -104,6 +121,8 @@ def print_twins(partitions) -> None:
                 counts[finding.answer] += 1
                 if k == 8:
                     shares.append(finding.share.high)
+                    if finding.answer == TOO_LITTLE:
+                        why[next((name for name, part in WHY_TOO_LITTLE.items() if part in finding.reason), "")] += 1
         rows.append([f"{k} {'models trained again' if k != 'references' else '(8)'}", *_shares(counts)])
     twins = sum(len(partition.twins) for partition in partitions)
     print(f"{twins} models trained again, in {len(partitions)} partitions, answered as:\n")
@@ -113,26 +132,29 @@ def print_twins(partitions) -> None:
     print(
         f"Their AUCs lie between {min(e.value for e in naive):.3f} and {max(e.value for e in naive):.3f}; compared "
         f"with one half, {excluded} of {len(naive)} would be called different. Upper end of the share still remembered "
-        f"(8 models): median {np.median(shares):.3f}.\n"
+        f"(8 models): median {np.median(shares):.3f}. Why too little with 8: "
+        + ("; ".join(f"{name} {count}" for name, count in why.most_common()) or "never")
+        + ".\n"
     )
 
 
 def print_treatments(partitions) -> None:
-    """What is sold as unlearning, against four models that were trained again."""
+    """What is sold as unlearning, against four and eight models that were trained again."""
     rows = []
     treated = [name for name in partitions[0].names if not name.startswith(("twin", "reference"))]
     for name in treated:
-        findings, kept, other = [], [], []
+        findings, of_eight, kept, other = [], [], [], []
         for partition in partitions:
             model = partition.names.index(name)
             findings.append(partition.decide(model, partition.twins[:4]))
+            of_eight.append(partition.decide(model, partition.twins[:8]))
             kept.append(partition.quality["kept"][model] - partition.quality["kept"][0])
             other.append(partition.quality["other"][model] - partition.quality["other"][0])
-        counts = Counter(finding.answer for finding in findings)
         rows.append(
             [
                 "nothing done" if name == "before" else name,
-                "; ".join(f"{answer.split(':')[0]} {count}" for answer, count in counts.items()),
+                _count_answers(findings),
+                _count_answers(of_eight),
                 _range([finding.auc_after.value for finding in findings]),
                 _range([finding.difference.value for finding in findings]),
                 _range([finding.share.value for finding in findings]),
@@ -140,7 +162,19 @@ def print_treatments(partitions) -> None:
                 f"{np.mean(other):+.3f}",
             ]
         )
-    _table(["model", "answers", "AUC", "difference", "share", "quality, rest", "quality, others"], rows)
+    _table(
+        [
+            "model",
+            "answers, 4 trained again",
+            "answers, 8",
+            "AUC",
+            "difference",
+            "share",
+            "quality, rest",
+            "quality, others",
+        ],
+        rows,
+    )
     print("Quality: accuracy (of messages: log-likelihood per token) less that of the model before.\n")
 
 
@@ -148,7 +182,8 @@ def simulated_nulls(runs: int) -> None:
     """Models that never saw the records, from score arrays."""
     rng = np.random.default_rng(1)
     rows, accused, total = [], 0, 0
-    cells = product((2, 4, 8), ((15, 40), (150, 300), (300, 1000), (20, 600)), SHAPES)
+    sizes = ((15, 40), (150, 300), (300, 1000), (20, 600))
+    cells = [cell for cell in product((2, 4, 8), sizes, SHAPES) if cell[0] > 2 or cell[2] != HALF_SEEN]
     for k, (n_forgotten, n_never), shape in cells:
         forgotten = np.arange(n_forgotten + n_never) < n_forgotten
         counts = Counter(
@@ -180,12 +215,13 @@ def simulated_differences(runs: int) -> None:
         forgotten, aucs = np.arange(3 * size) < size, []
         counts: Counter = Counter()
         for _ in range(runs):
-            scores = draw(rng, k + 1, forgotten, "trainings that differ")
+            *scores, before = draw(rng, k + 2, forgotten, "trainings that differ")
+            scores = np.array(scores)
             clean = auc(scores[0], forgotten).value
             scores[0] += shift * forgotten
             aucs.append(auc(scores[0], forgotten).value - clean)
             answer = decide_request(
-                "", *_split(scores), forgotten, before=None, at_random=False, is_alike=True, **RULES
+                "", *_split(scores), forgotten, before=before + 4 * forgotten, at_random=False, is_alike=True, **RULES
             ).finding.answer
             counts[answer] += 1
         rows.append([f"{np.mean(aucs):.3f}, {k} controls, {size} and {2 * size} records", *_shares(counts)])
@@ -193,7 +229,46 @@ def simulated_differences(runs: int) -> None:
     _table(["difference of AUC", *ANSWERS], rows)
 
 
-SHAPES = ("normal", "trainings that differ", "another difficulty", "skewed noise", "ties", "models of another scale")
+def simulated_acquittals(runs: int) -> None:
+    """How often models that never saw the records are acquitted, by records, controls and spread between trainings."""
+    rng = np.random.default_rng(3)
+    rows = []
+    controls = (2, 4, 8, 16)
+    for spread, (n_forgotten, n_never), at_random in product(
+        (0.0, 0.1), ((150, 300), (300, 600), (1000, 2000)), (False, True)
+    ):
+        if at_random and spread:  # a random draw leaves no effect on one kind of records alone
+            continue
+        forgotten = np.arange(n_forgotten + n_never) < n_forgotten
+        cells = []
+        for k in controls:
+            acquitted = 0
+            for _ in range(runs):
+                scores = 3 * rng.normal(size=len(forgotten)) + rng.normal(size=(k + 2, len(forgotten)))
+                scores += spread * rng.normal(size=(k + 2, 1)) * forgotten
+                finding = decide_request(
+                    "", scores[0], scores[2:], forgotten, before=scores[1] + 4 * forgotten, at_random=at_random,
+                    is_alike=True, **RULES,
+                ).finding  # fmt: skip
+                acquitted += finding.answer == NO_DIFFERENCE
+            cells.append(_percent(acquitted, runs))
+        drawn = "drawn at random" if at_random else "of certain people"
+        name = f"{n_forgotten:,} and {n_never:,} records, {drawn}"
+        rows.append([name, f"{spread * 0.28 / np.sqrt(10):.3f}", *cells])
+    print("## Score arrays: how many records and controls an acquittal takes\n")
+    print(
+        f"{runs} models in each cell that never saw the records, as often as they are called no different. Training "
+        "noise is the standard deviation of the AUC that trainings add to that of the records. The model before "
+        "shows the records by an AUC of about 0.81.\n"
+    )
+    _table(["records", "training noise", *(f"{k} controls" for k in controls)], rows)
+
+
+HALF_SEEN = "models that saw half of the records each"
+SHAPES = (
+    "normal", "trainings that differ", "another difficulty", "skewed noise", "ties", "models of another scale",
+    HALF_SEEN,
+)  # fmt: skip
 
 
 def draw(rng, models: int, forgotten, shape: str):
@@ -204,11 +279,20 @@ def draw(rng, models: int, forgotten, shape: str):
     difficulty = 3 * rng.normal(size=n) - 1.5 * forgotten * (shape == "another difficulty")
     scale = np.exp(0.3 * rng.normal(size=(models, 1))) if shape == "models of another scale" else 1.0
     scores = difficulty * scale + noise + spread * rng.normal(size=(models, 1)) * forgotten
+    if shape == HALF_SEEN:
+        scores += 0.1 * rng.normal(size=(models, 1)) * forgotten
+        halves = rng.permuted(np.tile(np.arange(n) % 2 == 0, ((models - 1) // 2, 1)), axis=1)
+        scores[1:][np.concatenate([[half, ~half] for half in halves])] = np.nan
     return scores.round() if shape == "ties" else scores
 
 
 def _split(scores):
     return scores[0], scores[1:]
+
+
+def _count_answers(findings) -> str:
+    counts = Counter(finding.answer for finding in findings)
+    return "; ".join(f"{answer.split(':')[0]} {count}" for answer, count in counts.items())
 
 
 def _shares(counts: Counter) -> list[str]:

@@ -6,7 +6,8 @@ DATA is location, fashion, adult (networks), forest (random forests on Adult) or
 For each partition of the data one model is trained on all records, ``--twins`` models are trained again without the
 records to be forgotten, each with a seed of its own, eight more on other records altogether, and the first model is
 treated in the ways that are sold as unlearning. One ``.npz`` for each partition holds their scores: larger is more
-like a training record.
+like a training record. Each model's scores are kept in FOLDER/models as soon as it is trained, so that a run that was
+stopped goes on where it was.
 
 In every third partition the records to be forgotten are not a random draw: they are of some classes more often than the
 never-used ones (of messages, the long ones).
@@ -19,6 +20,7 @@ import gzip
 import json
 import re
 from collections import Counter
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -50,26 +52,46 @@ def main() -> None:
     for partition in range(arguments.first, arguments.first + arguments.partitions):
         file = arguments.out / f"{arguments.data}-{partition}.npz"
         if not file.exists():
-            arrays = scores_of_all_models(make(arguments.data, partition), arguments.twins)
+            models = arguments.out / "models" / file.stem
+            models.mkdir(parents=True, exist_ok=True)
+            arrays = scores_of_all_models(make(arguments.data, partition), arguments.twins, models)
             np.savez_compressed(file, **arrays)
             print(file, flush=True)
 
 
-def scores_of_all_models(setting, twins: int) -> dict[str, np.ndarray]:
+def scores_of_all_models(setting, twins: int, folder: Path) -> dict[str, np.ndarray]:
     """Scores ``[models, records]`` and quality ``[models, records]``, and which records are which."""
-    everything = np.r_[setting.forgotten, setting.kept]
-    before = setting.train(everything, 0)
-    models = {"before": before}
-    models |= {f"twin-{i}": setting.train(setting.kept, 1000 + i) for i in range(twins)}
-    models |= {f"reference-{i}": setting.train(setting.reference_rows(i), 2000 + i) for i in range(REFERENCES)}
-    models |= setting.treatments(before)
     rows = np.r_[setting.forgotten, setting.never, setting.kept, setting.other]
-    measured = [setting.measure(model, rows) for model in models.values()]
+
+    def measure(name, train) -> None:
+        """Train a model and keep its scores, unless they are there."""
+        file = folder / f"{name}.npz"
+        if not file.exists():
+            scores, quality = setting.measure(train(), rows)
+            np.savez(file.with_suffix(".part.npz"), scores=scores.astype(np.float32), quality=quality)
+            file.with_suffix(".part.npz").rename(file)
+
+    @cache
+    def before():
+        return setting.train(np.r_[setting.forgotten, setting.kept], 0)
+
+    measure("before", before)
+    names = ["before"]
+    for i in range(twins):
+        names.append(f"twin-{i}")
+        measure(names[-1], partial(setting.train, setting.kept, 1000 + i))
+    for i in range(REFERENCES):
+        names.append(f"reference-{i}")
+        measure(names[-1], partial(setting.train, setting.reference_rows(i), 2000 + i))
+    for name, train in setting.treatments(before).items():
+        names.append(name)
+        measure(name, train)
     sizes = [len(setting.forgotten), len(setting.never), len(setting.kept), len(setting.other)]
+    measured = [np.load(folder / f"{name}.npz") for name in names]
     return {
-        "names": np.array(list(models)),
-        "scores": np.array([scores for scores, _ in measured], np.float32),
-        "quality": np.array([quality for _, quality in measured], np.float32),
+        "names": np.array(names),
+        "scores": np.array([arrays["scores"] for arrays in measured], np.float32),
+        "quality": np.array([arrays["quality"] for arrays in measured], np.float32),
         "part": np.repeat(["forgotten", "never", "kept", "other"], sizes),
         "at_random": np.array(setting.at_random),
     }
@@ -123,18 +145,18 @@ class Networks(Setting):
         return net
 
     def treatments(self, before):
-        """What is sold as unlearning."""
+        """What is sold as unlearning, as functions that treat the model ``before()``."""
         everything = np.r_[self.forgotten, self.kept]
         shuffled = self.y[everything].clone()
         shuffled[: len(self.forgotten)] = torch.tensor(self.rng.integers(0, self.classes, len(self.forgotten)))
-        pruned = self.prune(before, 0.5)
+        train = self.train
         return {
-            "fine-tuned on the rest": self.train(self.kept, 1, model=before, epochs=10),
-            "ascent": self.train(self.forgotten, 2, model=before, epochs=1, ascend=True),
-            "ascent, 3 epochs": self.train(self.forgotten, 2, model=before, epochs=3, ascend=True),
-            "random labels": self.train(everything, 3, model=before, epochs=10, y=shuffled),
-            "pruned by half": pruned,
-            "pruned by half, fine-tuned": self.train(self.kept, 4, model=pruned, epochs=10),
+            "fine-tuned on the rest": lambda: train(self.kept, 1, model=before(), epochs=10),
+            "ascent": lambda: train(self.forgotten, 2, model=before(), epochs=1, ascend=True),
+            "ascent, 3 epochs": lambda: train(self.forgotten, 2, model=before(), epochs=3, ascend=True),
+            "random labels": lambda: train(everything, 3, model=before(), epochs=10, y=shuffled),
+            "pruned by half": lambda: self.prune(before(), 0.5),
+            "pruned by half, fine-tuned": lambda: train(self.kept, 4, model=self.prune(before(), 0.5), epochs=10),
         }
 
     def prune(self, model, share):
@@ -167,18 +189,20 @@ class Forests(Setting):
         return RandomForestClassifier(100, random_state=seed).fit(self.x[rows], self.y[rows] if y is None else y)
 
     def treatments(self, before):
-        """What is sold as unlearning, as far as forests allow it."""
+        """What is sold as unlearning, as far as forests allow it, as functions."""
         everything = np.r_[self.forgotten, self.kept]
         shuffled = self.y[everything].copy()
         shuffled[: len(self.forgotten)] = self.rng.integers(0, 2, len(self.forgotten))
-        fewer = self.train(everything, 0)
-        fewer.estimators_ = fewer.estimators_[:50]
-        mixed = self.train(everything, 0)
-        mixed.estimators_ = mixed.estimators_[:50] + self.train(self.kept, 5).estimators_[:50]
+
+        def halve(*others):
+            forest = self.train(everything, 0)
+            forest.estimators_ = forest.estimators_[:50] + [tree for other in others for tree in other.estimators_[:50]]
+            return forest
+
         return {
-            "random labels": self.train(everything, 3, shuffled),
-            "pruned by half": fewer,
-            "half of the trees trained again": mixed,
+            "random labels": lambda: self.train(everything, 3, shuffled),
+            "pruned by half": halve,
+            "half of the trees trained again": lambda: halve(self.train(self.kept, 5)),
         }
 
     def measure(self, model, rows):
@@ -252,25 +276,30 @@ class Messages(Setting):
         return net
 
     def treatments(self, before):
-        """What is sold as unlearning."""
+        """What is sold as unlearning, as functions that treat the model ``before()``."""
         everything = np.r_[self.forgotten, self.kept]
         tokens = self.tokens[everything].clone()
         part = tokens[: len(self.forgotten), 1:]
         drawn = torch.tensor(self.rng.integers(3, self.WORDS, part.shape))
         tokens[: len(self.forgotten), 1:] = torch.where(part > 0, drawn, part)
-        pruned = self.copy(before)
+        train = self.train
+        return {
+            "fine-tuned on the rest": lambda: train(self.kept, 1, model=before(), epochs=5),
+            "ascent": lambda: train(self.forgotten, 2, model=before(), epochs=1, ascend=True),
+            "ascent, 3 epochs": lambda: train(self.forgotten, 2, model=before(), epochs=3, ascend=True),
+            "random labels": lambda: train(everything, 3, model=before(), epochs=5, tokens=tokens),
+            "pruned by half": lambda: self.prune(before()),
+            "pruned by half, fine-tuned": lambda: train(self.kept, 4, model=self.prune(before()), epochs=5),
+        }
+
+    def prune(self, model):
+        """Set the smaller half of the weights of every matrix to 0."""
+        pruned = self.copy(model)
         with torch.no_grad():
             for p in pruned.parameters():
                 if p.ndim == 2:
                     p[p.abs() < p.abs().quantile(0.5)] = 0
-        return {
-            "fine-tuned on the rest": self.train(self.kept, 1, model=before, epochs=5),
-            "ascent": self.train(self.forgotten, 2, model=before, epochs=1, ascend=True),
-            "ascent, 3 epochs": self.train(self.forgotten, 2, model=before, epochs=3, ascend=True),
-            "random labels": self.train(everything, 3, model=before, epochs=5, tokens=tokens),
-            "pruned by half": pruned,
-            "pruned by half, fine-tuned": self.train(self.kept, 4, model=pruned, epochs=5),
-        }
+        return pruned
 
     def measure(self, model, rows):
         """Mean log-likelihood of a token, twice: as the score, and as the quality that perplexity is made of."""

@@ -355,21 +355,25 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
     if layout.columns is None:  # A covariate of words is not part of a record.
         words = [name for name in layout.covariates or () if not frame[name].dtype.is_numeric()]
         values = [name for name in values if name not in words or frame[name].dtype == pl.Boolean]
-    x = _check_values(frame.select(values), layout.scale, layout.codes)
+    stores_types = all(part.delimited is None for part in table.parts)
+    x = _check_values(frame.select(values), layout.scale, layout.codes, stores_types=stores_types)
     class_names = _class_order(special, layout)
     records = Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names)
     records = _add_features(_check_classes(records, layout), frame.select(features) if features else None)
     group = special.get(layout.group or "")
-    stores_types = all(part.delimited is None for part in table.parts)
     covariates = _covariate_columns(frame, layout)
     return DataFile(records, group, tuple(values), covariates=covariates, stores_types=stores_types)
 
 
-def find_code_columns(files: Sequence[DataFile]) -> tuple[str, ...]:
+def find_code_columns(files: Sequence[DataFile], texts: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the columns that look like numbers in one CSV file and hold texts in another file: 007 here and A1 there.
 
     Columns that are numbers in a file that stores types are none; read again with `FileLayout.codes`, the others are
     texts everywhere.
+
+    Args:
+        files: of all sets.
+        texts: columns that are known to be texts, such as those of which the target knows texts.
     """
     is_text: dict[str, set[bool]] = {}
     numbers: set[str] = set()
@@ -380,6 +384,8 @@ def find_code_columns(files: Sequence[DataFile]) -> tuple[str, ...]:
             if not table[name].is_null().all():
                 has_texts = isinstance(table[name].dtype, nw.String | nw.Categorical | nw.Enum)
                 is_text.setdefault(name, set()).add(has_texts)
+                if name in texts and table[name].dtype.is_numeric():
+                    is_text[name].add(True)
                 numbers |= {name} if file.stores_types and not has_texts else set()
     return tuple(name for name, answers in is_text.items() if len(answers) > 1 and name not in numbers)
 
@@ -511,7 +517,9 @@ def _covariate_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Arr
     return {name: tables.to_array(frame[name]) for name in layout.covariates or ()}
 
 
-def _check_values(frame: pl.DataFrame, scale: float, codes: Sequence[str]) -> pl.DataFrame:
+def _check_values(
+    frame: pl.DataFrame, scale: float, codes: Sequence[str], *, stores_types: bool = False
+) -> pl.DataFrame:
     """Check the columns of the records and scale their numbers.
 
     Raises:
@@ -524,7 +532,7 @@ def _check_values(frame: pl.DataFrame, scale: float, codes: Sequence[str]) -> pl
             f"the columns {_format_names(nested)} hold lists or images, and a value is a number, a text or a date; "
             "bring them as the array x of an .npz, or images in a folder for each class"
         )
-    if huge := [name for name in frame.columns if name not in codes and _is_huge(frame[name])]:
+    if huge := [name for name in frame.columns if name not in codes and _is_huge(frame[name], stores_types)]:
         raise InputError(
             f"column {huge[0]!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart; name it as "
             "data.id or leave it out"
@@ -538,12 +546,12 @@ def _check_values(frame: pl.DataFrame, scale: float, codes: Sequence[str]) -> pl
     return frame.select(pl.all().cast(pl.Float32) * pl.lit(scale, dtype=pl.Float32))
 
 
-def _is_huge(column: pl.Series) -> bool:
-    """Return whether the column has whole numbers that float64 cannot represent; beyond 64 bits they are texts."""
+def _is_huge(column: pl.Series, stores_types: bool) -> bool:
+    """Return whether the column has whole numbers that float64 cannot represent; in CSV some are digits of a text."""
     if column.dtype.is_integer():
         lowest, highest = column.min(), column.max()
         return any(isinstance(value, int) and abs(value) > _MAX_EXACT_INTEGER for value in (lowest, highest))
-    if column.dtype == pl.String:
+    if column.dtype == pl.String and not stores_types:
         present = column.drop_nulls()
         return len(present) > 0 and bool(present.str.contains(_DIGITS).all())
     return False

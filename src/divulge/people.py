@@ -13,7 +13,7 @@ from divulge.validation import check_records, format_value, to_numpy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.types import Ints
+    from divulge.types import Bools, Ints
 
 
 def by_person(texts: object, people: object) -> Records:
@@ -22,6 +22,10 @@ def by_person(texts: object, people: object) -> Records:
     A language model scores each document separately, and the score of a person uses all their tokens. Reference models
     are trained on all documents of a person or on none, and calibration sets whole persons aside, so false-positive
     rates and false discovery rates are rates of persons.
+
+    Persons are duplicates where all their documents are. A document that persons of two sets share was both trained on
+    and not: an audit refuses it, takes it out of everybody (``duplicates="drop"``) or keeps it, with a warning. Within
+    a set it may be shared.
 
     Args:
         texts: the documents, ``n`` strings.
@@ -69,6 +73,40 @@ def split_documents(records: Sequence[str]) -> tuple[list[str], Ints]:
     documents = [split_record(record) for record in records]
     counts = np.array([len(texts) for texts in documents], dtype=np.int64)
     return [text for texts in documents for text in texts], counts
+
+
+def find_shared_documents(sets: Sequence[Records]) -> set[str]:
+    """Return the documents that stand in records of more than one set, where any record has several documents.
+
+    Examples:
+        >>> one, other = Records(["a" + SEPARATOR + "b", "c"]), Records(["b", "d"])
+        >>> find_shared_documents([one, other]), find_shared_documents([Records(["b"]), other])
+        ({'b'}, set())
+    """
+    if not any(SEPARATOR in record for records in sets for record in records.x):
+        return set()
+    seen, shared = set[str](), set[str]()
+    for records in sets:
+        documents = {document for record in records.x for document in split_record(record)}
+        shared |= documents & seen
+        seen |= documents
+    return shared
+
+
+def remove_documents(records: Records, documents: set[str]) -> tuple[Records | None, Bools]:
+    """Return the records without some documents, and which of them have any left, ``[n]``; None where none has.
+
+    Examples:
+        >>> left, has_any = remove_documents(Records(["a" + SEPARATOR + "b", "b"]), {"b"})
+        >>> left.x.tolist(), has_any.tolist()
+        (['a'], [True, False])
+    """
+    remaining = [[text for text in split_record(record) if text not in documents] for record in records.x]
+    has_any = np.array([bool(texts) for texts in remaining])
+    if not has_any.any():
+        return None, has_any
+    joined = np.array([SEPARATOR.join(texts) for texts in remaining if texts], dtype=object)
+    return records[has_any].with_values(joined), has_any
 
 
 def record_offsets(offsets: Ints, counts: Ints) -> Ints:

@@ -1211,6 +1211,8 @@ class AttributeSummary:
         warnings: what the user must know.
         settings: what was asked for.
         environment: software that ran.
+        doubt: why the target may not be the model that was trained on the members; empty where it surely is.
+        stored: training records that stand in the model's arrays; None where nothing was searched.
     """
 
     kind: Literal["attributes"] = field(default="attributes", repr=False)
@@ -1231,6 +1233,8 @@ class AttributeSummary:
     warnings: tuple[str, ...]
     settings: AttributeSettings
     environment: Environment
+    doubt: str = ""
+    stored: StoredRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)

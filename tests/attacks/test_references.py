@@ -159,10 +159,17 @@ def test_leave_one_out_keeps_nearly_all_models_of_records_drawn_independently(mo
 
 
 def test_leave_one_out_is_refused_where_no_equal_number_is_left():
-    """With 2 models and each record in one, a member has an OUT model left and no IN model, another the reverse."""
+    """With 2 models and each record in one, a member has an OUT model left and no IN model, another the reverse.
+
+    The same of two models with the same records, and of a table that is too small to tell pairs from coincidence.
+    """
     inside = np.random.default_rng(10).random((2, 30)).argsort(0) < 1
-    with pytest.raises(dv.InputError, match="without model 0, no record has an OUT model left"):
+    with pytest.raises(dv.InputError, match="no record has an OUT model left"):
         lira.leave_one_out(np.ones((2, 30)), inside)
+    with pytest.raises(dv.InputError, match="model 0 was not trained on, or on the same records"):
+        lira.leave_one_out(np.ones((2, 30)), inside[[0, 0]])
+    with pytest.raises(dv.InputError, match="without model 0, no record has an OUT model left"):
+        lira.leave_one_out(np.ones((2, 20)), inside[:, :20])
 
 
 def test_without_trained_on_every_reference_is_out():

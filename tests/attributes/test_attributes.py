@@ -9,6 +9,8 @@ import pytest
 import skops.io
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
@@ -16,8 +18,10 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge as dv
 from divulge import attributes
 from divulge.attributes.finding import decide_attribute
+from divulge.attributes.result import AttributeInference, load
 from divulge.references import Train
 from divulge.report import html
+from divulge.results import AttributeSettings
 
 
 def rows(n, seed, levels=4):
@@ -250,6 +254,118 @@ class TestInference:
             attributes.infer(lambda x: np.c_[x[:, 0], -x[:, 0]], **data, column=0)
 
 
+def half_learned_sets():
+    """Sets whose label says nothing of the first column, and half of which follows from another."""
+    rng = np.random.default_rng(0)
+    x = np.c_[rng.integers(0, 3, 1500), rng.normal(size=(1500, 3))]
+    y = (x[:, 1] + rng.normal(size=1500) > 0).astype(int)
+    return {
+        name: dv.Records(x[i : i + 500], y[i : i + 500])
+        for name, i in (("members", 0), ("nonmembers", 500), ("population", 1000))
+    }
+
+
+class TestWhatIsNotCleared:
+    """A model that gives nothing away by queries is not cleared where it keeps the records, or may be another one."""
+
+    def test_records_in_the_file_are_a_leak_whatever_the_guesses_say(self, tmp_path):
+        data = half_learned_sets()
+        model = KNeighborsClassifier(25).fit(data["members"].x, data["members"].y)
+        result = attributes.infer(model, **data, column=0, out=tmp_path / "run")
+        assert result.finding.answer == "leak found"
+        assert result.finding.reason.startswith("500 of 500 training records stand in this file.")
+        assert {ruling.state for ruling in attributes.gate(result, ["share:0.9", "value:0.9"])} == {"broken"}
+        again = load(tmp_path / "run")
+        assert again.finding.reason == result.finding.reason
+        assert again.summary().warnings == result.summary().warnings
+        assert "Do not release the file." in (tmp_path / "run" / "report.html").read_text()
+
+    @pytest.mark.parametrize("scale", [1, 1000])
+    def test_a_model_that_does_not_know_its_records_is_not_cleared(self, tmp_path, scale):
+        data = half_learned_sets()
+        labels = data["members"].y if scale > 1 else data["members"].y[::-1]
+        model = LogisticRegression().fit(data["members"].x * scale - (scale > 1) * 5000, labels)
+        result = attributes.infer(model, **data, column=0, out=tmp_path / "run")
+        assert result.finding.answer == "too little data to say"
+        assert "of its own training records" in result.finding.reason
+        assert {ruling.state for ruling in attributes.gate(result, "share:0.9")} == {"undecided"}
+        assert load(tmp_path / "run").finding.reason == result.finding.reason
+        right = LogisticRegression().fit(data["members"].x, data["members"].y)
+        assert attributes.infer(right, **data, column=0).finding.answer == "no leak found"
+
+    def test_nor_is_a_regression_model(self):
+        data = half_learned_sets()
+        real = {name: dv.Records(each.x, each.x[:, 1] + each.x[:, 2]) for name, each in data.items()}
+        stranger = LinearRegression().fit(real["members"].x[::-1], real["members"].y)
+        assert "always answering their mean" in attributes.infer(stranger, **real, column=0).finding.reason
+        model = LinearRegression().fit(real["members"].x, real["members"].y)
+        assert attributes.infer(model, **real, column=0).finding.answer == "no leak found"
+
+
+class TestGate:
+    def test_rulings_follow_from_the_smaller_difference(self):
+        data = sets()
+        result = attributes.infer(tree(data["members"]), **data, column=0)
+        rulings = attributes.gate(result, ["share:0.05", "share:0.99"])
+        attacks = [each for each in result.finding.attacks if each.gain is not None]
+        assert len(rulings) == 2 * len(attacks)
+        assert "broken" in [ruling.state for ruling in rulings[: len(attacks)]]
+        assert {ruling.state for ruling in rulings[len(attacks) :]} == {"kept"}
+        for ruling, attack in zip(rulings, attacks, strict=False):
+            assert ruling.estimate.value == min(attack.difference.value, attack.gain.value)
+            assert ruling.estimate.low < min(attack.difference.low, attack.gain.low)  # of two policies
+        values = attributes.gate(result, "value:0.99")
+        assert len(values) == len(result.finding.values)
+
+    def test_a_value_that_few_have_and_a_split_that_differs_are_undecided(self):
+        members, values = np.arange(4000) < 2000, np.zeros(4000, int)
+        values[:1000] = values[2000:3000] = 2
+        values[[*range(3), *range(2000, 2003)]] = 1
+        right = np.random.default_rng(0).random(4000) < 0.6
+        found = inference_of(right, right, members, values)
+        assert {ruling.state for ruling in attributes.gate(found, "share:0.2")} == {"kept"}
+        (ruling, *_) = attributes.gate(found, "value:0.5")
+        assert (ruling.state, ruling.reason[:9]) == ("undecided", "3 members")
+        apart = inference_of(right, members, members, values)
+        assert {ruling.state for ruling in attributes.gate(apart, "share:0.2")} == {"undecided"}
+
+    def test_no_ruling_on_a_model_that_gives_nothing_away_is_broken(self):
+        """Each of 60 draws has a broken ruling with at most 5 %; more than 9 would have a probability below .002."""
+        broken = 0
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            members, values = np.arange(80) < 35, rng.choice(3, 80, p=[0.6, 0.3, 0.1])
+            guesses = [rng.random(80) < rng.random(3)[values] for _ in range(2)]
+            found = inference_of(*guesses, members, values)
+            broken += "broken" in {ruling.state for ruling in attributes.gate(found, ["share:0", "value:0"])}
+        assert broken <= 9
+
+    @pytest.mark.parametrize("policy", ["auc:0.5", "share", "share:x", "share:1", "value:-1", []])
+    def test_other_policies_are_refused_by_name(self, policy):
+        right = np.arange(40) % 2 == 0
+        with pytest.raises(dv.InputError, match="policy"):
+            attributes.gate(inference_of(right, right, np.arange(40) < 20, np.zeros(40, int)), policy)
+
+
+def inference_of(right, imputed, members, values):
+    """A result of these guesses, without a model."""
+    n = len(members)
+    return AttributeInference(
+        ids=np.arange(n),
+        members=members,
+        counted=np.ones(n, bool),
+        values=values,
+        value_names=tuple("abcd"[: values.max() + 1]),
+        right={"model": right, "imputation": imputed},
+        column="x",
+        tried=2,
+        references=0,
+        checks=(),
+        warnings=(),
+        settings=AttributeSettings(None, 64, 0.1, 0.95, 0),
+    )
+
+
 class TestRuns:
     @pytest.fixture
     def home(self, tmp_path_factory):
@@ -269,6 +385,11 @@ class TestRuns:
         told = json.loads(out)
         assert told["answer"] == "leak found"
         assert told["column"] == "x0"
+        code, out, _ = divulge("gate", tmp_path / "run", "--max", "share:0.05", "--json")
+        assert (code, json.loads(out)["state"]) == (1, "broken")
+        assert divulge("gate", tmp_path / "run", "--max", "share:0.99")[0] == 0
+        code, _, err = divulge("gate", tmp_path / "run", "--max", "auc:0.5")
+        assert (code, "--max: of attribute inference: share:LIMIT or value:LIMIT" in err) == (2, True)
         run = dv.load(tmp_path / "run")
         assert run.summary.answer == "leak found"
         assert run.to_frame().columns == ["id", "member", "right: model", "right: model and imputation",
@@ -278,6 +399,30 @@ class TestRuns:
         assert "values" not in json.loads((tmp_path / "a.json").read_text())["results"]
         assert divulge("report", tmp_path / "run", "--one-page", "--to", tmp_path / "one.html")[0] == 0
         assert "members: members.parquet" in (tmp_path / "one.html").read_text()
+
+    def test_values_are_named_nowhere_where_records_are_not_shown(self, divulge, tmp_path):
+        names = np.array([f"PLANTED{i}" for i in range(4)])
+        frames = {
+            name: pl.DataFrame({"ward": names[each.x[:, 0].astype(int)], "u": each.x[:, 1], "y": each.y})
+            for name, each in sets().items()
+        }
+        for name, frame in frames.items():
+            frame.write_csv(tmp_path / f"{name}.csv")
+        encode = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
+        model = make_pipeline(encode, DecisionTreeClassifier(random_state=0))
+        skops.io.dump(
+            model.fit(frames["members"].drop("y").to_pandas(), frames["members"]["y"]), tmp_path / "model.skops"
+        )
+        data = "\n".join(f'{name} = "{name}.csv"' for name in frames)
+        text = f'[target]\nmodel = "model.skops"\n[data]\n{data}\nlabel = "y"\n[attribute]\ncolumn = "ward"\n'
+        for shows in (True, False):
+            (tmp_path / "plan.toml").write_text(("" if shows else "show_records = false\n") + text)
+            _, out, err = divulge("attribute", tmp_path / "plan.toml", "--out", tmp_path / f"run {shows}")
+            assert "By value" in out, err
+            files = [path for path in (tmp_path / f"run {shows}").rglob("*") if path.is_file()]
+            assert any(b"PLANTED" in path.read_bytes() for path in files) == shows
+            assert ("PLANTED" in out) == shows
+            assert load(tmp_path / f"run {shows}").value_names[0] == ("PLANTED0" if shows else "value 1")
 
     def test_options_stand_in_for_the_plan(self, home, divulge):
         code, out, err = divulge("attribute", home / "plan.toml", "--column", "x1", "--tolerance", "0.2", "--json")

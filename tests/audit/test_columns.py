@@ -207,6 +207,8 @@ def test_a_class_that_the_target_never_saw_is_refused_or_left_out():
     y[N + 3] = y[2 * N + 7] = "c"
     with pytest.raises(dv.InputError, match=r"nonmembers: y: the target does not know the class 'c' .*'drop'"):
         audited(model, x, y)
+    unnamed = np.where(np.arange(2 * N) % 2, "odd", None)
+    assert set(audited(model, x, np.where(y == "c", "a", y), groups=unnamed).groups) == {"odd", "missing"}
     groups = np.where(np.arange(2 * N) % 2, "odd", "even")
     found = audited(model, x, y, unknown_classes="drop", groups=groups)
     assert len(found.members) == 2 * N - 1

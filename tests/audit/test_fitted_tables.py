@@ -252,6 +252,37 @@ def test_a_column_of_codes_is_one_of_texts_where_any_file_says_so(tmp_path, spel
     np.testing.assert_array_equal(dv.auditing.load(tmp_path / "run").scores["loss"], scores(model, x, y))
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "jsonl"])
+def test_codes_that_a_file_stores_as_texts_are_texts(tmp_path, suffix):
+    frame, y = clients()
+    x = frame[["age", "dose"]].assign(sex="f", ward=[f"{at % 7:05}" for at in range(3 * N)])
+    model = encoded().fit(x[:N], y[:N])
+    plan = tmp_path / "plan.toml"
+    write_plan(tmp_path, model, x, y, 'label = "outcome"')
+    write = {"parquet": pl.DataFrame.write_parquet, "arrow": pl.DataFrame.write_ipc, "jsonl": pl.DataFrame.write_ndjson}
+    for at, name in enumerate(parts(x, y)):
+        rows = slice(N * at, N * (at + 1))
+        write[suffix](pl.from_pandas(x[rows].assign(outcome=y[rows])), tmp_path / f"{name}.{suffix}")
+    plan.write_text(plan.read_text().replace(".csv", f".{suffix}"))
+    assert cli.run(["audit", str(plan), "--out", str(tmp_path / "run")]) == 0
+    np.testing.assert_array_equal(dv.auditing.load(tmp_path / "run").scores["loss"], scores(model, x, y))
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+def test_codes_are_texts_where_the_model_knows_texts(tmp_path, boosted):
+    frame, y = clients()
+    flags = np.where(np.arange(3 * N) % 3, "True", "False")  # a truth value in a file, and a text to the model
+    x = frame[["age", "dose"]].assign(sex=flags, ward=[f"{at % 7:03}" for at in range(3 * N)])
+    model = encoded().fit(x[:N], y[:N])
+    if boosted:
+        x = x.assign(ward=x["ward"].astype("category"), sex=x["sex"].str[0].astype("category"))
+        model = LGBMClassifier(n_estimators=10, min_child_samples=2, verbose=-1).fit(x[:N], y[:N])
+    # In CSV files every code looks like a number.
+    plan = write_plan(tmp_path, model, x if boosted else x.assign(sex=x["sex"].str.lower()), y, 'label = "outcome"')
+    assert cli.run(["audit", plan, "--out", str(tmp_path / "run")]) == 0
+    np.testing.assert_array_equal(dv.auditing.load(tmp_path / "run").scores["loss"], scores(model, x, y))
+
+
 def test_codes_are_texts_in_the_records_of_an_erasure_too(tmp_path):
     frame, y = clients()
     x = frame[["age", "dose"]].assign(sex="f", ward=[f"{at % 7:03}" for at in range(3 * N)])

@@ -438,6 +438,7 @@ ATTRIBUTES = {
         task="auto",
         device="cpu",
         seed=0,
+        show_records=True,
         pool=None,
         out=None,
         overwrite=False,
@@ -445,6 +446,18 @@ ATTRIBUTES = {
         use=lambda made: [one.difference for one in made.finding.attacks],
         says=("answer",),
         free=("progress", "out", "pool"),
+    ),
+    "attributes.gate": call(
+        result=dv.attributes.infer(
+            LogisticRegression().fit(ATTRIBUTE_ROWS.x, Y),
+            members=ATTRIBUTE_ROWS[:20],
+            nonmembers=ATTRIBUTE_ROWS[20:40],
+            population=ATTRIBUTE_ROWS[40:],
+            column=0,
+        ),
+        policy=["share:0.5"],
+        confidence=0.95,
+        use=lambda rulings: [ruling.state for ruling in rulings],
     ),
 }
 DEFENCES = {

@@ -143,6 +143,37 @@ def test_drop_takes_out_whole_groups_and_says_how_many():
     assert "all copies were dropped from every set, and 2 records with copies in their own set alone" in found.notes[0]
 
 
+def test_one_shared_record_does_not_put_groups_on_both_sides_of_the_calibration():
+    """Groups of ten were dealt out whole; one record that two sets share does not make their copies single ones."""
+    rng = np.random.default_rng(0)
+    shown = []
+
+    def records(groups, *more):
+        x = np.concatenate([np.repeat(rng.normal(size=(groups, 2)), 10, axis=0), *more])
+        return dv.Records(x, (x[:, 0] > 0).astype(int))
+
+    class Honest:
+        """A model that knows nothing."""
+
+        def logits(self, records):
+            return np.column_stack([records.x[:, 0], -records.x[:, 0]])
+
+    def train(given, seed):
+        shown.append(given)
+        return Honest()
+
+    one = rng.normal(size=(1, 2))
+    members, nonmembers, population = records(20, one), records(20, one), records(40)
+    audit = dv.audit(
+        Honest(), members=members, nonmembers=nonmembers, population=population, duplicates="keep",
+        fpr=(0.2,), recipes=["lira"], references=dv.references.Custom(train, count=2),
+    )  # fmt: skip
+    learned = {row.tobytes() for given in shown for row in given.x}
+    held_out = {row.tobytes() for row in population.x} - learned
+    assert audit.duplicate_groups is not None
+    assert len(audit["lira"].calibration) == len(held_out) < 40
+
+
 def test_confounded_says_what_differs_and_what_to_do():
     rng = np.random.default_rng(0)
 

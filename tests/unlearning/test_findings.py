@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from divulge.errors import InputError
 from divulge.unlearning.finding import (
     NO_DIFFERENCE,
     OVERDONE,
@@ -79,8 +80,8 @@ def test_exact_retraining_passes_and_what_is_still_known_does_not():
 def test_models_without_the_records_far_from_one_half_are_no_evidence():
     rng = np.random.default_rng(6)
     forgotten = np.arange(1500) < 500
-    scores = draw_models(rng, 9, forgotten, shift=-1.5)
-    finding = decide(scores, forgotten)
+    scores = draw_models(rng, 10, forgotten, shift=-1.5)
+    finding = decide(scores[:9], forgotten, scores[9] + 4 * forgotten)
     assert finding.auc_after.high < 0.5
     assert finding.answer == NO_DIFFERENCE
 
@@ -159,9 +160,10 @@ def test_the_share_still_remembered_lies_in_its_interval(true_share):
 def test_a_smaller_margin_is_harder_to_keep():
     rng = np.random.default_rng(13)
     forgotten = np.arange(1500) < 500
-    scores = draw_models(rng, 9, forgotten)
-    assert decide(scores, forgotten).answer == NO_DIFFERENCE
-    assert decide(scores, forgotten, margin=0.005).answer == TOO_LITTLE
+    scores = draw_models(rng, 10, forgotten)
+    before = scores[9] + 4 * forgotten
+    assert decide(scores[:9], forgotten, before).answer == NO_DIFFERENCE
+    assert decide(scores[:9], forgotten, before, margin=0.005).answer == TOO_LITTLE
 
 
 def test_a_margin_that_the_model_before_would_pass_acquits_nobody_who_kept_half():
@@ -251,3 +253,93 @@ def test_no_difference_never_stands_beside_a_share_above_0(shape):
         scores[0, : int(400 * moved)] += rng.choice([-3, 3], int(400 * moved))
         finding = decide(scores[:9], forgotten, scores[9] + 4 * forgotten)
         assert finding.answer != NO_DIFFERENCE or finding.share.low == 0
+
+
+def test_without_the_model_before_nobody_is_acquitted():
+    # Who leaves it out would be acquitted of what the model before showed too little of, or of controls that saw all.
+    rng = np.random.default_rng(22)
+    forgotten = np.arange(1500) < 500
+    scores = draw_models(rng, 10, forgotten)
+    known = scores[9] + 4 * forgotten
+    assert decide(scores[:9], forgotten, known).answer == NO_DIFFERENCE
+    without = decide(scores[:9], forgotten)
+    assert (without.answer, "without the model before" in without.reason) == (TOO_LITTLE, True)
+    assert abs(without.difference.value) < 0.05
+    saw_them = scores + 4 * forgotten
+    assert decide(saw_them[:9], forgotten).answer == TOO_LITTLE
+    assert decide(saw_them[:9], forgotten, saw_them[9]).answer == TOO_LITTLE
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.3])
+def test_a_single_control_neither_acquits_nor_accuses_by_what_trainings_differ_by(spread):
+    rng = np.random.default_rng(23)
+    forgotten = np.arange(700) < 300
+    answers = []
+    for _ in range(RUNS):
+        scores = draw_models(rng, 3, forgotten, spread=spread)
+        answers.append(decide(scores[:2], forgotten, scores[2] + 3 * forgotten).answer)
+    assert NO_DIFFERENCE not in answers
+    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
+    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+    assert decide(np.stack([scores[2] + 3 * forgotten, scores[1]]), forgotten).answer == REMEMBERED
+
+
+@pytest.mark.parametrize("scale", [0.8, 1.2])
+def test_controls_on_another_scale_accuse_nobody_of_how_hard_the_records_are(scale):
+    # Subtracting their mean leaves a fifth of the difficulty, by which the kinds of records differ.
+    rng = np.random.default_rng(24)
+    forgotten = np.arange(700) < 300
+    answers = []
+    for _ in range(RUNS):
+        difficulty = 3 * rng.normal(size=700) - 1.5 * forgotten
+        scores = difficulty + rng.normal(size=(10, 700))
+        scores[0] += (scale - 1) * difficulty
+        answers.append(decide(scores[:9], forgotten, scores[9] + 3 * forgotten).answer)
+    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
+    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+
+
+def test_scores_the_wrong_way_round_and_swapped_models_are_no_answer():
+    rng = np.random.default_rng(25)
+    forgotten = np.arange(1500) < 500
+    scores = draw_models(rng, 10, forgotten)
+    before = scores[9] + 3 * forgotten
+    for after in (scores[0], before):
+        finding = decide(-np.r_[after[None], scores[1:9]], forgotten, -before)
+        assert (finding.answer, "wrong way round" in finding.reason) == (TOO_LITTLE, True)
+    assert decide(np.r_[before[None], scores[1:9]], forgotten, scores[0]).answer == REMEMBERED
+
+
+def draw_seen(rng, models, forgotten, *, effect=3.0, spread=0.0):
+    """Reference models of an online audit, NaN where they were trained on the record, and two that saw none."""
+    scores = draw_models(rng, models + 2, forgotten, spread=spread)
+    saw = np.concatenate([np.stack([half, ~half]) for half in rng.random((models // 2, len(forgotten))) < 0.5])
+    return scores[0], np.where(saw, np.nan, scores[1:-1]), scores[-1] + effect * forgotten, saw
+
+
+@pytest.mark.parametrize(("controls", "spread"), [(4, 0.3), (8, 0.1), (16, 0.0)])
+def test_models_that_saw_half_of_the_records_each_are_controls_of_the_others(controls, spread):
+    rng = np.random.default_rng([26, controls])
+    forgotten = np.arange(700) < 300
+    answers = []
+    for _ in range(RUNS):
+        after, unseen, before, _ = draw_seen(rng, controls, forgotten, spread=spread)
+        answers.append(decide(np.r_[after[None], unseen], forgotten, before).answer)
+    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
+    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+    assert decide(np.r_[before[None], unseen], forgotten, before).answer == REMEMBERED
+
+
+def test_controls_that_saw_a_record_need_two_others():
+    rng = np.random.default_rng(27)
+    forgotten = np.arange(700) < 300
+    after, unseen, before, saw = draw_seen(rng, 2, forgotten)
+    with pytest.raises(
+        InputError, match="controls: each record needs 2 controls that were not trained on it, one has 1"
+    ):
+        decide(np.r_[after[None], unseen], forgotten, before)
+    more = draw_models(rng, 4, forgotten)
+    more[0, forgotten] = np.nan
+    with pytest.raises(InputError, match="controls: control 0 has no score of a record of one kind"):
+        decide(np.r_[after[None], more], forgotten, before)
+    assert saw.sum() == 700

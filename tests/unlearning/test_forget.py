@@ -360,3 +360,35 @@ def test_tables_that_do_not_fit_are_refused_by_name(table, message):
         dv.forget(None, table, forget=IDS[:200], never=IDS[200:])
     with pytest.raises(dv.InputError, match="belongs to one set"):
         dv.forget(None, CONTROLS[0], forget=IDS[:200], never=IDS[199:])
+
+
+def test_copies_are_known_by_their_scores_where_there_is_nothing_else():
+    (before,), (after,) = score_tables(3), score_tables(0, seed=3)
+    tables = [before, after, *CONTROLS]
+    once = dv.forget(before, after, forget=IDS[:30], never=IDS[200:], retrained=CONTROLS)
+    # Ten copies of 30 records under ids of their own would be taken for 300 records.
+    again = [
+        pl.concat([table, *(table[:30].with_columns(id=pl.format("{}-{}", "id", pl.lit(i))) for i in range(9))])
+        for table in tables
+    ]
+    copies = [f"r{row}-{i}" for i in range(9) for row in range(30)]
+    found = dv.forget(again[0], again[1], forget=[*IDS[:30], *copies], never=IDS[200:], retrained=again[2:])
+    assert found.findings == once.findings
+    assert any("forget: 270 records that score like another one" in note for note in found.warnings)
+    with pytest.raises(dv.InputError, match="forget, never: 30 records are in both: they score alike"):
+        dv.forget(again[0], again[1], forget=IDS[:30], never=[*IDS[200:], *copies], retrained=again[2:])
+    rounded = [table.with_columns(pl.col("score").round(1)) for table in tables]
+    assert len(dv.forget(*rounded[:2], forget=IDS[:200], never=IDS[200:], retrained=rounded[2:]).ids) == 500
+
+
+@pytest.mark.parametrize("after", [0.0, 1.0])
+def test_controls_of_which_each_saw_some_of_the_records_give_no_answer_against_a_model(after):
+    rng = np.random.default_rng(5)
+    forgotten = np.arange(500) < 200
+    scores = rng.normal(size=(10, 500))
+    scores[2:] += 3 * forgotten * (rng.random((8, 500)) < 0.5)
+    scores[:2] += np.array([[3], [after]]) * forgotten
+    before, model, *controls = [{"id": IDS, "score": row} for row in scores]
+    result = dv.forget(before, model, forget=IDS[:200], never=IDS[200:], retrained=controls)
+    assert any("they disagree about the records" in note for note in result.warnings)
+    assert result.verdict.answer == TOO_LITTLE

@@ -52,7 +52,10 @@ def test_the_page_says_answer_null_and_limits():
         assert page.verdict == result.verdict.text
         titles = [section.title for section in page.sections]
         assert "Before, after, and never" in titles
-        assert "What this cannot show" in titles
+        assert "does not see what no score shows" in " ".join(page.more)
+        # Answer, null and limit are the first sentence; the rest of the first sheet is short.
+        assert ", by one score of each record against 8 retrained models." in page.verdict
+        assert len([section for section in page.sections if not section.annex]) <= 5
     assert FORGOTTEN.verdict.tone == "clear"
     assert REMEMBERED.verdict.tone == "leak"
 
@@ -287,7 +290,7 @@ def test_a_plan_gives_each_of_the_answers(tmp_path, capsys, monkeypatch, after, 
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
-    """Write the files of two audits, of a forest and of a network, run them, and return their folder."""
+    """Write the files of three audits, two of a forest and one of a network, run them, and return their folder."""
     folder = tmp_path_factory.mktemp("audited")
     rng = np.random.default_rng(3)
     parts = {"members": 120, "nonmembers": 110, "population": 160}
@@ -312,8 +315,10 @@ def audited(tmp_path_factory):
     head = 'recipes = ["lira"]\nfpr = [0.05]\nseed = 5\n[target]\nmodel = '
     (folder / "forest.toml").write_text(f'{head}"members.skops"\n{data}{references}')
     network = f'{head}"erasure_net:target"\n{data}classes = ["no", "yes"]\n{references}'
+    online = head.replace('"lira"', '"lira-online"')
+    (folder / "online.toml").write_text(f'{online}"members.skops"\n{data}[references]\ncount = 8\n')
     (folder / "network.toml").write_text(f'{network}make_model = "erasure_net:make"\nepochs = 2\n')
-    for name in ("forest", "network"):
+    for name in ("forest", "network", "online"):
         assert cli.run(["audit", str(folder / f"{name}.toml"), "--out", str(folder / name)]) == 0
     return folder
 
@@ -335,6 +340,30 @@ def test_the_reference_models_of_an_audit_never_saw_the_records(audited, capsys)
            for name, file in {"forget": "forget.csv", "never": "nonmembers.csv"}.items()},
     )  # fmt: skip
     np.testing.assert_allclose(from_python.findings[0].controls, summary["findings"][0]["controls"])
+
+
+def test_models_of_an_online_audit_are_compared_on_the_records_that_they_did_not_see(audited, capsys, tmp_path):
+    assert cli.run([*forget_words(audited, "online"), "--out", str(tmp_path / "run")]) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["answer"], len(summary["control_names"])) == ("still remembered", 8)
+    assert any("4 or more of 8 models that were not trained on it" in check["says"] for check in summary["checks"])
+    loaded = runs.load_run(tmp_path / "run").erasure
+    assert runs.load_run(tmp_path / "run").summary.answer == summary["answer"]
+    # Every record is seen by exactly half of the models, and half of the records by each.
+    np.testing.assert_array_equal(np.isnan(loaded.controls).sum(axis=0), 4)
+    unseen = ~np.isnan(loaded.controls)
+    forgotten = np.array([str(part).startswith("[") for part in loaded.part])
+    aucs = summary["findings"][0]["controls"]
+    for row, known, auc in zip(loaded.controls, unseen, aucs, strict=True):
+        assert dv.evaluation.auc(row[known], forgotten[known]).value == pytest.approx(auc)
+    # What those models say of the records that they saw is what the model before says of its own: these are left out.
+    assert max(aucs) < 0.8 < summary["findings"][0]["auc_before"]["value"]
+    assert loaded.to_frame()["never_saw_it"].null_count() == 0
+    retrained = forget_words(audited, "online", "kept.skops")
+    assert cli.run(retrained) == 3
+    other = [str(audited / "population.csv") if word.endswith("nonmembers.csv") else word for word in retrained]
+    capsys.readouterr()
+    assert cli.run(other) in (2, 3)
 
 
 def test_networks_of_an_audit_are_read_from_its_pool_once_their_code_is_trusted(audited, capsys, monkeypatch):

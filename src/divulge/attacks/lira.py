@@ -134,6 +134,10 @@ def leave_one_out(
     random. Records that were drawn for each model independently lose next to nothing by this, in the balanced
     design each record loses one model.
 
+    **Models in pairs.** A model that was trained on what the target was not trained on, or on the same records, is no
+    reference of it: members and non-members would be compared with different models. Where each half of the data trains
+    one of two models, a target keeps ``m - 2`` of the others.
+
     A row is an attack: evaluate rows one by one. Pooled they are comparable only where all models were trained on
     about the same number of records.
 
@@ -164,7 +168,7 @@ def leave_one_out(
         raise InputError(f"signals: at least 2 models are needed, got {m}")
     inside = check_mask(trained_on, "trained_on", (m, n))
     scores = np.empty((m, n))
-    for i, (without_in, without_out) in enumerate(_leave_one_out_moments(checked, inside, attack, seed)):
+    for i, (without_in, without_out) in enumerate(_moments_without_partners(checked, inside, attack, seed)):
         target = checked[i].astype(np.float64, copy=False)
         if without_in is None:
             scores[i] = _z_score(target, without_out, variance)
@@ -173,10 +177,51 @@ def leave_one_out(
     return scores
 
 
-def _leave_one_out_moments(
+_MIN_ASSOCIATION = 0.9  # correlation of the records of two models beyond which they are a pair
+_MIN_RECORDS = 30  # below which models that were drawn independently may be as alike
+
+
+def _moments_without_partners(
     signals: Floats, inside: Bools, attack: LiRA, seed: int
 ) -> Iterator[tuple[ColumnMoments | None, ColumnMoments]]:
-    """Moments of the IN (online) and the OUT models that each model is attacked with."""
+    """Moments of the models that each model is attacked with, none of which was trained on (nearly) its complement."""
+    partners = _find_partners(inside)
+    if not partners.any():
+        yield from _leave_one_out_moments(signals, inside, attack, seed)
+        return
+    for i, is_partner in enumerate(partners):
+        others = np.flatnonzero(~is_partner)
+        rows = np.append(i, others[others != i])
+        if len(rows) < 2:
+            raise InputError(
+                f"trained_on: every other model was trained on what model {i} was not trained on, or on the same "
+                "records, so that no record has an OUT model left to be compared with"
+            )
+        yield next(_leave_one_out_moments(signals[rows], inside[rows], attack, seed, rows))
+
+
+def _find_partners(inside: Bools) -> Bools:
+    """Return which models were trained on nearly the same records or on nearly all others, ``[m, m]``."""
+    m, n = inside.shape
+    if n < _MIN_RECORDS:
+        return np.zeros((m, m), dtype=bool)
+    share = inside.mean(axis=1)
+    signs = inside.astype(np.float32)
+    covariance = (signs @ signs.T).astype(np.float64) / n - np.outer(share, share)
+    spread = np.sqrt(np.maximum(share * (1 - share), 1e-300))
+    partners = np.abs(covariance / np.outer(spread, spread)) >= _MIN_ASSOCIATION
+    partners &= np.outer((share > 0) & (share < 1), (share > 0) & (share < 1))
+    np.fill_diagonal(partners, val=False)
+    return partners
+
+
+def _leave_one_out_moments(
+    signals: Floats, inside: Bools, attack: LiRA, seed: int, numbers: Ints | None = None
+) -> Iterator[tuple[ColumnMoments | None, ColumnMoments]]:
+    """Moments of the IN (online) and the OUT models that each model is attacked with.
+
+    ``numbers`` are those of the models, by which an error names them.
+    """
     whole_out = moments(signals, inside, complement=True)
     whole_in = moments(signals, inside) if attack.mode == "online" else None
     out, into = LessOne(whole_out), None if whole_in is None else LessOne(whole_in)
@@ -201,8 +246,8 @@ def _leave_one_out_moments(
         for side, name in ((without_out, "OUT"), (without_in, "IN")):
             if side is not None and not side.count.any():
                 raise InputError(
-                    f"trained_on: without model {i}, no record has an {name} model left (members and non-members of a "
-                    "model are compared with equal numbers of the others)"
+                    f"trained_on: without model {i if numbers is None else numbers[i]}, no record has an {name} model "
+                    "left (members and non-members of a model are compared with equal numbers of the others)"
                 )
         yield without_in, without_out
 

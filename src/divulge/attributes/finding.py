@@ -67,6 +67,8 @@ def decide_attribute(
     margin: float = 0.1,
     confidence: float = 0.95,
     confounded: str = "",
+    doubt: str = "",
+    stored: str = "",
 ) -> AttributeFinding:
     """Decide whether an attribute of training records is guessed better than that of other records.
 
@@ -78,6 +80,8 @@ def decide_attribute(
         margin: largest difference of the rates that counts as none.
         confidence: probability that all intervals hold.
         confounded: why the sets cannot be compared, where that is known; else empty.
+        doubt: why the target may not be the model that was trained on the members, which is then never cleared.
+        stored: says that training records stand in the model's file, with this attribute, where they do; else empty.
 
     Raises:
         divulge.InputError: no imputation, no attack, members or non-members of none.
@@ -115,6 +119,17 @@ def decide_attribute(
     ]
     untested = int((members & ~np.isin(codes, tested)).sum()) if tested else 0
     answer, reason = _judge(attack_comparisons, value_comparisons, control, margin, confounded)
+    if stored:
+        answer, reason = LEAK, f"{stored} Whoever holds the file reads their values and needs no attack."
+    elif answer == CLEAR and doubt:
+        answer, reason = (
+            TOO_LITTLE,
+            (
+                f"Nothing was found, but {doubt}: nothing shows that this is the model that was trained on them. "
+                "One from another file, or that is given its columns, classes or units otherwise, would give nothing "
+                "away either."
+            ),
+        )
     return AttributeFinding(answer, (*attack_comparisons, control), tuple(value_comparisons), untested, reason)
 
 

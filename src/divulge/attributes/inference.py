@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from scipy import special
 
-from divulge import columns, lazy
+from divulge import columns, inspection, lazy
 from divulge.attributes.finding import IMPUTATION
 from divulge.attributes.result import AttributeInference
+from divulge.auditing import plausibility
 from divulge.auditing.inputs import align_data, check_inputs
 from divulge.auditing.modality import Classifier, RegressionModel, resolve_task
 from divulge.auditing.pipeline import find_modality
@@ -70,6 +71,7 @@ def infer(
     task: TaskName = "auto",
     device: str = "auto",
     seed: int = _DEFAULTS.seed,
+    show_records: bool = True,
     pool: str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -100,6 +102,8 @@ def infer(
         task: "auto", "classification" or "regression".
         device: where a torch module runs.
         seed: of every random draw.
+        show_records: whether the values of the column may be named in the result and its files; without, they are
+            numbered.
         pool: folder of finished reference models.
         out: run directory to write.
         overwrite: replace a finished run in ``out``.
@@ -119,6 +123,7 @@ def infer(
         fpr=(0.5,), duplicates=duplicates, outputs=outputs, task=task, device=device, seed=seed, references=references
     )
     check_bool(overwrite, "overwrite")
+    check_bool(show_records, "show_records")
     out_folder = None if out is None else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
     if progress is not None:
@@ -142,7 +147,7 @@ def infer(
         members=study.truth,
         counted=study.counted,
         values=attribute.groups[: len(study.truth)],
-        value_names=attribute.group_names,
+        value_names=attribute.group_names if show_records else _hide_values(attribute),
         right=right,
         column=", ".join(map(str, names)),
         tried=len(attribute.donors),
@@ -153,6 +158,8 @@ def infer(
             None if options.tolerance is None else float(options.tolerance),
             options.max_values, float(options.margin), float(options.confidence), options.seed,
         ),
+        doubt=_doubt_target(study),
+        stored=inspection.find_stored_records(study.target, study.candidates, study.truth, seed=options.seed),
     )  # fmt: skip
     if out_folder is not None:
         result.save(out_folder, overwrite=overwrite)
@@ -330,6 +337,26 @@ def _real_attribute(
         names, rows, np.full(len(numbers), -1), numbers, grid, float(options.tolerance or 0.0), groups,
         ("low third", "middle third", "high third"), features,
     )  # fmt: skip
+
+
+def _hide_values(attribute: _Attribute) -> tuple[str, ...]:
+    """Return numbers in the place of a column's values; thirds of real values name none."""
+    if attribute.tolerance is not None:
+        return attribute.group_names
+    return tuple(f"value {number}" for number in range(1, len(attribute.group_names) + 1))
+
+
+def _doubt_target(study: _Study) -> str:
+    """Say why the target may not be the model that was trained on the members; empty where it surely is."""
+    answers = _read_outputs(study.target, study.candidates, study)
+    if study.is_regression:
+        y = np.asarray(study.candidates.y, dtype=np.float64)
+        return plausibility.describe_regression_doubt(
+            plausibility.measure_regression_fit(y, answers.astype(np.float64), study.truth)
+        )
+    labels = np.asarray(study.candidates.labels)
+    predicted = answers if answers.ndim == 1 else answers.argmax(axis=1)
+    return plausibility.describe_accuracy_doubt(int((predicted == labels)[study.truth].sum()), labels[study.truth])
 
 
 def _versions(study: _Study, attribute: _Attribute) -> list[Records]:

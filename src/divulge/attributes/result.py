@@ -16,7 +16,7 @@ from divulge.report import charts, formatting
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, build_page, write_report, write_run
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
-from divulge.results import AttributeSettings, AttributeSummary, ErasureControl
+from divulge.results import AttributeSettings, AttributeSummary, ErasureControl, StoredRecords
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_mask, check_path, check_vector
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Ints
 
 RUN_TYPE = "attributes"
+_STORED = "records in the file"
 _MEANING: Mapping[str, str] = {
     "model": "the label's likelihood under each value, and how frequent the value is",
     "model and imputation": "the same, and what the other columns say",
@@ -67,6 +68,8 @@ class AttributeInference:
         checks: of the split.
         warnings: what the user must know.
         settings: what was asked for.
+        doubt: why the target may not be the model that was trained on the members; empty where it surely is.
+        stored: training records that stand in the model's arrays; None where nothing was searched.
     """
 
     ids: Array
@@ -81,10 +84,17 @@ class AttributeInference:
     checks: tuple[ErasureControl, ...]
     warnings: tuple[str, ...]
     settings: AttributeSettings
+    doubt: str = ""
+    stored: StoredRecords | None = None
 
     @cached_property
     def finding(self) -> AttributeFinding:
         """The answer, with every difference behind it; equal records on one side count once."""
+        return self.decide(self.settings.confidence)
+
+    def decide(self, confidence: float) -> AttributeFinding:
+        """Return the answer with intervals that all hold together with another confidence."""
+        is_stored = self.stored is not None and any(not match.is_partial for match in self.stored.matches)
         rows = self.counted
         failed = [check.says for check in self.checks if not check.passed and not check.says.startswith("not run")]
         return decide_attribute(
@@ -93,8 +103,10 @@ class AttributeInference:
             self.values[rows],
             self.value_names,
             margin=self.settings.margin,
-            confidence=self.settings.confidence,
+            confidence=confidence,
             confounded="; ".join(failed),
+            doubt=self.doubt,
+            stored=self.stored.sentence if self.stored is not None and is_stored else "",
         )
 
     @property
@@ -111,6 +123,8 @@ class AttributeInference:
         """Return the typed summary for JSON and the report."""
         finding = self.finding
         notes = [f"{check.name}: {check.says}" for check in self.checks if not check.passed]
+        if self.stored is not None and (self.stored.proven or self.stored.suspected):
+            notes.append(f"{_STORED}: {self.stored.sentence}")
         return AttributeSummary(
             verdict=self.verdict,
             tone=TONES[finding.answer],
@@ -127,6 +141,8 @@ class AttributeInference:
             warnings=(*self.warnings, *notes),
             settings=self.settings,
             environment=collect_environment(),
+            doubt=self.doubt,
+            stored=self.stored,
         )
 
     def page(self) -> Page:
@@ -199,7 +215,7 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
             values=values, value_names=tuple(names), right=right, column=stored.column, tried=stored.tried,
             references=stored.references, checks=stored.checks,
             warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),
-            settings=stored.settings,
+            settings=stored.settings, doubt=stored.doubt, stored=stored.stored,
         )  # fmt: skip
         return AttributeRun(result.summary(), result)
     except InputError as error:
@@ -207,7 +223,7 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
 
 
 def _is_check(text: str, checks: tuple[ErasureControl, ...]) -> bool:
-    return text in {f"{check.name}: {check.says}" for check in checks}
+    return text in {f"{check.name}: {check.says}" for check in checks} or text.startswith(f"{_STORED}: ")
 
 
 def headline(run: AttributeRun) -> Headline:
@@ -287,6 +303,13 @@ def sections(run: AttributeRun) -> list[Section]:
 def _advice(summary: AttributeSummary) -> list[Section]:
     if summary.answer != LEAK:
         return []
+    if summary.stored is not None and summary.stored.proven:
+        point = Bullet(
+            "Do not release the file.",
+            f"{summary.stored.sentence} {summary.stored.evidence} Another kind of model keeps none; grant "
+            "queries alone where it must be this one.",
+        )
+        return [Section(ADVICE_TITLE, [BulletList([point])])]
     point = Bullet(
         "Make the model fit single records less.",
         "A value is given away because the model is surer of a training record as it is than of the same record with "
@@ -323,6 +346,21 @@ def _check_table(summary: AttributeSummary) -> Table:
     rows = [[check.name, "nothing found" if check.passed else "FOUND", check.says] for check in summary.checks]
     control = next(check for check in summary.attacks if check.name == IMPUTATION)
     is_alike = control.difference.low <= 0 <= control.difference.high
+    if summary.stored is not None:
+        rows.append(
+            [
+                "records in the model's arrays",
+                "FOUND" if summary.stored.proven else "nothing found",
+                summary.stored.sentence,
+            ]
+        )
+    rows.append(
+        [
+            "whether this is the model trained on the members",
+            "FOUND" if summary.doubt else "nothing found",
+            f"in doubt: {summary.doubt}" if summary.doubt else "it predicts them surely better than a constant answer",
+        ]
+    )
     says = f"right on members less on non-members: {formatting.format_percent_estimate(control.difference)}"
     rows.append(["imputation without the model", "nothing found" if is_alike else "FOUND", says])
     return Table(("check", "result", "what it says"), rows, sortable=False)

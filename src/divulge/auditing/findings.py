@@ -11,6 +11,7 @@ from scipy import special
 from divulge import evaluation, statistics
 from divulge.decisions import controls
 from divulge.decisions import fpr as by_fpr
+from divulge.decisions.counts import p_values
 from divulge.decisions.fdr import ScoreCounts
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, resolve_method
 from divulge.duplicates import first_of_each_group
@@ -134,8 +135,11 @@ class Outcome:
     def _select_by_fdr(self, level: float, method: Method | str) -> Selection:
         """Select at a bounded FDR without using the membership labels; "auto" chooses by scores alone."""
         policy = Policy(level, resolve_method(method, (Auto, BH, PTDI, Storey, Adaptive)))
-        score_counts = ScoreCounts.from_scores(self.scores, self.calibration)
+        score_counts = ScoreCounts.from_scores(self.distinct.scores, self.calibration)
         decision = decide(score_counts.counts, [controls.low_scores_from_counts(score_counts.counts)], policy)
+        if self.counted is not None:  # Equal records count once, and all of them are selected or none.
+            p = p_values(self.scores, score_counts.counts.calibration)
+            score_counts = replace(score_counts, scores=self.scores, p_values=p)
         return score_counts.make_selection(
             score_counts.scores > decision.rule.threshold, fdr=level, warnings=decision.notes
         )

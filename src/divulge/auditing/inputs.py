@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import columns, completion, errors, evaluation, seeds, user_code
+from divulge import columns, completion, errors, evaluation, people, seeds, user_code
 from divulge import recipes as book
 from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import check_installed
@@ -32,6 +32,7 @@ from divulge.validation import (
     check_number,
     check_vector,
     format_value,
+    is_missing,
     to_numpy,
 )
 
@@ -99,8 +100,9 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
     ):
         notes.append("features: none of the recipes learns from features, so they change no score")
     candidates = _with_ids(members, nonmembers)
-    # Where copies of candidates are kept in what is learned from, copies of calibration records are, too.
-    keep_equal_together = separated.duplicates == 0 or options.duplicates == "drop"
+    # Where copies of candidates that were dealt out one by one are kept in what is learned from, copies of calibration
+    # records are, too.
+    keep_equal_together = separated.duplicates == 0 or options.duplicates == "drop" or separated.groups is not None
     population_rows, calibration_rows = _split_population(
         population, options.calibration, seed, keep_equal_together=keep_equal_together
     )
@@ -113,7 +115,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         unseen_classes=unseen,
         warnings=tuple(notes),
         duplicates=separated.duplicates,
-        groups=None if groups is None else groups.astype(str)[separated.kept],
+        groups=None if groups is None else _name_groups(groups)[separated.kept],
         known=None if masks is None else masks[separated.kept],
         covariates=None
         if covariates is None
@@ -548,6 +550,46 @@ class SeparatedSets:
 def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
     """Refuse, drop or keep exact duplicates across the sets, which would make the labels wrong.
 
+    Where a record holds several documents of a person, so are documents that persons of several sets share.
+
+    Raises:
+        divulge.InputError: there are some and the policy is "error"; nothing is left without them.
+    """
+    separated = _separate_records(sets, policy)
+    record_sets = (separated.members, separated.nonmembers, separated.population)
+    if separated.members.x.dtype != object or not (shared := people.find_shared_documents(record_sets)):
+        return separated
+    holders = [np.array([not shared.isdisjoint(people.split_record(text)) for text in part.x]) for part in record_sets]
+    description = (
+        f"{formatting.format_count(len(shared), 'document')} in records of several sets ({int(holders[0].sum())} "
+        f"members, {int(holders[1].sum())} non-members, {int(holders[2].sum())} of the population)"
+    )
+    if policy == "error":
+        raise InputError(
+            f"duplicates: {description}; a document cannot have been used and not used: remove them, or pass "
+            "duplicates='drop', which takes them out of every record, or 'keep'"
+        )
+    n_shared = separated.duplicates + sum(int(mask.sum()) for mask in holders)
+    if policy == "keep":
+        note = f"{description}; they were kept, which biases every number towards no leak"
+        return replace(separated, duplicates=n_shared, notes=(*separated.notes, note))
+    (members, has_member), (nonmembers, has_nonmember), (population, has_population) = (
+        people.remove_documents(records, shared) for records in record_sets
+    )
+    if members is None or nonmembers is None or population is None:
+        raise InputError(f"duplicates: {description}; nothing is left after dropping them")
+    has_any, kept = np.append(has_member, has_nonmember), separated.kept.copy()
+    kept[separated.kept] = has_any
+    n_empty = int((~has_any).sum() + (~has_population).sum())
+    emptied = f", which leaves nothing of {formatting.format_count(n_empty, 'record')}" if n_empty else ""
+    note = f"{description}; these documents were taken out of every record{emptied}"
+    groups = None if separated.groups is None else separated.groups[has_any]
+    return SeparatedSets(members, nonmembers, population, kept, n_shared, (*separated.notes, note), groups)
+
+
+def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
+    """Refuse, drop or keep equal records across the sets.
+
     Duplicates within a set are judged by how they fell. Where whole groups of equal records are in one set more often
     than a random deal of records would put them there, they belong together: they stay, and each group counts once.
     Where records were dealt out one by one, the groups that happen to be in one set are more frequent the larger the
@@ -837,6 +879,13 @@ def _number_classes(
     return kept_records.with_labels(
         [number_of[class_name] for class_name in names_of_records if class_name in number_of], tuple(class_names)
     ), is_known
+
+
+def _name_groups(groups: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the names of subgroups as texts; "missing" for those that the table does not say."""
+    if groups.dtype.kind not in "Of":
+        return groups.astype(str)
+    return np.array(["missing" if is_missing(group) else str(group) for group in groups.tolist()])
 
 
 def _check_fitted_classes(sets: Mapping[str, Records], target: Any) -> list[str]:

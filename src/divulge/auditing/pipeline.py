@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Measurements
     from divulge.references import Progress
     from divulge.results import AuditSettings, StoredRecords, TransferSummary
-    from divulge.types import Array, Bools, Floats, Ints
+    from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = AuditOptions()
 
@@ -228,18 +228,37 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
     return add_scoring_time(prepared, make_forecast(prepared, on_disk=True))
 
 
-def list_reference_rows(target: Any, subject: AuditData, options: AuditOptions) -> Ints:
-    """Return which records of the population the reference models of an audit learn from; the others calibrate it.
+def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) -> tuple[Records, Bools]:
+    """Return the records that reference models of an audit learn from, and which of them each model is trained on.
+
+    Those that saw no candidate, where the audit has such; else those of its online attacks, which saw half of the
+    candidates.
+
+    Returns:
+        Records as they were given, ``r`` of them, and bool ``[m, r]``.
 
     Raises:
-        divulge.InputError: as `audit`, before work starts.
+        divulge.InputError: an audit whose recipes train no such models, or of partly known records; and as `audit`,
+            before work starts.
     """
-    population = check_instance(subject.population, "population", Records)
-    numbered = replace(subject, population=population.with_ids(np.arange(len(population))))
-    prepared, _ = _prepare_audit(target, numbered, options, ignore_progress, None)
-    rows = prepared.inputs.population.ids
-    assert rows is not None
-    return rows.astype(np.int64)
+    given = [subject.members, subject.nonmembers, *([] if subject.population is None else [subject.population])]
+    parts = [check_instance(part, "references: records of the audit", Records) for part in given]
+    starts = np.cumsum([0, *map(len, parts)])
+    numbered = [
+        part.with_ids(np.arange(start, start + len(part))) for part, start in zip(parts, starts[:-1], strict=True)
+    ]
+    members, nonmembers, population = (*numbered, None)[:3]
+    renumbered = replace(subject, members=members, nonmembers=nonmembers, population=population)
+    prepared, _ = _prepare_audit(target, renumbered, options, ignore_progress, None)
+    needs = {need for recipe in prepared.inputs.recipes for need in recipe.needs}
+    need = next((one for one in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT) if one in needs), None)
+    if need is None or prepared.partial_knowledge is not None:
+        why = "its recipes train none" if need is None else "it is of partly known records"
+        raise InputError(f"references: the audit has no reference models for whole records: {why}")
+    records, trained_on = signals.training_data(prepared, need)
+    assert records.ids is not None
+    rows = records.ids.astype(np.int64)
+    return Records.concatenate([part.without_ids() for part in parts])[rows], trained_on
 
 
 def _prepare_audit(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Findings
     from divulge.auditing.prepared import PreparedAudit
     from divulge.targets import TokenStatistics
-    from divulge.types import Bools, Floats
+    from divulge.types import Bools, Floats, Ints
 
 ERROR = 1e-3
 """Largest probability that a target no better than its baseline passes by chance."""
@@ -47,20 +47,32 @@ def describe_doubt(audit: Findings) -> str:
     if about.token_fit is not None:
         return _describe_token_doubt(about.token_fit)
     if about.regression_fit is not None:
-        return _describe_regression_doubt(about.regression_fit)
+        return describe_regression_doubt(about.regression_fit)
     if about.accuracy is None or audit.labels is None:
         return "the model gives all candidates one and the same class" if about.single_answer else ""
     labels = audit.labels[audit.members]
-    share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
     n_correct = round(about.accuracy.members.value * len(labels))
+    return describe_accuracy_doubt(
+        n_correct, labels, ", completed where their values are unknown" * about.accuracy.completed
+    )
+
+
+def describe_accuracy_doubt(n_correct: int, labels: Ints, note: str = "") -> str:
+    """Explain why a classifier may not be the one that was trained on the members; empty if it surely is.
+
+    Args:
+        n_correct: members whose predicted class is right.
+        labels: classes of the members, ``[n]``.
+        note: what is said of the members beside their number.
+    """
+    share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
     lower_bound = float(statistics.clopper_pearson_lower(n_correct, len(labels), ERROR))
     if lower_bound > share + min(MARGIN * (1 - share), MAX_MARGIN):
         return ""
     uncertainty = ", so it is not surely better" if n_correct > share * len(labels) else ""
-    completed = ", completed where their values are unknown" if about.accuracy.completed else ""
     return (
         f"the model is right on {_per_cent(n_correct / len(labels))} of its own training records ({n_correct:,} of "
-        f"{len(labels):,}{completed}), and always answering their most frequent class is right on {_per_cent(share)}"
+        f"{len(labels):,}{note}), and always answering their most frequent class is right on {_per_cent(share)}"
         f"{uncertainty}"
     )
 
@@ -162,7 +174,7 @@ def _describe_token_doubt(fit: TokenFit) -> str:
     )
 
 
-def _describe_regression_doubt(fit: RegressionFit) -> str:
+def describe_regression_doubt(fit: RegressionFit) -> str:
     """Explain why a regression model may not be the one that was trained on the members; empty if it surely is.
 
     It must predict better than a constant, by squared or absolute errors, and its predictions must surely rise with the

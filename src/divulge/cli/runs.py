@@ -13,6 +13,7 @@ import typer
 
 from divulge.cli import modules, options, printing
 from divulge.cli.modules import (
+    attribute_result,
     audit_summary,
     auditing,
     case_file,
@@ -275,8 +276,8 @@ def gate(
         list[str],
         typer.Option(
             "--max",
-            help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02; of an erasure check difference:0.05 or share:0.1. May be "
-            "repeated.",
+            help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02; of an erasure check difference:0.05 or share:0.1; of "
+            "attribute inference share:0.05 or value:0.2. May be repeated.",
             show_default=False,
         ),
     ],
@@ -291,15 +292,16 @@ def gate(
     """
     states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
     passing_states = {"kept", *states}
-    is_erasure = run_directory.RunDirectory(run).kind() == "erasure"
-    if is_erasure:
-        erasure = erasure_result.load(run)
-        try:
-            rulings = modules.unlearning.gate(erasure, limits)
-        except InputError as error:
-            raise InputError(str(error).replace("policy: ", "--max: ", 1)) from None
-    else:
-        rulings = comparison.gate(auditing.load(run), limits)
+    kind = run_directory.RunDirectory(run).kind()
+    try:
+        if kind == "erasure":
+            rulings = modules.unlearning.gate(erasure_result.load(run), limits)
+        elif kind == "attributes":
+            rulings = modules.attributes.gate(attribute_result.load(run), limits)
+        else:
+            rulings = comparison.gate(auditing.load(run), limits)
+    except InputError as error:
+        raise InputError(str(error).replace("policy: ", "--max: ", 1)) from None
     worst = max((ruling.state for ruling in rulings), key=comparison.STATES.index)
     failed = max(
         (r.state for r in rulings if r.state not in passing_states), key=comparison.STATES.index, default="kept"
@@ -321,7 +323,14 @@ def gate(
         ]
         printing.table(
             "Policy",
-            ["request" if is_erasure else "recipe", "candidates", "metric", "estimate", "limit", "policy"],
+            [
+                {"erasure": "request", "attributes": "guess by"}.get(kind or "", "recipe"),
+                "candidates",
+                "metric",
+                "estimate",
+                "limit",
+                "policy",
+            ],
             rows,
         )
         printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")

@@ -163,6 +163,38 @@ def check_counts(counts: object) -> Counts:
     return checked
 
 
+_MAX_REPEATED_SHARE = 0.05  # of the calibration scores, that repeat another
+_MIN_EXPECTED_TIES = 20  # between candidates and calibration, if scores that repeat were rounded
+
+
+def has_unmatched_repeats(counts: Counts) -> bool:
+    """Return whether calibration scores repeat although scores are not rounded: whether documents stand there again.
+
+    Rounded scores repeat on both sides, and pairs of a candidate and a calibration score are equal as often as pairs of
+    calibration scores, by the number of candidates in their neighbourhood. Here over a twentieth of the calibration
+    scores repeat others, so that 20 equal pairs would be expected, and there is none. The lowest and the highest value
+    do not count, where many scores may be cut off.
+
+    Examples:
+        >>> documents = np.random.default_rng(0).normal(size=20)
+        >>> candidates = np.random.default_rng(1).normal(size=300)
+        >>> has_unmatched_repeats(Counts.empty(np.repeat(documents, 10)).add(candidates))
+        True
+        >>> has_unmatched_repeats(Counts.empty(np.repeat(documents, 10).round(1)).add(candidates.round(1)))
+        False
+    """
+    values, first, sizes = np.unique(counts.calibration, return_index=True, return_counts=True)
+    if len(counts.calibration) - len(values) <= _MAX_REPEATED_SHARE * len(counts.calibration) or len(values) < 3:
+        return False
+    above, tied = counts.above[first], counts.tied[first]
+    if tied[1:-1].any():
+        return False
+    n_candidates = above[:-2] - above[2:] - tied[2:]  # strictly between the neighbouring values
+    n_calibration = sizes[1:-1] + (sizes[:-2] + sizes[2:]) / 2
+    n_pairs = sizes[1:-1] * (sizes[1:-1] - 1)
+    return bool((n_pairs * n_candidates / n_calibration).sum() >= _MIN_EXPECTED_TIES)
+
+
 def _count_above_and_tied(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
     """Return how many of the ascending ``scores`` lie above, and exactly at, each ascending calibration score."""
     below = np.searchsorted(scores, calibration, side="right")

@@ -14,11 +14,13 @@ from scipy import stats
 
 from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
-from divulge.statistics import auc
+from divulge.statistics import auc, placements_from_scores
 from divulge.types import Estimate
 from divulge.validation import check_bool, check_mask, check_matrix, check_number, check_vector
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.types import Bools, Floats
 
 ErasureAnswer: TypeAlias = Literal[
@@ -33,6 +35,7 @@ _AUC_SHARE, _SPREAD_SHARE, _LIST_SHARE = 0.6, 0.2, 0.1
 _TAIL = 0.9  # quantile of never-used records beyond which a record counts as standing out
 _POWER = 0.8
 _ROUNDING = 1e-12
+_LEAST_UNSEEN = 2  # controls that were not trained on a record, where others were
 WITH_TRAINING_NOISE = "t over control models, at least DeLong"
 AT_RANDOM = "DeLong; forgotten and never-used records drawn at random from one pool"
 WITHOUT_TRAINING_NOISE = "paired AUC difference from one control; training noise is not included"
@@ -94,7 +97,8 @@ def erasure_test(
     controls' distribution, so the interval is Student's for one further draw (``k - 1`` degrees of freedom); the
     spread of the leave-one-out AUCs is shrunk by ``(k - 1) / k``, which makes it exact where the AUC is linear in the
     scores. It is never shorter than DeLong's, which counts the records but not the trainings: retraining with one seed
-    has no spread at all. With a single control only DeLong's interval is left.
+    has no spread at all. With a single control only DeLong's interval is left: then a difference counts where it is
+    beyond the margin, and no difference is said only of records that were drawn at random.
 
     Where both kinds of records were drawn ``at_random`` from one pool, a model that saw neither treats them alike and
     the spread between trainings is in DeLong's interval already, which is much shorter than Student's for few
@@ -104,6 +108,10 @@ def erasure_test(
     with random labels. So the distances from the median of the never-used records are compared in the same way; scores
     that vary more than under the controls, or less, are a difference.
 
+    Where the controls were trained otherwise than the model, its scores may be on another scale, and subtracting leaves
+    some difficulty behind. So what scores relative to the controls say is also asked of what is left after regressing
+    each model's scores on the mean of the (other) controls, among never-used records; both must find a difference.
+
     Nor does an AUC see few records among many. Each forgotten record also has two p-values, against the never-used
     records and against the forgotten ones under the controls, the larger of the two (``at_random``: the first); the
     answer turns on them (Benjamini-Hochberg) where the AUC does not.
@@ -111,7 +119,8 @@ def erasure_test(
     Args:
         after: scores ``[n]`` under the model after the erasure; larger means more like a training record.
         controls: scores ``[k, n]`` of the same records under models that saw neither kind: retrained without the
-            forgotten records, or reference models.
+            forgotten records, or reference models. NaN where such a model was trained on the record after all, as the
+            reference models of an online audit are on half of them; each record needs 2 that were not.
         forgotten: bool ``[n]``, True for records that were to be forgotten, False for records never used.
         before: scores ``[n]`` under the model before the erasure. Where it does not show the records either, nothing
             is said of the erasure.
@@ -121,8 +130,8 @@ def erasure_test(
         confidence: of the answer.
 
     Raises:
-        divulge.InputError: NaN or infinity, lengths that differ, one kind of records alone, no control, a margin or a
-            confidence outside (0, 1).
+        divulge.InputError: NaN or infinity, lengths that differ, one kind of records alone, no control, a record that
+            fewer than 2 of several controls never saw, a margin or a confidence outside (0, 1).
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -139,18 +148,19 @@ def erasure_test(
     if is_forgotten.all() or not is_forgotten.any():
         missing = "never-used" if is_forgotten.all() else "forgotten"
         raise InputError(f"forgotten: records of both kinds are needed, got no {missing} ones among {len(scores)}")
-    control_scores = check_matrix(controls, "controls", columns=len(scores)).astype(np.float64)
+    control_scores = check_control_scores(controls, is_forgotten)
     before_scores = None if before is None else check_vector(before, "before", length=len(scores))
     check_number(margin, "margin", above=0, below=1)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     auc_confidence = 1 - _AUC_SHARE * error
     relative = _relative_scores(scores, control_scores)
+    adjusted = _relative_scores(scores, control_scores, regress_on=~is_forgotten)
     after_auc = auc(relative[0], is_forgotten, auc_confidence)
     before_auc = None
     if before_scores is not None:
         before_auc = auc(_relative_scores(before_scores, control_scores)[0], is_forgotten, auc_confidence)
     contradicted = check_bool(at_random, "at_random") and _excludes_half(
-        auc(control_scores.mean(axis=0), is_forgotten, 1 - error / 5)
+        auc(np.nanmean(control_scores, axis=0), is_forgotten, 1 - error / 5)
     )
     exchangeable = at_random and not contradicted
     if len(control_scores) == 1:
@@ -162,19 +172,30 @@ def erasure_test(
         )
         half = max(difference.value - difference.low, difference.high - difference.value)
         smallest = half * (1 + stats.norm.ppf(_POWER) / stats.norm.ppf(1 - _AUC_SHARE * error / 2))
+        differences = [difference]
     else:
-        control_aucs = np.array([auc(row, is_forgotten).value for row in relative[1:]])
+        control_aucs = control_auc_values(relative[1:], is_forgotten)
         difference, noise, smallest = _difference_from_controls(after_auc, control_aucs, exchangeable)
+        of_adjusted = _difference_from_controls(
+            auc(adjusted[0], is_forgotten, auc_confidence), control_auc_values(adjusted[1:], is_forgotten), exchangeable
+        )[0]
+        differences = [difference, of_adjusted]
         before_shows = (
             before_auc is None or _difference_from_controls(before_auc, control_aucs, exchangeable)[0].low > 0
         )
     # Of two controls either is the mirror image of the other, relative to it, so that no spread would be left.
     rows = relative if len(control_scores) > 2 else np.concatenate([scores[None], control_scores])
     spread = compare_spread(rows, is_forgotten, 1 - _SPREAD_SHARE * error, exchangeable)
-    p_high = _p_values(relative, is_forgotten, exchangeable)
-    p_low = _p_values(-relative, is_forgotten, exchangeable)
+    spreads = [spread]
+    if len(control_scores) > 2:
+        spreads.append(compare_spread(adjusted, is_forgotten, 1 - _SPREAD_SHARE * error, exchangeable))
+    p_high, p_low = (
+        np.maximum(*(_p_values(sign * each, is_forgotten, exchangeable) for each in (relative, adjusted)))
+        for sign in (1, -1)
+    )
     answer, reason = _answer(
-        difference, spread, p_high, p_low, error=error, before_shows=before_shows,
+        difference, p_high, p_low, error=error, before_shows=before_shows, differences=differences, spreads=spreads,
+        least=0.0 if len(control_scores) > 1 else margin, one_training=len(control_scores) == 1 and not exchangeable,
         says_nothing=bool(np.ptp(scores) == 0), margin=margin, smallest=smallest,
         # All comparisons must find nothing before "no difference" is said, so that each may use the whole error.
         likely_spread=compare_spread(rows, is_forgotten, 1 - 2 * error, exchangeable) if error < 0.5 else spread,
@@ -188,16 +209,66 @@ def erasure_test(
     )  # fmt: skip
 
 
-def _relative_scores(scores: Floats, controls: Floats) -> Floats:
-    """Subtract the mean of the controls, and from each control the mean of the others, ``[1 + k, n]``."""
+def check_control_scores(controls: object, forgotten: Bools) -> Floats:
+    """Return scores of controls ``[k, n]``, NaN where a control was trained on the record.
+
+    Raises:
+        divulge.InputError: no control, infinity, another number of records, a record that fewer than 2 of several
+            controls never saw, a control that saw all records of a kind.
+    """
+    scores = check_matrix(controls, "controls", columns=len(forgotten), finite=False).astype(np.float64)
+    if np.isinf(scores).any():
+        raise InputError("controls: finite scores are needed (or NaN, where a control saw the record), got infinity")
+    unseen = ~np.isnan(scores)
+    if not unseen.all():
+        if (fewest := int(unseen.sum(axis=0).min())) < _LEAST_UNSEEN:
+            raise InputError(
+                f"controls: each record needs {_LEAST_UNSEEN} controls that were not trained on it, one has {fewest}"
+            )
+        for i, row in enumerate(unseen):
+            if not row[forgotten].any() or not row[~forgotten].any():
+                raise InputError(f"controls: control {i} has no score of a record of one kind")
+    return scores
+
+
+def control_auc_values(rows: Floats, forgotten: Bools) -> Floats:
+    """Return the AUC of each control on the records that it never saw, ``[k]``."""
+    known = ~np.isnan(rows)
+    placed = [placements_from_scores(row[one], forgotten[one])[0] for row, one in zip(rows, known, strict=True)]
+    return np.array([float(each.value) for each in placed])
+
+
+def _relative_scores(scores: Floats, controls: Floats, regress_on: Bools | None = None) -> Floats:
+    """Subtract the mean of the controls, and from each control the mean of the others, ``[1 + k, n]``.
+
+    Args:
+        scores: ``[n]``.
+        controls: ``[k, n]``, NaN where a control saw the record.
+        regress_on: bool ``[n]``, records among which the slope of scores on those means is fitted; None: it is 1.
+    """
     k = len(controls)
     if k == 1:
         return np.stack([scores - controls[0], np.zeros_like(scores)])
-    mean_of_others = (controls.sum(axis=0) - controls) / (k - 1)
-    relative = np.concatenate([(scores - controls.mean(axis=0))[None], controls - mean_of_others])
+    n_unseen = (~np.isnan(controls)).sum(axis=0)
+    total = np.nansum(controls, axis=0)
+    # A control that saw a record tells nothing of it, and is NaN in the result too.
+    bases = np.concatenate([(total / n_unseen)[None], (total - controls) / np.maximum(n_unseen - 1, 1)])
+    rows = np.concatenate([scores[None], controls])
+    slopes = np.ones((k + 1, 1))
+    if regress_on is not None:
+        slopes[:, 0] = [_slope(row, base, regress_on) for row, base in zip(rows, bases, strict=True)]
+    relative = rows - slopes * bases
     # Models that answer alike differ by rounding alone, which would rank the records at random.
-    rounding = _ROUNDING * np.maximum(np.abs(controls).max(axis=0), np.abs(scores))
+    rounding = _ROUNDING * np.maximum(np.nanmax(np.abs(controls), axis=0), np.abs(scores))
     return np.where(np.abs(relative) <= rounding, 0.0, relative)
+
+
+def _slope(row: Floats, base: Floats, used: Bools) -> float:
+    """Return the slope of a model's scores on the mean of others; 1 where that does not vary."""
+    known = used & ~np.isnan(row)
+    centred = base[known] - base[known].mean() if known.any() else np.zeros(1)
+    variance = float(centred @ centred)
+    return float(centred @ row[known]) / variance if variance > 0 else 1.0
 
 
 def _excludes_half(estimate: Estimate) -> bool:
@@ -236,14 +307,14 @@ def compare_spread(rows: Floats, forgotten: Bools, confidence: float, exchangeab
     Returns:
         AUC of the distances under the model, less its mean under the controls; 0 for a model that never saw them.
     """
-    distances = np.abs(rows - np.median(rows[:, ~forgotten], axis=1, keepdims=True))
+    distances = np.abs(rows - np.nanmedian(rows[:, ~forgotten], axis=1, keepdims=True))
     if len(rows) == 2:
         paired = paired_difference(distances[0], distances[1], forgotten, "auc", confidence)
         return Estimate(paired.value, paired.low, paired.high, confidence, WITHOUT_TRAINING_NOISE)
     single_auc = auc(distances[0], forgotten, confidence)
     if exchangeable:
         return Estimate(single_auc.value - 0.5, single_auc.low - 0.5, single_auc.high - 0.5, confidence, AT_RANDOM)
-    control_aucs = np.array([auc(row, forgotten).value for row in distances[1:]])
+    control_aucs = control_auc_values(distances[1:], forgotten)
     k = len(control_aucs)
     # Leave-one-out scores are correlated by -1/(k-1), their distances by about the square of that: so much less is
     # the spread of their AUCs.
@@ -260,8 +331,9 @@ def _stand_out_below(rows: Floats, forgotten: Bools) -> bool:
     """Tell whether the forgotten records that stand out more than under the controls do so by low scores."""
     excess = []
     for signed in (rows, -rows):
-        edges = np.quantile(signed[:, ~forgotten], _TAIL, axis=1)
-        beyond = (signed[:, forgotten] > edges[:, None]).mean(axis=1)
+        edges = np.nanquantile(signed[:, ~forgotten], _TAIL, axis=1)
+        known = ~np.isnan(signed[:, forgotten])
+        beyond = (signed[:, forgotten] > edges[:, None]).sum(axis=1) / known.sum(axis=1)
         excess.append(float(beyond[0] - beyond[1:].mean()))
     above, below = excess
     return 2 * above < below
@@ -276,7 +348,7 @@ def _p_values(relative: Floats, forgotten: Bools, exchangeable: bool) -> Floats:
     if not exchangeable and len(relative) > 2:
         nulls.append(relative[1:, forgotten].ravel())
     for null in nulls:
-        ordered = np.sort(null)
+        ordered = np.sort(null[~np.isnan(null)])
         n_as_high = len(ordered) - np.searchsorted(ordered, forgotten_scores, side="left")
         p_values = np.maximum(p_values, (1 + n_as_high) / (len(ordered) + 1))
     return p_values
@@ -291,10 +363,13 @@ def _rejected(p_values: Floats, fdr: float) -> Bools:
 
 def _answer(
     difference: Estimate,
-    spread: Estimate,
     p_high: Floats,
     p_low: Floats,
     *,
+    differences: Sequence[Estimate],
+    spreads: Sequence[Estimate],
+    least: float,
+    one_training: bool,
     error: float,
     before_shows: bool,
     says_nothing: bool,
@@ -306,10 +381,12 @@ def _answer(
     unsure: ErasureAnswer = "too little data to say"
     if says_nothing:
         return unsure, "the model after the erasure scores all records alike"
-    if accused := _accuse(difference, spread, p_high, p_low, error, mostly_lower):
+    if accused := _accuse(differences, spreads, p_high, p_low, error, mostly_lower, least):
         return accused
     if not before_shows:
         return unsure, "the model before the erasure does not show the records either, so nothing is learned"
+    if one_training:
+        return unsure, "how far trainings differ takes two models that never saw the records"
     if difference.low <= -margin or difference.high >= margin:
         return unsure, f"the difference of AUC may be as large as {max(difference.high, -difference.low):.3f}"
     if likely_spread.low <= -margin or likely_spread.high >= margin:
@@ -324,28 +401,42 @@ def _answer(
 
 
 def _accuse(
-    difference: Estimate, spread: Estimate, p_high: Floats, p_low: Floats, error: float, mostly_lower: bool
+    differences: Sequence[Estimate],
+    spreads: Sequence[Estimate],
+    p_high: Floats,
+    p_low: Floats,
+    error: float,
+    mostly_lower: bool,
+    least: float,
 ) -> tuple[ErasureAnswer, str] | None:
-    """Return "still remembered" or "overdone" with its reason, where a comparison says so: the AUC is heard first."""
+    """Return "still remembered" or "overdone" with its reason, where a comparison says so: the AUC is heard first.
+
+    A difference counts where all of ``differences`` (or ``spreads``) lie beyond ``least`` on the same side.
+    """
+    difference = differences[0]
+    above, below = (
+        lambda found: min(each.low for each in found) > least,
+        lambda found: max(each.high for each in found) < -least,
+    )
     remembered: ErasureAnswer = "still remembered"
     overdone: ErasureAnswer = "overdone: they stand out the other way"
     n_high, n_low = (int(_rejected(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
     varied = "their scores vary {} than under models that never saw the records{}"
     findings: list[tuple[bool, ErasureAnswer, str]] = [
         (
-            difference.low > 0, remembered,
+            above(differences), remembered,
             f"the AUC is {difference.value:.3f} above that of models that never saw the records",
         ),
         (n_high > 0, remembered, f"{n_high} records score higher than chance explains, though most do not"),
         (
-            difference.high < 0, overdone,
+            below(differences), overdone,
             f"the AUC is {-difference.value:.3f} below that of models that never saw the records",
         ),
         (n_low > 0, overdone, f"{n_low} records score lower than chance explains, though most do not"),
         (
-            spread.low > 0, overdone if mostly_lower else remembered,
+            above(spreads), overdone if mostly_lower else remembered,
             varied.format("more", ": some are higher, others lower"),
         ),
-        (spread.high < 0, overdone, varied.format("less", "")),
+        (below(spreads), overdone, varied.format("less", "")),
     ]  # fmt: skip
     return next(((answer, reason) for applies, answer, reason in findings if applies), None)

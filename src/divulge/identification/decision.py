@@ -10,6 +10,7 @@ import numpy as np
 
 from divulge import statistics
 from divulge.decisions import fdr as step_up
+from divulge.decisions.counts import has_unmatched_repeats
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
 from divulge.settings import DecisionSettings
 from divulge.statistics import proportion
@@ -37,6 +38,12 @@ UNTESTED = (
     "no control compared texts, a holdout or a clean model: that the non-members among the candidates score like "
     "the calibration set is your assumption"
 )
+_COPIES = (
+    "so that documents seem to stand there several times; the bound counts each once: name their texts, or hand each "
+    "in once"
+)
+CALIBRATION_COPIES = f"calibration scores repeat, and no candidate has one of these scores, {_COPIES}"
+CANDIDATE_COPIES = f"scores of candidates repeat, and the calibration has none of these scores, {_COPIES}"
 _SURELY_LOW = 3.09  # standard deviations; a normal variable lies beyond them with probability 1/1000
 
 
@@ -99,6 +106,7 @@ def decide(
     choice: Choice | None = None,
     orientation: str = "",
     notes: Sequence[str] = (),
+    doubts: Sequence[str] = (),
 ) -> Decision:
     """Decide on candidates that have one score each.
 
@@ -109,6 +117,7 @@ def decide(
         choice: the method, where it was chosen before; `choose` chooses when None.
         orientation: a warning that the scores seem to be the wrong way round.
         notes: further notes for the user.
+        doubts: what else puts the guarantee in doubt.
 
     Raises:
         divulge.InputError: no candidates, or calibration too small for any candidate ever to be selected.
@@ -127,10 +136,11 @@ def decide(
         rule = step_up.decide(counts, fdr=level, method=method)
         rule_notes, cautions = step_up.selection_warnings(counts, rule, level), method.caution(m)
     guarantee = Guarantee("FDR", level, step_up.ASSUMES, combined_standing(controls))
+    cautions = (*cautions, *doubts, *([CALIBRATION_COPIES] if has_unmatched_repeats(counts) else []))
     if cautions:
         guarantee = guarantee.at_most("doubtful")
-    doubts = [f"the guarantee is in doubt: {text}" for text in cautions]
-    all_notes = [*doubts, orientation, *rule_notes, *notes, choice.reason]
+    all_doubts = [f"the guarantee is in doubt: {text}" for text in cautions]
+    all_notes = [*all_doubts, orientation, *rule_notes, *notes, choice.reason]
     return Decision(choice, rule, guarantee, tuple(controls), tuple(text for text in all_notes if text))
 
 

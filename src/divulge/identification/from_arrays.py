@@ -5,19 +5,29 @@ Where the calibration differs from the candidates in a known way, the decision i
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge.decisions import controls, weighted
 from divulge.decisions import fdr as step_up
+from divulge.decisions.counts import Counts, has_unmatched_repeats
 from divulge.decisions.fdr import ScoreCounts
 from divulge.decisions.methods import BH, Auto, resolve_method
 from divulge.decisions.weighted import Strata, Weights
 from divulge.errors import InputError
 from divulge.identification import decision
-from divulge.identification.decision import LEVEL, METHODS, Policy, choose, decide, orientation_warning, share_level
+from divulge.identification.decision import (
+    CANDIDATE_COPIES,
+    LEVEL,
+    METHODS,
+    Policy,
+    choose,
+    decide,
+    orientation_warning,
+    share_level,
+)
 from divulge.identification.score_adjustment import (
     AdjustedScores,
     adjust_scores,
@@ -40,7 +50,7 @@ if TYPE_CHECKING:
 
     from divulge.decisions.controls import Control
     from divulge.decisions.methods import Method
-    from divulge.types import Floats, Selection
+    from divulge.types import Array, Floats, Ints, Selection
 
 _DEFAULTS = DecisionSettings()
 UNCHECKED = "the guarantee is in doubt: nothing here checks that the weights are right, and the bound holds if they are"
@@ -85,7 +95,8 @@ def identify(
         eta: share of calibration beyond the threshold of "ptdi", where the method is named.
         lam: grid point of "storey", where the method is named.
         holdout: scores ``[h]`` (or ``[h, d]``) of other known non-members, for the exchangeability control.
-        candidate_texts: the candidates' texts ``[m]``, for the blind text control.
+        candidate_texts: the candidates' texts ``[m]``, for the blind text control. Equal texts of one side are one
+            document, with the middle one of their scores: all of them are selected, or none.
         calibration_texts: the calibration's texts ``[n]``.
         members: scores ``[k]`` of documents known to have been used (planted documents, or scores under a twin model):
             ``usage`` is then estimated with them, see `divulge.decisions.usage.mixture`.
@@ -118,6 +129,22 @@ def identify(
     candidate_scores = _check_signals(candidates, "candidates")
     calibration_scores = _check_signals(calibration, "calibration", template=candidate_scores)
     holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", template=candidate_scores)
+    copies = _find_copies(candidate_texts, calibration_texts, len(candidate_scores), len(calibration_scores))
+    if copies is not None:
+        return copies.spread(
+            identify(
+                copies.candidates.middle(candidate_scores, "candidates"),
+                copies.calibration.middle(calibration_scores, "calibration"),
+                fdr=fdr, method=requested, holdout=holdout, members=members, adjust=adjust, seed=seed,
+                candidate_texts=copies.candidates.texts,
+                calibration_texts=copies.calibration.texts,
+                truth=None if truth is None else copies.candidates.middle(truth, "truth"),
+                baseline=None if baseline is None else copies.candidates.middle(baseline, "baseline"),
+                calibration_baseline=None if calibration_baseline is None
+                else copies.calibration.middle(calibration_baseline, "calibration_baseline"),
+                holdout_baseline=holdout_baseline, members_baseline=members_baseline,
+            )
+        )  # fmt: skip
     if adjust is not None:
         return _select_adjusted(
             (candidate_scores, calibration_scores, holdout_scores),
@@ -175,8 +202,17 @@ def identify(
     if several and isinstance(choice.method, BH):
         candidate_counts = ScoreCounts.from_scores(*mean_rank(scores.candidates, scores.calibration), scores.members)
     orientation = orientation_warning(candidate_counts.scores, truth)
+    candidates_repeat = has_unmatched_repeats(
+        Counts.empty(candidate_counts.scores).add(candidate_counts.counts.calibration)
+    )
     result = decide(
-        candidate_counts.counts, control_results, policy, choice=choice, orientation=orientation, notes=scores.notes
+        candidate_counts.counts,
+        control_results,
+        policy,
+        choice=choice,
+        orientation=orientation,
+        notes=scores.notes,
+        doubts=(CANDIDATE_COPIES,) if candidates_repeat else (),
     )
     selection = candidate_counts.make_selection(
         candidate_counts.scores > result.rule.threshold, fdr=fdr, warnings=result.warnings
@@ -222,6 +258,71 @@ def _check_method_inputs(method: str, n_dimensions: int, members: object) -> Non
         raise InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
     if method not in ("auto", "adadetect") and n_dimensions == 2:
         raise InputError(f"candidates: {method!r} uses one score, got several; use 'adadetect' or one column")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _DistinctTexts:
+    """The distinct texts of one side, and the number of the text that each row has."""
+
+    texts: list[str]
+    numbers: Ints
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> _DistinctTexts:
+        """Number the texts by first appearance; rows without a text are documents of their own."""
+        numbers: dict[object, int] = {}
+        keys = [text or (row,) for row, text in enumerate(texts)]
+        index = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+        return cls([texts[row] for row in np.unique(index, return_index=True)[1]], index)
+
+    @property
+    def n_copies(self) -> int:
+        """Number of rows beyond the first of their text."""
+        return len(self.numbers) - len(self.texts)
+
+    def middle(self, values: object, name: str) -> Array:
+        """Return the middle one of each text's values ``[rows]`` or ``[rows, d]``, the lower one of two."""
+        array = np.asarray(values)
+        if array.ndim not in (1, 2) or len(array) != len(self.numbers):
+            raise InputError(f"{name}: {len(self.numbers)} rows are needed, got shape {array.shape}")
+        if array.ndim == 2:
+            return np.column_stack([self.middle(column, name) for column in array.T])
+        order = np.lexsort((array, self.numbers))
+        starts = np.flatnonzero(np.diff(self.numbers[order], prepend=-1))
+        sizes = np.diff(starts, append=len(order))
+        return array[order][starts + (sizes - 1) // 2]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copies:
+    """Distinct texts of the candidates and of the calibration."""
+
+    candidates: _DistinctTexts
+    calibration: _DistinctTexts
+
+    def spread(self, selection: Selection) -> Selection:
+        """Return a selection of distinct texts as one of all candidates."""
+        listed = " and ".join(
+            f"{side.n_copies} {name}"
+            for name, side in (("candidates", self.candidates), ("calibration scores", self.calibration))
+            if side.n_copies
+        )
+        note = f"{listed} are of texts that others are of as well; each text counts once"
+        rows = self.candidates.numbers
+        return replace(
+            selection,
+            selected=selection.selected[rows],
+            p_values=selection.p_values[rows],
+            warnings=(*selection.warnings, note),
+        )
+
+
+def _find_copies(candidates: Sequence[str] | None, calibration: Sequence[str] | None, m: int, n: int) -> _Copies | None:
+    """Return the distinct texts of both sides; None where all are distinct, or texts are missing or do not fit."""
+    if candidates is None or calibration is None or (len(candidates), len(calibration)) != (m, n):
+        return None
+    copies = _Copies(_DistinctTexts.of(candidates), _DistinctTexts.of(calibration))
+    return copies if copies.candidates.n_copies or copies.calibration.n_copies else None
 
 
 def _compare_texts(

@@ -165,6 +165,7 @@ def _run(
         notes = (
             *clean_calibration.notes,
             *clean_candidates.notes,
+            *(note for other in (holdout, members) if other is not None for note in other.notes),
             *_direction_notes(plan.columns, scored.counts),
             *scored.notes,
         )
@@ -212,8 +213,10 @@ def _clean_others(paths: Sequence[Path], name: str, folder: Path, plan: Decision
     """Clean the tables of a holdout or of known members; None where there are none."""
     if not paths:
         return None
-    columns = Columns(plan.columns.scores, baseline=plan.columns.baseline)
-    return clean_table(scan_scores(paths, name), columns, folder / name, CleaningOptions(plan.drop_nan))
+    table = scan_scores(paths, name)
+    text = plan.columns.text if plan.columns.text in table.columns else None
+    columns = Columns(plan.columns.scores, baseline=plan.columns.baseline, text=text)
+    return clean_table(table, columns, folder / name, CleaningOptions(plan.drop_nan, seed=plan.seed))
 
 
 @dataclass(frozen=True, slots=True)

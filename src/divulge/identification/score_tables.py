@@ -1,14 +1,15 @@
 """Read tables of scores: the meaning of their columns, and the rows that a decision can use.
 
-`clean_table` reads a table in batches and writes it to a folder of Parquet files. For each row 8 bytes of its id, and
-for each row of the calibration 8 bytes of its text, stay in memory.
+`clean_table` reads a table in batches and writes it to a folder of Parquet files. For each row 8 bytes of its id, and 8
+of its text, stay in memory.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-from dataclasses import dataclass, field
+import shutil
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -216,11 +217,11 @@ class CleanTable:
 
     Args:
         path: folder of Parquet files with the columns row (its number in the table), id (as the file spells it; the
-            number of the row where no column is named), score0, score1, …, baseline where there is a blind score, and
-            truth where membership is known.
+            number of the row where no column is named), score0, score1, …, baseline where there is a blind score,
+            text_digest where there are texts, and truth where membership is known.
         n_rows: number of rows.
         notes: which rows were left out.
-        text_digests: of the texts, ascending, each once; empty where texts were excluded.
+        text_digests: of the texts, ascending, each once; 0 stands for rows without text.
         text_sample: of the distinct texts of all rows.
     """
 
@@ -257,17 +258,45 @@ def clean_table(table: Table, columns: Columns, folder: Path, options: CleaningO
         writer.add(cleaner.clean(batch))
     writer.close()
     notes = cleaner.notes()
-    digests = cleaner.text_digests
+    digests, counts = np.unique(np.concatenate([*cleaner.text_digests, np.empty(0, np.uint64)]), return_counts=True)
     clean = CleanTable(
         folder,
         cleaner.n_rows - cleaner.unusable.number - cleaner.overlapping.number,
         notes,
-        np.unique(np.concatenate(digests)) if digests else np.empty(0, np.uint64),
+        digests,
         tuple(cleaner.text_sample.texts()),
     )
     if columns.id:
         _check_unique_ids(clean.scan(), cleaner.id_hashes, table.name)
-    return clean
+    return _keep_each_text_once(clean, digests[(counts > 1) & (digests != 0)], table.name)
+
+
+def _keep_each_text_once(clean: CleanTable, repeated: Array, name: str) -> CleanTable:
+    """Leave out rows whose text another row has: copies of a document are one observation.
+
+    The row with the middle score is kept, the lower one of two, and of equal scores the one with the middle id, so that
+    the order of the rows changes nothing.
+
+    Args:
+        clean: all usable rows.
+        repeated: digests of the texts that occur more than once.
+        name: of the table.
+    """
+    if not len(repeated):
+        return clean
+    is_repeated = pl.col("text_digest").is_in(pl.Series(repeated).implode())
+    middle = pl.col("row").sort_by("score0", "id").get((pl.len() - 1) // 2)
+    kept = clean.scan().filter(is_repeated).group_by("text_digest").agg(middle).collect()["row"]
+    folder = clean.path.with_name(f"{clean.path.name} distinct")
+    writer, n_rows = tables.PieceWriter(folder), 0
+    for batch in tables.row_batches(clean.scan().filter(~is_repeated | pl.col("row").is_in(kept.implode()))):
+        writer.add(batch)
+        n_rows += len(batch)
+    writer.close()
+    shutil.rmtree(clean.path)
+    folder.rename(clean.path)
+    note = f"{clean.n_rows - n_rows} {name} rows repeat the text of another and were left out; each text counts once"
+    return replace(clean, n_rows=n_rows, notes=(*clean.notes, note))
 
 
 class _Cleaner:
@@ -295,7 +324,7 @@ class _Cleaner:
         usable: Bools = np.asarray(np.isfinite(np.column_stack(list(values.values()))).all(axis=1))
         self.unusable.add(row[~usable])
         if names.text:
-            usable = self._exclude_texts(batch[names.text], usable, row)
+            usable, columns["text_digest"] = self._exclude_texts(batch[names.text], usable, row)
         if names.truth:
             columns["truth"] = self._membership.read(batch[names.truth])
         rows = pl.DataFrame(columns).filter(pl.Series(usable))
@@ -303,18 +332,19 @@ class _Cleaner:
             self.id_hashes.add(rows["id"].hash(_ID_HASH_SEED).to_numpy())
         return rows
 
-    def _exclude_texts(self, column: pl.Series, usable: Bools, row: Array) -> Bools:
-        """Return the usable rows whose text is not excluded; sample the texts of all rows."""
+    def _exclude_texts(self, column: pl.Series, usable: Bools, row: Array) -> tuple[Bools, pl.Series]:
+        """Return the usable rows whose text is not excluded, and digests, 0 without text; sample all texts."""
         texts = tables.to_array(column)
         has_text = texts.astype(bool)
         digests = digest_texts(texts, self._options.seed)
         self.text_sample.add(digests, texts, has_text)
-        if self._options.excluded_digests is None:
-            self.text_digests.append(digests[usable])
-            return usable
-        overlapping = usable & np.isin(digests, self._options.excluded_digests) & has_text
-        self.overlapping.add(row[overlapping])
-        return usable & ~overlapping
+        if self._options.excluded_digests is not None:
+            overlapping = usable & np.isin(digests, self._options.excluded_digests) & has_text
+            self.overlapping.add(row[overlapping])
+            usable = usable & ~overlapping
+        digests = np.where(has_text, digests, np.uint64(0))
+        self.text_digests.append(digests[usable])
+        return usable, pl.Series(digests)
 
     def notes(self) -> tuple[str, ...]:
         """Return notes about rows that were left out.

@@ -543,6 +543,31 @@ def restore_types(estimator: Any, frame: Any) -> Any:
     )
 
 
+def text_columns(estimator: Any) -> tuple[str, ...]:
+    """Return the columns of which the encoders of an estimator know texts.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from sklearn.preprocessing import OneHotEncoder
+        >>> text_columns(OneHotEncoder().fit(pd.DataFrame({"zip": ["007", "012"], "ward": [1, 2]})))
+        ('zip',)
+    """
+    names = fitted_columns(estimator)
+    categories = _categories_by_column(estimator, names)
+    for part in sub_estimators(estimator):
+        for name, values in zip(_category_names(part, names), _pandas_categories(part) or (), strict=False):
+            categories.setdefault(name, values)
+    return tuple(name for name, values in categories.items() if _type_of_values(values) == "texts")
+
+
+def _category_names(part: Any, names: Sequence[str]) -> list[str]:
+    """Return the names of LightGBM's columns of categories; nothing where they are unknown."""
+    if _pandas_categories(part) is None or list(_column_names(part)[0]) != list(names):
+        return []
+    positions = part.booster_.params.get("categorical_column")
+    return [names[position] for position in positions or ()]
+
+
 def restore_missing(estimator: Any, frame: Any) -> Any:
     """Return a pandas frame in which a missing value is what it was to each encoder of an estimator: NaN, None or NA.
 

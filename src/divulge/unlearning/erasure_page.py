@@ -29,9 +29,9 @@ _HEADINGS = {
 _MAX_LISTED = 20
 _MAX_REQUESTS_DRAWN = 6
 CANNOT = (
-    "This compares scores that anyone with the model can compute. It does not see what no score shows: traces in the "
-    "weights, in models distilled from this one, in backups, or in answers to questions that were not asked. An "
-    "adversary who holds the model from before the erasure too sees more, and nothing here bounds that.",
+    "This check does not see what no score shows: traces in the weights, in models distilled from this one, in "
+    "backups, or in answers to questions that were not asked. Who holds the model from before the erasure too sees "
+    "more, and nothing here bounds that.",
 )
 REQUEST_COLUMNS = ("request", "records", "answer", "AUC before", "AUC after", "never saw them", "difference", "share")
 
@@ -66,16 +66,23 @@ def _describe_null(summary: ErasureSummary) -> str:
 
 
 def sections(run: ErasureRun) -> list[Section]:
-    """Return answers by request, scores before and after, the records on the list, costs, and checks."""
+    """Return what to do, answers, which records, costs and failed checks on one sheet; the rest is the annex."""
     summary = run.summary
+    several, pictures = len(summary.findings) > 1, _interval_charts(summary)
+    found = [Paragraph(f"{check.name}: {formatting.as_sentence(check.says)}") for check in summary.checks
+             if not check.passed]  # fmt: skip
     return [
         *_advice(summary),
-        Section("Answers", [_request_table(summary), *(Paragraph(text) for text in _reasons(summary))]),
-        Section("Before, after, and never", _pictures(run)),
+        Section(
+            "Before, after, and never", [_request_table(summary), *([] if several else pictures), *_reasons(summary)]
+        ),
         Section("Which records", _listed_records(run)),
         Section("What the erasure cost", _quality(summary)),
-        Section("Checks of records and models", _checks(summary)),
-        Section("What this cannot show", [Paragraph(text) for text in CANNOT]),
+        Section("Checks that found something", found),
+        Section("All numbers of each request", [_full_table(summary), *pictures] if several else [], annex=True),
+        Section("Further comparisons", _further_comparisons(summary), annex=True),
+        Section("Scores of the records", _histograms(run), annex=True),
+        Section("Checks of records and models", _checks(summary), annex=True),
         regulator_section(_answers(summary)),
     ]
 
@@ -124,12 +131,23 @@ def _format_controls(aucs: Sequence[float]) -> str:
     return f"{aucs[0]:.3f}" if len(aucs) == 1 else f"{min(aucs):.3f} to {max(aucs):.3f}"
 
 
+_NOTE = (
+    "AUC of the records to be forgotten against never-used ones; the difference is that after the erasure less the "
+    "mean of models that never saw them. The share counts a record as remembered where it scores as it did before."
+)
+
+
 def _request_table(summary: ErasureSummary) -> Table:
-    note = (
-        "AUC of the records to be forgotten against never-used ones; the difference is that after the erasure less the "
-        "mean of models that never saw them. The share counts a record as remembered where it scores as it did before."
-    )
-    return Table(REQUEST_COLUMNS, request_rows(summary), note=note)
+    """Return the numbers of a single request, or the answers of several, as wide as a sheet."""
+    several = len(summary.findings) > 1
+    left_out = ("AUC before", "AUC after", "never saw them") if several else ("request", "answer")
+    places = [i for i, name in enumerate(REQUEST_COLUMNS) if name not in left_out]
+    rows = [[row[i] for i in places] for row in request_rows(summary)]
+    return Table([REQUEST_COLUMNS[i] for i in places], rows, note=_NOTE)
+
+
+def _full_table(summary: ErasureSummary) -> Table:
+    return Table(REQUEST_COLUMNS, request_rows(summary))
 
 
 def render_notebook(run: ErasureRun) -> str:
@@ -154,12 +172,18 @@ def render_notebook(run: ErasureRun) -> str:
     )  # fmt: skip
 
 
-def _reasons(summary: ErasureSummary) -> list[str]:
-    """Return why each answer is given, and what would have been seen."""
+def _reasons(summary: ErasureSummary) -> list[Paragraph]:
+    """Return why each of several answers is given; that of a single request is the verdict."""
+    if len(summary.findings) == 1:
+        return []
+    return [Paragraph(f"{one.request}: {formatting.as_sentence(one.reason)}") for one in summary.findings]
+
+
+def _further_comparisons(summary: ErasureSummary) -> list[Paragraph]:
+    """Return what scores relative to the controls say, of the AUC and of the spread."""
     texts = []
     for finding in summary.findings:
         start = f"{finding.request}: " if len(summary.findings) > 1 else ""
-        texts.append(start + formatting.as_sentence(finding.reason))
         if finding.relative is not None and finding.training_noise is not None:
             texts.append(
                 f"{start}Relative to the mean of these models, the difference of AUC is "
@@ -172,25 +196,33 @@ def _reasons(summary: ErasureSummary) -> list[str]:
                 f"{formatting.format_estimate(finding.spread)}: above 0, some records score higher and others lower "
                 "than under these models."
             )
-    return texts
+    return [Paragraph(text) for text in texts]
 
 
-def _pictures(run: ErasureRun) -> list[Chart]:
-    """Draw the AUC of each request before, after and under models that never saw it, and the scores behind it."""
+def _interval_charts(summary: ErasureSummary) -> list[Chart]:
+    """Draw the AUC of each request before, after and under models that never saw it."""
     blocks = []
-    for finding in run.summary.findings[:_MAX_REQUESTS_DRAWN]:
+    for finding in summary.findings[:_MAX_REQUESTS_DRAWN]:
         estimates = {
             "before": finding.auc_before,
             "after": finding.auc_after,
             "never saw them": _control_range(finding),
         }
         intervals = {name: estimate for name, estimate in estimates.items() if estimate is not None}
-        title = finding.request if len(run.summary.findings) > 1 else ""
+        title = finding.request if len(summary.findings) > 1 else ""
         note = "The line is the mean of models that never saw the records; their bar is where a further one would lie."
         reference = float(np.mean(finding.controls)) if finding.controls else None
         blocks.append(Chart(charts.intervals(intervals, quantity="AUC", reference=reference), title=title, note=note))
-        blocks.append(_histogram(run.erasure, finding.request))
     return blocks
+
+
+def _histograms(run: ErasureRun) -> list[Chart]:
+    """Draw the scores of each request's records."""
+    several = len(run.summary.findings) > 1
+    return [
+        _histogram(run.erasure, one.request, one.request if several else "")
+        for one in run.summary.findings[:_MAX_REQUESTS_DRAWN]
+    ]
 
 
 def _control_range(finding: ErasureFinding) -> Estimate | None:
@@ -205,14 +237,15 @@ def _control_range(finding: ErasureFinding) -> Estimate | None:
     return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, 1.0), 0.95, "t for a further model")
 
 
-def _histogram(erasure: Erasure, request: str) -> Chart:
+def _histogram(erasure: Erasure, request: str, title: str) -> Chart:
     rows = erasure.rows(request)
     groups = {} if erasure.before is None else {"before": erasure.before[rows]}
     groups["after"] = erasure.after[rows]
     if len(erasure.controls):
-        groups["never saw them"] = erasure.controls[:, rows].ravel()
+        scores = erasure.controls[:, rows]
+        groups["never saw them"] = scores[~np.isnan(scores)]
     note = "Scores of the records to be forgotten. After an erasure that worked they lie as under models that never saw"
-    return Chart(charts.histogram(groups, quantity=erasure.signal), note=f"{note} them.")
+    return Chart(charts.histogram(groups, quantity=erasure.signal), title=title, note=f"{note} them.")
 
 
 def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
@@ -224,7 +257,7 @@ def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
         for record_id in ids[:_MAX_LISTED].tolist():
             row = frame[record_id]
             before = "–" if erasure.before is None else f"{erasure.before[row]:.3g}"
-            never = f"{erasure.controls[:, row].mean():.3g}" if len(erasure.controls) else "–"
+            never = f"{np.nanmean(erasure.controls[:, row]):.3g}" if len(erasure.controls) else "–"
             rows.append([str(record_id), name, before, f"{erasure.after[row]:.3g}", never])
     count = sum(finding.remembered for finding in summary.findings)
     level = formatting.format_percent(summary.settings.fdr)
@@ -255,6 +288,8 @@ def _quality(summary: ErasureSummary) -> list[Table | Paragraph]:
         for change in summary.quality
     ]  # fmt: skip
     columns = ("records", "number", "measure", "before", "after", "change", "perplexity")
+    if all(row[-1] == "–" for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     return [Table(columns, rows, note="Each interval is over records, and holds by itself.")]
 
 

@@ -15,7 +15,13 @@ from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.fdr import benjamini_hochberg
 from divulge.evaluation.comparison import paired_difference
-from divulge.evaluation.erasure import ErasureAnswer, ErasureTest, erasure_test
+from divulge.evaluation.erasure import (
+    ErasureAnswer,
+    ErasureTest,
+    check_control_scores,
+    control_auc_values,
+    erasure_test,
+)
 from divulge.results import ErasureFinding
 from divulge.statistics import auc
 from divulge.types import Estimate
@@ -34,6 +40,15 @@ WITHOUT_NOISE = "training noise is not included: a single model that never saw t
 NOTHING_TO_COMPARE = (
     "no model that never saw the records was given, and without one an AUC says nothing: such a model may rank them "
     "above or below others (training noise is not included either)"
+)
+UNFIT_CONTROLS = "the models that never saw the records are not what they should be: see the checks"
+WITHOUT_BEFORE = (
+    "without the model before the erasure nobody knows how much of the records there was to forget, and how much of it "
+    "may be left"
+)
+REVERSED = (
+    "the model before the erasure ranks the records lower than models that never saw them do: are scores the wrong way "
+    "round, or models swapped?"
 )
 SPREAD = "difference from the mean of the controls, t over trainings, at least the paired interval over records"
 _POWER = 0.8
@@ -68,6 +83,7 @@ def decide_request(
     at_random: bool,
     is_alike: bool,
     matched: bool = True,
+    unseen: bool = True,
 ) -> DecidedRequest:
     """Decide one request.
 
@@ -77,13 +93,14 @@ def decide_request(
     differences, scores that vary more or less than they should, and single records; it must find none of these.
 
     A margin means little where the model before the erasure hardly showed the records. So "no difference" also needs
-    an interval that excludes half of what that model showed, and a share still remembered that may be 0. Controls
+    that model, an interval that excludes half of what it showed, and a share still remembered that may be 0. Controls
     that score every record alike are one control: copies of a model say nothing of the spread between trainings.
+    Where the model before shows the records the other way, nothing is said: larger scores do not mean members there.
 
     Args:
         name: of the request.
         after: scores ``[n]`` under the model after the erasure.
-        controls: scores ``[k, n]`` under models that never saw the records.
+        controls: scores ``[k, n]`` under models that never saw the records; NaN where one was trained on the record.
         forgotten: bool ``[n]``; the others were never used.
         before: scores ``[n]`` before the erasure, or None.
         margin: largest difference of AUC that counts as none.
@@ -93,6 +110,8 @@ def decide_request(
         is_alike: whether forgotten and never-used records look alike without any model.
         matched: whether the controls look like models that were trained as this one, and that never saw the records:
             without that nobody is acquitted by them.
+        unseen: whether the controls look like models that never saw the records: without that nobody stands out the
+            other way either, since scores below theirs are what is to be expected.
     """
     controls = drop_copies(controls)
     k, n_forgotten = len(controls), int(forgotten.sum())
@@ -105,9 +124,11 @@ def decide_request(
             training_noise=None, smallest_seen=None, share=None, remembered=0,
         )  # fmt: skip
         return DecidedRequest(finding, np.ones(n_forgotten), np.zeros(n_forgotten, bool))
-    aucs = np.array([auc(row, forgotten).value for row in controls])
+    aucs = control_auc_values(check_control_scores(controls, forgotten), forgotten)
     if k == 1:
-        test = erasure_test(after, controls, forgotten, before=before, margin=margin, confidence=confidence)
+        test = erasure_test(
+            after, controls, forgotten, before=before, at_random=at_random, margin=margin, confidence=confidence
+        )
         difference, smallest, noise, relative = test.difference, test.smallest_seen, None, None
         answer, reason = test.answer, f"{test.reason.split('; a single control')[0]}; {WITHOUT_NOISE}"
     else:
@@ -121,6 +142,10 @@ def decide_request(
         answer, reason = _combine(test, difference, smallest, margin, k)
     if np.ptp(after) == 0:
         answer, reason = TOO_LITTLE, "the model after the erasure scores all records alike"
+    elif before is not None and _is_reversed(before, controls, forgotten, confidence):
+        answer, reason = TOO_LITTLE, REVERSED
+    elif answer == OVERDONE and not unseen:
+        answer, reason = TOO_LITTLE, UNFIT_CONTROLS
     listed = benjamini_hochberg(test.p_remembered, fdr)
     share = estimate_share(
         after, controls, forgotten, before, confidence, is_alike=is_alike, is_remembered=answer == REMEMBERED
@@ -146,14 +171,16 @@ def _doubt(largest_left: float, shown_before: float | None, share: Estimate, n_l
 
     Args:
         largest_left: upper end of the difference, on the finer scale.
-        shown_before: that of the model before; None where it was not given.
+        shown_before: that of the model before; None where it was not given, which acquits nobody.
         share: still remembered.
         n_listed: number of records on the list.
         matched: whether the controls may be believed.
     """
     if not matched:
-        return "the models that never saw the records are not what they should be: see the checks"
-    if shown_before is not None and largest_left > _MAX_SHARE_OF_BEFORE * shown_before:
+        return UNFIT_CONTROLS
+    if shown_before is None:
+        return WITHOUT_BEFORE
+    if largest_left > _MAX_SHARE_OF_BEFORE * shown_before:
         return (
             f"the model before the erasure showed the records by {shown_before:.3f} of AUC only, "
             f"and {largest_left:.3f} may be left"
@@ -165,9 +192,17 @@ def _doubt(largest_left: float, shown_before: float | None, share: Estimate, n_l
     return ""
 
 
+def _is_reversed(before: Floats, controls: Floats, forgotten: Bools, confidence: float) -> bool:
+    """Tell whether the model before the erasure ranks its training records below others, which no training does."""
+    if len(controls) == 1:
+        return paired_difference(before, controls[0], forgotten, "auc", confidence).high < 0
+    return compare_with_controls(before, controls, forgotten, confidence)[0].high < 0
+
+
 def drop_copies(controls: Floats) -> Floats:
     """Return the controls without those that score every record as an earlier one does, ``[k, n]``."""
-    first_rows = np.unique(controls, axis=0, return_index=True)[1] if len(controls) else np.empty(0, np.int64)
+    comparable = np.where(np.isnan(controls), np.inf, controls)  # NaN differs from itself
+    first_rows = np.unique(comparable, axis=0, return_index=True)[1] if len(controls) else np.empty(0, np.int64)
     return controls[np.sort(first_rows)]
 
 
@@ -184,10 +219,10 @@ def compare_with_controls(
         divulge.InputError: fewer than 2 controls.
     """
     k = len(controls)
-    aucs = np.array([auc(row, forgotten).value for row in controls])
+    aucs = control_auc_values(controls, forgotten)
     value = auc(after, forgotten).value - float(aucs.mean())
     error = 1 - confidence
-    paired = paired_difference(after, controls.mean(axis=0), forgotten, "auc", confidence)
+    paired = paired_difference(after, np.nanmean(controls, axis=0), forgotten, "auc", confidence)
     spread = float(np.std(aucs, ddof=1)) * np.sqrt(1 + 1 / k)
     reach = stats.t.ppf(1 - error / 2, k - 1) * spread
     paired_reach = max(paired.value - paired.low, paired.high - paired.value)
@@ -246,15 +281,21 @@ def estimate_share(
     """
     k = len(controls)
     null = _relative(controls, after)[~forgotten]
-    control_differences = [_relative(np.delete(controls, i, axis=0), controls[i]) for i in range(k)] if k > 1 else []
+    control_differences, unseen = [], []  # of each control, the records that it never saw
+    for i in range(k if k > 1 else 0):
+        known = ~np.isnan(controls[i])
+        control_differences.append(_relative(np.delete(controls[:, known], i, axis=0), controls[i, known]))
+        unseen.append(forgotten[known])
     if control_differences and not is_alike:
-        null = np.concatenate([row[forgotten] for row in control_differences])
+        null = np.concatenate(
+            [row[is_forgotten] for row, is_forgotten in zip(control_differences, unseen, strict=True)]
+        )
     before_differences = None if before is None else _relative(controls, before)[forgotten]
     if np.ptp(null) == 0:
         return Estimate(0.0, 0.0, 1.0, confidence, "unknown: never-used records all score alike")
 
     def share_of(relative: Floats) -> Estimate:
-        counts = Counts.empty(null).add(relative[forgotten])
+        counts = Counts.empty(null).add(relative)
         free = usage.share(counts, confidence=confidence)
         if before_differences is None:
             return free
@@ -266,14 +307,16 @@ def estimate_share(
         low, high = min(share.low, free.low), max(share.high, free.high)
         return Estimate(share.value, low, high, confidence, f"{share.method}; or {free.method}")
 
-    share = share_of(_relative(controls, after))
+    share = share_of(_relative(controls, after)[forgotten])
     if not control_differences:
         return share
-    reached = np.array([share_of(row).value for row in control_differences])
+    reached = np.array(
+        [share_of(row[is_forgotten]).value for row, is_forgotten in zip(control_differences, unseen, strict=True)]
+    )
     reach = float(stats.t.ppf((1 + confidence) / 2, k - 1) * np.std(reached, ddof=1) * np.sqrt(1 + 1 / k))
     method = f"{share.method}; widened by the spread of the same share under the controls"
     return Estimate(share.value, max(share.low - reach, 0.0), min(share.high + reach, 1.0), confidence, method)
 
 
 def _relative(controls: Floats, scores: Floats) -> Floats:
-    return scores - controls.mean(axis=0)
+    return scores - np.nanmean(controls, axis=0)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import evaluation, statistics
+from divulge import evaluation, people, statistics
 from divulge import plan as plans
-from divulge.auditing.pipeline import list_reference_rows
+from divulge.auditing.pipeline import list_reference_data
 from divulge.auditing.result import KIND
 from divulge.errors import InputError
 from divulge.evaluation import blind
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from divulge.references import Progress
     from divulge.settings import Outputs
     from divulge.targets import Task
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = ForgetSettings()
 _FALSE_ALARM = 0.01  # of every check
 _MIN_BLIND = 2 * blind.FOLDS
+_MIN_TO_KNOW_COPIES, _MIN_DISTINCT = 3, 20  # tables of scores, and distinct scores, in which a tie is no accident
 _MIN_FOR_OUTLIERS = 3  # controls: of fewer, nobody can say which one is the odd one out
 
 
@@ -88,8 +89,8 @@ def forget(
         retrained: models trained again without the records, each with a seed of its own; models or tables of scores.
         references: other models that saw neither kind of record, matched to the target in their training: models or
             tables of scores; or how such models are trained on the ``population`` (`divulge.references.Train`,
-            `FineTune`, `Custom`); or the run directory of an audit, whose reference models are used that saw none of
-            its candidates.
+            `FineTune`, `Custom`); or the run directory of an audit, whose reference models are used: those that saw
+            none of its candidates, or of an online audit, for each record, those that did not see it.
         population: other records, none of those above among them; for training references.
         retained: training records that were not to be forgotten, to see what the erasure cost.
         other: further records that no model was trained on, for the same purpose.
@@ -145,7 +146,13 @@ def forget(
     warnings: list[str] = []
     ids, part = _identify_records(sets)
     if from_tables:
-        read = {name: read_scores(model, ids, name) for name, model in _models(before, after, controls_given).items()}
+        tables = _models(before, after, controls_given)
+        read = {name: read_scores(model, ids, name) for name, model in tables.items()}
+        is_first, copied = _find_copied_scores(np.stack([scores.scores for scores in read.values()]), part)
+        if copied:
+            warnings += copied
+            ids, part = ids[is_first], part[is_first]
+            read = {name: read_scores(model, ids, name) for name, model in tables.items()}
         trained = np.empty((0, len(ids)))
     else:
         sets, dropped = _separate(sets)
@@ -160,8 +167,9 @@ def forget(
         model_options: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
         if isinstance(trainer, AuditModels):
             trained = train_controls(
-                trainer.references, trainer.population, after, stacked, seed=trainer.seed,
-                pool=pool_folder or trainer.pool, rows=trainer.rows, **model_options,
+                trainer.references, trainer.records, after, stacked, seed=trainer.seed,
+                pool=pool_folder or trainer.pool, trained_on=trainer.trained_on,
+                saw_candidates=trainer.saw_candidates, **model_options,
             )  # fmt: skip
         elif trainer is not None and population is not None:
             trained = train_controls(
@@ -309,6 +317,9 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
                     f"{_argument(name)}, {_argument(later)}: {len(shared)} records are in both; a model that never saw "
                     "them cannot be told from one that forgot them"
                 )
+    sets, notes = _separate_documents(sets, names)
+    warnings += notes
+    digests = {name: records.digests() for name, records in sets.items()}
     requested = {digest for name in names if name != NEVER for digest in digests[name]}
     if RETAINED in sets and (copies := np.array([digest in requested for digest in digests[RETAINED]])).any():
         if copies.all():
@@ -319,6 +330,78 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
             "such copies were trained on again, a model rightly remembers them"
         )
     return sets, warnings
+
+
+def _separate_documents(sets: dict[str, Records], names: Sequence[str]) -> tuple[dict[str, Records], list[str]]:
+    """Take documents that persons of several sets share out of the records; there are none but of texts.
+
+    Between requests and never-used records they tell nothing of one person; retained ones are rightly remembered.
+
+    Args:
+        sets: all records.
+        names: of the sets that are compared: requests, and never-used records.
+    """
+    if sets[NEVER].x.dtype != object:
+        return sets, []
+    warnings = []
+    if shared := people.find_shared_documents([sets[name] for name in names]):
+        sets = sets | {name: _without_documents(sets[name], shared, name) for name in names}
+        count = f"taken out of every record: {len(shared)}"
+        warnings.append(f"documents in records of several of the sets that are compared were {count}")
+    requests = [sets[name] for name in names if name != NEVER]
+    if RETAINED in sets and (shared := people.find_shared_documents([*requests, sets[RETAINED]])):
+        sets = sets | {RETAINED: _without_documents(sets[RETAINED], shared, RETAINED)}
+        warnings.append(
+            f"documents in retained records that others were to forget were taken out of these: {len(shared)}; where "
+            "they were trained on again, a model rightly remembers them"
+        )
+    return sets, warnings
+
+
+def _without_documents(records: Records, documents: set[str], name: str) -> Records:
+    left, _ = people.remove_documents(records, documents)
+    if left is None:
+        raise InputError(f"{_argument(name)}: every document stands in a record of another set as well")
+    return left
+
+
+def _find_copied_scores(scores: Floats, part: Array) -> tuple[Bools, list[str]]:
+    """Refuse records in two sets that are compared and leave out copies within one, known by their scores alone.
+
+    Records that tie under one model because they are equal tie under all of them; ties of rounded scores do not.
+
+    Args:
+        scores: under every model, ``[m, n]``.
+        part: of each record ``[n]``.
+
+    Returns:
+        Bool ``[n]``, True for the first of each set of copies; and what was left out.
+    """
+    _, groups = np.unique(scores, axis=1, return_inverse=True)
+    groups = groups.ravel()
+    n_distinct = int(groups.max()) + 1
+    finest = max(len(np.unique(row)) for row in scores)
+    is_first = np.ones(len(part), dtype=bool)
+    if len(scores) < _MIN_TO_KNOW_COPIES or not _MIN_DISTINCT <= n_distinct < len(part) or n_distinct > finest:
+        return is_first, []
+    warnings = []
+    names = [name for name in dict.fromkeys(part.tolist()) if name not in (RETAINED, OTHER)]
+    for i, name in enumerate(names):
+        rows = np.flatnonzero(part == name)
+        for later in names[i + 1 :]:
+            if shared := len(np.intersect1d(groups[rows], groups[part == later])):
+                raise InputError(
+                    f"{_argument(name)}, {_argument(later)}: {shared} records are in both: they score alike under "
+                    "every model"
+                )
+        kept = rows[np.sort(np.unique(groups[rows], return_index=True)[1])]
+        is_first[rows], is_first[kept] = False, True
+        if copies := len(rows) - len(kept):
+            warnings.append(
+                f"{_argument(name)}: {copies} records that score like another one under every model were left out: "
+                "copies are no further observations"
+            )
+    return is_first, warnings
 
 
 def _stack(sets: Mapping[str, Records]) -> list[Records]:
@@ -395,6 +478,16 @@ def _text_checks(request: str, texts: list[str], other_texts: list[str], seed: i
     ]
 
 
+def _describe_unseen(controls: Floats, part: Array) -> list[ErasureControl]:
+    """Say how many controls never saw each record, where some did."""
+    used = controls[:, [name == NEVER or str(name).startswith("[") for name in part.tolist()]]
+    if not np.isnan(used).any():
+        return []
+    fewest = int((~np.isnan(used)).sum(axis=0).min())
+    says = f"each record is compared with the {fewest} or more of {len(controls)} models that were not trained on it"
+    return [ErasureControl("controls that saw a record are left out", True, says)]
+
+
 def _check_models(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
     """Check that something was done to the model, and that the controls are models of its kind."""
     checks = []
@@ -405,11 +498,12 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
     never = part == NEVER
     if len(controls) >= 2:
         # Never-used records tell how a model generalises, whatever it remembers: how high they score, how far apart.
-        is_after = np.repeat([False, True], int(never.sum()))
         ends = []
         for row in controls:
-            joined = np.r_[row[never], after[never]]
-            distances = np.abs(joined - np.median(row[never]))
+            known = never & ~np.isnan(row)
+            is_after = np.repeat([False, True], int(known.sum()))
+            joined = np.r_[row[known], after[known]]
+            distances = np.abs(joined - np.median(row[known]))
             ends += [measure(values, is_after, "auc").value for values in (joined, distances)]
         level, width = ends[::2], ends[1::2]
         matched = all(min(aucs) < 0.6 and max(aucs) > 0.4 for aucs in (level, width))
@@ -419,7 +513,7 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
         ) + ("" if matched else ": the controls were not trained like the model, or the erasure changed it as a whole")
         checks.append(ErasureControl(CONTROLS_MATCH, matched, says))
     checks += _check_controls(after, before, controls, part)
-    return checks
+    return checks + _describe_unseen(controls, part)
 
 
 def _check_controls(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
@@ -432,7 +526,7 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
         for name, model in (("before", before), ("after", after)):
             if model is not None and np.ptp(row) > 0 and np.array_equal(row, model):
                 problems.append(f"model {i + 1} scores every record as the one {name} the erasure")
-    if len(controls) > _MIN_FOR_OUTLIERS:
+    if len(controls) > _MIN_FOR_OUTLIERS and not np.isnan(controls).any():  # who saw what is known of an audit's
         for i, row in enumerate(controls):
             other_controls = np.delete(controls, i, axis=0)
             test = evaluation.erasure_test(
@@ -440,6 +534,15 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
             )
             if test.answer == REMEMBERED:
                 problems.append(f"model {i + 1} shows the records as one that was trained on them would")
+    if len(controls) >= _MIN_FOR_OUTLIERS and not np.isnan(controls).any():
+        # Models of which each saw some of the records disagree about these, and not about never-used ones.
+        relative = controls - (controls.sum(axis=0) - controls) / (len(controls) - 1)
+        middle = np.median(relative[:, part == NEVER], axis=1, keepdims=True)
+        disagreement = statistics.auc(np.abs(relative - middle).mean(axis=0)[used], forgotten, 1 - _FALSE_ALARM)
+        if disagreement.low > 0.5:
+            problems.append(
+                "they disagree about the records more than about never-used ones, as models do of which each saw some"
+            )
     says = "; ".join(problems) or "none scores as the model itself, or as one that was trained on the records"
     return [ErasureControl(CONTROLS_NEVER_SAW, not problems, says)]
 
@@ -465,21 +568,23 @@ def _warnings(result: Erasure) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditModels:
-    """Reference models of an audit that saw none of its candidates: how they were trained.
+    """How the reference models of an audit were trained.
 
     Args:
         folder: the run directory.
         references: how they were trained.
-        population: the population of the audit.
-        rows: which of its records they learned from halves of.
+        records: that they learned from, ``r`` of them: the population, and where ``saw_candidates`` the candidates too.
+        trained_on: bool ``[m, r]``, which of them each model was trained on.
+        saw_candidates: whether they are models of an online audit, each of which saw half of the candidates.
         pool: where they are kept.
         seed: of the audit.
     """
 
     folder: Path
     references: Any
-    population: Records
-    rows: Ints
+    records: Records
+    trained_on: Bools
+    saw_candidates: bool
     pool: Path
     seed: int
 
@@ -488,9 +593,10 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
     """Find the reference models of the audit in a run directory.
 
     Offline attacks compare with models that learned from halves of the population, and saw neither members nor
-    non-members: these are meant. Networks are read from the pool of the run; of other models a pool keeps the scores
-    that the audit needed, so that they are trained again, with the same records and seeds. What the audit's plan names
-    as code is run, so it has to be trusted by name.
+    non-members: these are taken where the audit has them. Models of online attacks saw half of the candidates each, so
+    that every record is compared with those that did not see it. Networks are read from the pool of the run; of other
+    models a pool keeps the scores that the audit needed, so that they are trained again, with the same records and
+    seeds. What the audit's plan names as code is run, so it has to be trusted by name.
 
     Args:
         folder: the run directory of the audit.
@@ -523,11 +629,12 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
         raise InputError(f"{name}: its plan runs code in {home} ({listed}); trust it by name (--trust {first_code})")
     try:
         resolved = plans.resolve(plan, folder, trust)
-        rows = list_reference_rows(resolved.target, resolved.first_subject, resolved.options)
+        records, trained_on = list_reference_data(resolved.target, resolved.first_subject, resolved.options)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     population = resolved.subject.population
-    assert population is not None
+    n_outside = 0 if population is None else len(population)
     return AuditModels(
-        folder, resolved.options.references, population, rows, resolved.pool or folder / "pool", plan.seed
-    )
+        folder, resolved.options.references, records, trained_on, len(records) > n_outside,
+        resolved.pool or folder / "pool", plan.seed,
+    )  # fmt: skip

@@ -19,7 +19,14 @@ from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, Qua
 from divulge.run_directory import RunDirectory
 from divulge.types import Estimate
 from divulge.unlearning import erasure_page
-from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED, TOO_LITTLE, decide_request
+from divulge.unlearning.finding import (
+    NO_DIFFERENCE,
+    OVERDONE,
+    REMEMBERED,
+    TOO_LITTLE,
+    decide_request,
+    drop_copies,
+)
 from divulge.validation import check_matrix, check_path, check_vector
 
 if TYPE_CHECKING:
@@ -70,7 +77,7 @@ class Erasure:
         part: "never used", "retained", "other", or the name of a request in square brackets, ``[n]``.
         after: scores under the model after the erasure, ``[n]``, larger = more like a training record.
         before: the same before it; None where that model was not given.
-        controls: the same under models that never saw the records, ``[k, n]``.
+        controls: the same under models that never saw the records, ``[k, n]``; NaN where one was trained on a record.
         control_names: of these models.
         null: "retrained models", "reference models", "retrained and reference models" or "nothing".
         signal: what was read from every model.
@@ -123,6 +130,7 @@ class Erasure:
                 confidence=1 - (1 - confidence) / len(names), fdr=self.settings.fdr / len(names),
                 at_random=self.settings.at_random and is_alike, is_alike=is_alike,
                 matched=not unlike & set(CONTROL_CHECKS),
+                unseen=CONTROLS_NEVER_SAW not in unlike,
             )  # fmt: skip
         return decided
 
@@ -136,7 +144,24 @@ class Erasure:
         """The answer, in a word and in sentences."""
         findings = self.findings
         answer = max((finding.answer for finding in findings), key=_ORDER.index)
-        return ErasureVerdict(answer, _describe(findings, answer), _TONES[answer])
+        return ErasureVerdict(answer, self._describe(findings, answer), _TONES[answer])
+
+    def _describe(self, findings: tuple[ErasureFinding, ...], answer: str) -> str:
+        """Return the verdict of all requests in sentences, the first of which names what it was compared with."""
+        k = len(drop_copies(self.controls))
+        null = f", by one score of each record against {k} {self.null}" if k else ""
+        null = null[:-1] if k == 1 else null
+        if len(findings) == 1:
+            return f"{formatting.capitalize(answer)}{null}. {formatting.as_sentence(findings[0].reason)}"
+        requests_by_answer = {
+            one: [each.request for each in findings if each.answer == one] for one in reversed(_ORDER)
+        }
+        parts = [
+            f"{formatting.capitalize(one)}: {formatting.join_words(names)}."
+            for one, names in requests_by_answer.items()
+            if names
+        ]
+        return f"{len(findings)} requests{null}. {' '.join(parts)}"
 
     @property
     def remembered(self) -> Mapping[str, Array]:
@@ -179,7 +204,7 @@ class Erasure:
                 columns["before"] = self.before[rows]
             columns["after"] = self.after[rows]
             if len(self.controls):
-                columns["never_saw_it"] = self.controls[:, rows].mean(axis=0)
+                columns["never_saw_it"] = np.nanmean(self.controls[:, rows], axis=0)
             columns |= {"p_value": decided.p_values, "remembered": decided.listed}
             parts.append(tables.from_arrays(columns))
         return pl.concat(parts)
@@ -247,19 +272,6 @@ def blind_name(request: str) -> str:
     return f"{BLIND}: {request}"
 
 
-def _describe(findings: tuple[ErasureFinding, ...], answer: str) -> str:
-    """Return the verdict of all requests in sentences."""
-    if len(findings) == 1:
-        return f"{formatting.capitalize(answer)}. {formatting.as_sentence(findings[0].reason)}"
-    requests_by_answer = {one: [each.request for each in findings if each.answer == one] for one in reversed(_ORDER)}
-    parts = [
-        f"{formatting.capitalize(one)}: {formatting.join_words(names)}."
-        for one, names in requests_by_answer.items()
-        if names
-    ]
-    return f"{len(findings)} requests. {' '.join(parts)}"
-
-
 def _change_of_shares(before: Bools, after: Bools, confidence: float) -> Estimate:
     """Return after less before, from the records that changed (Clopper-Pearson on either kind)."""
     n, error = len(before), (1 - confidence) / 4
@@ -306,7 +318,7 @@ def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
             part=tables.to_array(frame["part"]),
             after=check_vector(arrays["after"], "after", length=n),
             before=check_vector(arrays["before"], "before", length=n) if "before" in arrays else None,
-            controls=check_matrix(controls, "controls", columns=n) if len(controls) else controls,
+            controls=check_matrix(controls, "controls", columns=n, finite=False) if len(controls) else controls,
             control_names=stored.control_names,
             null=stored.null,
             signal=stored.signal,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from divulge.references import Progress
     from divulge.targets import Task
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Bools, Floats
 
 ID, SCORE, CORRECT = "id", "score", "correct"
 _CLASSIFIER_SIGNAL, _LABEL_SIGNAL = "scaled-logit", "correctness"
@@ -174,15 +174,18 @@ def train_controls(
     seed: int,
     pool: Path | None,
     progress: Progress | None,
-    rows: Ints | None = None,
+    trained_on: Bools | None = None,
+    saw_candidates: bool = False,
 ) -> Floats:
     """Train reference models on halves of the population, and return their scores of all records ``[k, n]``.
 
-    With ``rows`` they learn from these records of the population alone.
+    With ``trained_on``, bool ``[k, z]``, each learns from these records of the population. Where those may be records
+    that were to be forgotten or never used (``saw_candidates``), a model's score of a record that it was trained on is
+    NaN, and all records that are compared must be among them, so that it is known who saw which.
 
     Raises:
-        divulge.InputError: too few records, records to be forgotten or never used among them, and what training
-            refuses.
+        divulge.InputError: too few records, records to be forgotten or never used among them (or, where they may be,
+            not among them), and what training refuses.
     """
     target = _adapt(after, sets, outputs=outputs, device=device, task=task)
     modality = find_modality(target)
@@ -190,7 +193,8 @@ def train_controls(
         references = references.for_target(target)
     check_instance(population, "population", Records)
     digests = set(population.digests())
-    if shared := sum(digest in digests for records in sets[:2] for digest in records.digests()):
+    shared = sum(digest in digests for records in sets[:2] for digest in records.digests())
+    if shared and not saw_candidates:
         raise InputError(
             f"population: {shared} records to be forgotten or never used are in it, so that the reference models would "
             "have seen them; leave them out"
@@ -199,48 +203,70 @@ def train_controls(
         modality.prepare_data(AuditData(members=sets[0], nonmembers=sets[1], population=population)), target, "error"
     ).subject
     population_records = check_instance(subject.population, "population", Records)
-    population_records = population_records if rows is None else population_records[rows]
     parts = [subject.members, subject.nonmembers]
     if len(sets) > 2:
         further_data = modality.prepare_data(AuditData(members=sets[2], nonmembers=sets[2], population=population))
         parts.append(align_data(further_data, target, "error").subject.members)
     records = Records.concatenate(parts)
-    halves = splits.offline(
-        len(population_records),
-        max(references.count, 2),
-        seed,
-        labels=population_records.labels,
-        groups=number_groups(population_records.x, population_records.y),
-    ).trained_on[: references.count]
+    if trained_on is None:
+        trained_on = splits.offline(
+            len(population_records),
+            max(references.count, 2),
+            seed,
+            labels=population_records.labels,
+            groups=number_groups(population_records.x, population_records.y),
+        ).trained_on[: references.count]
+    trained_mask = _find_training_records(
+        records, population_records, trained_on, n_compared=len(sets[0]) + len(sets[1]), required=saw_candidates
+    )
     options: dict[str, Any] = {"seed": seed, "observe": (records,), "pool": pool, "progress": progress}
     if isinstance(references, FineTune):
         offsets = target.tokens(list(records.x), vocabulary=False).offsets
-        outputs_of_all = references.fit(population_records, halves, **options).outputs[0]
+        outputs_of_all = references.fit(population_records, trained_on, **options).outputs[0]
         blank = np.zeros(len(records), dtype=np.int64)
         scores = [
             tokens.log_likelihood(TokenStatistics(offsets, blank, logp=np.asarray(row, np.float64)))
             for row in outputs_of_all
         ]
-        return np.array([_check_scored(row, "references") for row in scores])
+        return np.where(trained_mask, np.nan, [_check_scored(row, "references") for row in scores])
     if isinstance(modality, Classifier):
         label_only = is_label_only(target)
         logits, predicted = query_target(target, records, (_LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL,))
         labels = records.labels
         assert labels is not None
         classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]
-        trained = references.fit(population_records, halves, classes=classes, **options)
+        trained = references.fit(population_records, trained_on, classes=classes, **options)
         signal = _LABEL_SIGNAL if label_only else _CLASSIFIER_SIGNAL
-        return np.array(
-            [
-                signals_from_answers(answers, answers.argmax(axis=1), labels, (signal,), classes)[:, 0]
-                for answers in np.asarray(trained.outputs[0], np.float64)
-            ]
-        )
+        scores = [
+            signals_from_answers(answers, answers.argmax(axis=1), labels, (signal,), classes)[:, 0]
+            for answers in np.asarray(trained.outputs[0], np.float64)
+        ]
+        return np.where(trained_mask, np.nan, scores)
     output_signal = declared_signal(modality)
 
     def measure(model: Any, observed: Records) -> Floats:
         return measure_outputs(model, observed, (output_signal,))[output_signal.name][:, None]
 
-    return np.asarray(references.fit(population_records, halves, measure=measure, **options).outputs[0], np.float64)[
-        :, :, 0
-    ]
+    outputs_of_all = references.fit(population_records, trained_on, measure=measure, **options).outputs[0]
+    return np.where(trained_mask, np.nan, np.asarray(outputs_of_all, np.float64)[:, :, 0])
+
+
+def _find_training_records(
+    records: Records, known: Records, trained_on: Bools, *, n_compared: int, required: bool
+) -> Bools:
+    """Return which of the records each model was trained on, bool ``[k, n]``; copies of a record count as the record.
+
+    Raises:
+        divulge.InputError: a record that is compared is not among those whose training is known.
+    """
+    places: dict[Any, list[int]] = {}
+    for row, digest in enumerate(known.digests()):
+        places.setdefault(digest, []).append(row)
+    found = [places.get(digest, []) for digest in records.digests()]
+    if required and (absent := sum(not rows for rows in found[:n_compared])):
+        raise InputError(
+            f"references: {absent} of the {n_compared} records to be forgotten or never used are not among the records "
+            "of the audit, so that nobody knows which of its models saw them; models of an online audit compare its "
+            "own members and non-members"
+        )
+    return np.stack([trained_on[:, rows].any(axis=1) for rows in found], axis=1)
