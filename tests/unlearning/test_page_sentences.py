@@ -1,6 +1,7 @@
 """Every sentence of an erasure check's report, in each of its readings."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,3 +128,10 @@ def test_every_picture_and_notebook_is_drawn(pages):
         assert charts, name
         assert result.verdict.text.split(".")[0][:20] in result._repr_html_()
     assert erasure_page.REQUEST_COLUMNS[0] == "request"
+
+
+def test_the_example_of_the_documentation_runs(capsys):
+    page = Path(__file__).parents[2] / "docs" / "erasure.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    exec(compile("\n".join(blocks), str(page), "exec"), {})
+    assert capsys.readouterr().out.startswith("still remembered\n")
