@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import filelock
+import polars as pl
 import tomli_w
 
 from divulge import store, tables
@@ -23,8 +24,6 @@ from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-
-    import polars as pl
 
     from divulge.types import Array
 
@@ -161,7 +160,11 @@ class RunDirectory:
         """
         path = self.path / f"{name}.parquet"
         with open_untrusted(path, inside=self.path) as file:
-            return tables.read_parquet(file)
+            table = tables.read_parquet(file)
+        for column, dtype in table.schema.items():
+            if dtype.is_nested() or dtype in (pl.Binary, pl.Object):  # no run has such columns
+                raise InputError(f"{path}: damaged, column {column!r} holds {dtype}")
+        return table
 
     def read_arrays(self, name: str) -> dict[str, Array]:
         """Return the arrays in ``name``.npz."""

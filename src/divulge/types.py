@@ -412,6 +412,11 @@ class PartialRecords:
                 f"known: {empty.size} records have no known value at all (first: record {empty[0]}); "
                 "at least one value of every record must be known"
             )
+        if y is not None and np.asarray(y).dtype.kind == "f":
+            raise InputError(
+                "y: real values, and partly known records are completed for classifiers alone, whose classes are whole "
+                "numbers; audit a regression model with whole records"
+            )
         object.__setattr__(self, "x", data)
         object.__setattr__(self, "y", None if y is None else check_labels(y, "y", length=len(data)))
         object.__setattr__(self, "known", mask)

@@ -400,6 +400,30 @@ class TestRuns:
         assert divulge("report", tmp_path / "run", "--one-page", "--to", tmp_path / "one.html")[0] == 0
         assert "members: members.parquet" in (tmp_path / "one.html").read_text()
 
+    def test_values_are_named_nowhere_where_records_are_not_shown(self, divulge, tmp_path):
+        names = np.array([f"PLANTED{i}" for i in range(4)])
+        frames = {
+            name: pl.DataFrame({"ward": names[each.x[:, 0].astype(int)], "u": each.x[:, 1], "y": each.y})
+            for name, each in sets().items()
+        }
+        for name, frame in frames.items():
+            frame.write_csv(tmp_path / f"{name}.csv")
+        encode = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
+        model = make_pipeline(encode, DecisionTreeClassifier(random_state=0))
+        skops.io.dump(
+            model.fit(frames["members"].drop("y").to_pandas(), frames["members"]["y"]), tmp_path / "model.skops"
+        )
+        data = "\n".join(f'{name} = "{name}.csv"' for name in frames)
+        text = f'[target]\nmodel = "model.skops"\n[data]\n{data}\nlabel = "y"\n[attribute]\ncolumn = "ward"\n'
+        for shows in (True, False):
+            (tmp_path / "plan.toml").write_text(("" if shows else "show_records = false\n") + text)
+            _, out, err = divulge("attribute", tmp_path / "plan.toml", "--out", tmp_path / f"run {shows}")
+            assert "By value" in out, err
+            files = [path for path in (tmp_path / f"run {shows}").rglob("*") if path.is_file()]
+            assert any(b"PLANTED" in path.read_bytes() for path in files) == shows
+            assert ("PLANTED" in out) == shows
+            assert load(tmp_path / f"run {shows}").value_names[0] == ("PLANTED0" if shows else "value 1")
+
     def test_options_stand_in_for_the_plan(self, home, divulge):
         code, out, err = divulge("attribute", home / "plan.toml", "--column", "x1", "--tolerance", "0.2", "--json")
         assert code in (0, 1, 3), err

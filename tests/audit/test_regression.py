@@ -529,3 +529,12 @@ def test_a_network_that_predicts_values_has_one_output_in_the_stub(divulge, tmp_
     assert divulge("init", *options)[0] == 0
     assert "nn.Linear(256, 1)" in (tmp_path / "my_model.py").read_text()
     assert "nn.Linear(256, 10)" not in (tmp_path / "my_model.py").read_text()
+
+
+def test_partly_known_records_of_real_values_are_refused_by_the_reason():
+    x, known = np.zeros((3, 2)), np.array([True, False])
+    with pytest.raises(
+        dv.InputError, match="y: real values, and partly known records are completed for classifiers alone"
+    ):
+        dv.PartialRecords(x, [0.5, 1.5, 2.5], np.tile(known, (3, 1)))
+    assert dv.PartialRecords(x, [0, 1, 2], np.tile(known, (3, 1))).y.tolist() == [0, 1, 2]

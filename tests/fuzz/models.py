@@ -438,6 +438,7 @@ ATTRIBUTES = {
         task="auto",
         device="cpu",
         seed=0,
+        show_records=True,
         pool=None,
         out=None,
         overwrite=False,

@@ -284,6 +284,28 @@ def test_counts_that_are_none_are_refused(runs, tmp_path, divulge, name, change)
     assert "counts.npz" in err
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "column", "values"),
+    [
+        ("extraction", "documents", "longest match", pl.Series([[1.0, 2.0]])),
+        ("extraction", "documents", "set", pl.Series([True])),
+        ("extraction", "documents", "verbatim", pl.Series(["a"]).cast(pl.Categorical)),
+        ("attributes", "guesses", "id", pl.Series([b"\xff"])),
+        ("audit", "scores", "id", pl.Series([{"a": 1}])),
+    ],
+)
+def test_columns_of_another_type_are_refused(runs, tmp_path, divulge, kind, name, column, values):
+    run = tmp_path / "run"
+    shutil.copytree(runs / kind, run)
+    forge_table(
+        run, f"{name}.parquet", lambda rows: rows.with_columns(values.new_from_index(0, len(rows)).alias(column))
+    )
+    for command in COMMANDS[kind]:
+        code, err = ask(divulge, command, run)
+        assert code == 2
+        assert f"{name}.parquet" in err
+
+
 @pytest.mark.parametrize("column", ["id", "part"])
 def test_records_of_an_erasure_that_are_tables_are_refused(runs, tmp_path, divulge, column):
     run = tmp_path / "run"

@@ -71,6 +71,7 @@ def infer(
     task: TaskName = "auto",
     device: str = "auto",
     seed: int = _DEFAULTS.seed,
+    show_records: bool = True,
     pool: str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -101,6 +102,8 @@ def infer(
         task: "auto", "classification" or "regression".
         device: where a torch module runs.
         seed: of every random draw.
+        show_records: whether the values of the column may be named in the result and its files; without, they are
+            numbered.
         pool: folder of finished reference models.
         out: run directory to write.
         overwrite: replace a finished run in ``out``.
@@ -120,6 +123,7 @@ def infer(
         fpr=(0.5,), duplicates=duplicates, outputs=outputs, task=task, device=device, seed=seed, references=references
     )
     check_bool(overwrite, "overwrite")
+    check_bool(show_records, "show_records")
     out_folder = None if out is None else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
     if progress is not None:
@@ -143,7 +147,7 @@ def infer(
         members=study.truth,
         counted=study.counted,
         values=attribute.groups[: len(study.truth)],
-        value_names=attribute.group_names,
+        value_names=attribute.group_names if show_records else _hide_values(attribute),
         right=right,
         column=", ".join(map(str, names)),
         tried=len(attribute.donors),
@@ -333,6 +337,13 @@ def _real_attribute(
         names, rows, np.full(len(numbers), -1), numbers, grid, float(options.tolerance or 0.0), groups,
         ("low third", "middle third", "high third"), features,
     )  # fmt: skip
+
+
+def _hide_values(attribute: _Attribute) -> tuple[str, ...]:
+    """Return numbers in the place of a column's values; thirds of real values name none."""
+    if attribute.tolerance is not None:
+        return attribute.group_names
+    return tuple(f"value {number}" for number in range(1, len(attribute.group_names) + 1))
 
 
 def _doubt_target(study: _Study) -> str:

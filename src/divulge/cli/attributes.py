@@ -68,7 +68,7 @@ def _sets(resolved: modules.plan.ResolvedPlan) -> dict[str, Any]:
     """Return records and options of a plan as keyword arguments of `divulge.attributes.infer`."""
     subject, chosen = resolved.subject, resolved.options
     sets = {name: getattr(subject, name) for name in ("members", "nonmembers", "population")}
-    names = ("references", "duplicates", "outputs", "task", "device", "seed")
+    names = ("references", "duplicates", "outputs", "task", "device", "seed", "show_records")
     return sets | {name: getattr(chosen, name) for name in names}
 
 

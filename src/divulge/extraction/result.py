@@ -337,11 +337,13 @@ def _read_run(directory: RunDirectory) -> ExtractionRun:
     stored, path = results.read_summary(directory.path, ExtractionSummary), directory.path / "documents.parquet"
     table = directory.read_table("documents")
     try:
+        if table["set"].dtype != pl.String:
+            raise InputError(f"column 'set' holds {table['set'].dtype}")
         members, nonmembers = (
             MeasuredDocuments.from_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
         )
         summary = recompute_summary(stored, members, nonmembers)
-    except (InputError, KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
+    except (InputError, KeyError, TypeError, ValueError, ArithmeticError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{path}: damaged ({error if isinstance(error, InputError) else format_exception(error)})"
         ) from None
