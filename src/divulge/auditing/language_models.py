@@ -244,7 +244,7 @@ def _reference_signals(
 ) -> Models:
     """Compute the signals of every document under reference models of one kind."""
     if need == Need.REFERENCES_BASE:
-        base_log_probabilities, lengths = log.run_timed("base", partial(audit.references.asked, texts))
+        base_log_probabilities, lengths = log.run_timed("base", partial(audit.references.base_log_probabilities, texts))
         _check_same_tokens(audit, lengths, stats)
         log_probabilities, trained_on = base_log_probabilities[None], np.zeros((1, len(texts)), dtype=bool)
     else:

@@ -311,7 +311,7 @@ def _advice(summary: ErasureSummary) -> list[Section]:
             "Train more models without the records." if has_few_controls else "Compare more records.",
             "Each training with a seed of its own; four or more are recommended."
             if has_few_controls
-            else "More never-used records, or more records in one request, shorten the interval.",
+            else "More never-used records, more records in one request, or more models shorten the interval.",
         )
         return [Section(ADVICE_TITLE, [BulletList([point])])]
     if summary.answer.startswith("no difference"):
