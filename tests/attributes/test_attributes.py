@@ -41,6 +41,49 @@ def tree(records, **options):
     return DecisionTreeClassifier(random_state=0, **options).fit(records.x, records.y)
 
 
+def test_records_that_stand_in_the_file_without_the_column_give_no_value_away():
+    """Neighbours keep what they are given: with the column its values stand in the file, without it they do not."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(size=600), "pay": rng.normal(size=600), "ward": rng.integers(0, 3, 600)})
+    y = (frame["age"] + rng.normal(size=600) > 0).astype(int).to_numpy()
+    parts = (("members", 0), ("nonmembers", 200), ("population", 400))
+    data = {name: dv.Records(frame[i : i + 200], y[i : i + 200]) for name, i in parts}
+    for columns, is_stored in ((["age", "pay"], False), (["age", "ward"], True), (["ward", "pay", "age"], True)):
+        given = make_column_transformer(("passthrough", columns))
+        model = make_pipeline(given, KNeighborsClassifier(15)).fit(frame[:200], y[:200])
+        found = attributes.infer(model, column="ward", **data)
+        assert (found.finding.answer == "leak found") == is_stored
+        assert any("without the column of interest" in text for text in found.warnings) != is_stored
+        assert (found.stored is not None) == is_stored
+        assert (attributes.gate(found, "share:0.9")[0].state == "broken") == is_stored
+
+
+class Chooser:
+    """Neighbours by some of the columns, chosen in code that shows no form of the records."""
+
+    def __init__(self, columns, frame, y):
+        self.columns = columns
+        self.neighbours = KNeighborsClassifier(15).fit(frame[columns].to_numpy(), y)
+
+    def predict_proba(self, frame):
+        return self.neighbours.predict_proba(frame[self.columns].to_numpy())
+
+    classes_ = np.arange(2)
+    feature_names_in_ = np.array(["age", "pay", "ward"], dtype=object)
+
+
+@pytest.mark.parametrize(("columns", "is_stored"), [(["age", "pay"], False), (["age", "ward"], True)])
+def test_records_that_stand_there_by_some_columns_are_asked_by_which(columns, is_stored):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(size=600), "pay": rng.normal(size=600), "ward": rng.integers(0, 3, 600)})
+    y = (frame["age"] + rng.normal(size=600) > 0).astype(int).to_numpy()
+    parts = (("members", 0), ("nonmembers", 200), ("population", 400))
+    data = {name: dv.Records(frame[i : i + 200], y[i : i + 200]) for name, i in parts}
+    found = attributes.infer(Chooser(columns, frame[:200], y[:200]), column="ward", **data)
+    assert (found.finding.answer == "leak found") == is_stored
+    assert (found.stored is not None) == is_stored
+
+
 class TestDecision:
     def test_guesses_that_know_nothing_of_membership_are_no_leak(self):
         """Each draw errs with at most 5 %; more than 6 of 40 would have a probability below .004."""

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -173,9 +174,26 @@ def test_adadetect_with_too_little_left_selects_nothing_and_says_why():
 TWO, MANY = np.arange(6.0).reshape(3, 2), np.arange(100.0).reshape(50, 2)
 
 
+def test_texts_are_known_by_their_places_and_by_no_index():
+    rng = np.random.default_rng(8)
+    scores, calibration = np.append(rng.normal(3, 1, 40), rng.normal(size=60)), rng.normal(size=300)
+    texts = [f"text {row}" for row in range(99)] + ["text 0"]
+    others = [f"other {row}" for row in range(300)]
+    expected = dv.identify(scores, calibration, candidate_texts=texts, calibration_texts=others)
+    series = pd.Series(texts, index=np.arange(100)[::-1])
+    found = dv.identify(
+        scores, calibration, candidate_texts=series, calibration_texts=pd.Series(others, index=range(7, 307))
+    )
+    assert found.selected.tolist() == expected.selected.tolist()
+    assert found.warnings == expected.warnings
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
+        (([1.0], np.arange(50)), {"candidate_texts": [["a"]], "calibration_texts": ["c"] * 50}, "texts: texts are"),
+        (([1.0], np.arange(50)), {"candidate_texts": ["a"], "calibration_texts": [None] * 50}, "texts: texts are"),
+        (([1.0], np.arange(50)), {"candidate_texts": "a", "calibration_texts": ["c"] * 50}, "a list is needed"),
         (([1.0, np.nan, np.inf], [0.0]), {}, r"candidates: NaN or infinite scores in 2 rows \(1, 2\)"),
         (([1.0], [np.nan]), {}, r"calibration: NaN or infinite scores in 1 rows \(0\)"),
         (([1.0], []), {}, "calibration: at least 1 entry"),

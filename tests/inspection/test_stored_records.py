@@ -27,7 +27,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KernelDensity, KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
 from sklearn.semi_supervised import LabelPropagation
 from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
@@ -36,7 +36,7 @@ import divulge as dv
 from divulge import auditing
 from divulge.auditing.compare import Comparison, gate, judge_ending, stored_sentence
 from divulge.errors import InputError
-from divulge.inspection import collect_arrays, find_stored_records, inspect_file, inspect_model, inspect_outputs
+from divulge.inspection import arrays, collect_arrays, find_stored_records, inspect_file, inspect_model, inspect_outputs
 from divulge.settings import InspectionSettings
 from divulge.targets import SklearnTarget
 
@@ -381,3 +381,38 @@ def test_inspect_counts_outputs_of_a_table_of_members(tmp_path, divulge):
     code, _, err = divulge("inspect", tmp_path / "m.skops", "--members", tmp_path / "none.csv")
     assert code == 2
     assert "none.csv" in err
+
+
+def test_records_of_one_column_are_searched():
+    one = dv.Records(X[:, :1], Y)
+    found = search(KNeighborsClassifier(3).fit(X[:120, :1], Y[:120]), one)
+    assert (found.found, found.nonmembers_found) == (120, 0)
+    assert search(KNeighborsClassifier(3).fit(RNG.normal(size=(120, 1)), Y[:120]), one).found == 0
+    whole = dv.Records(RNG.integers(0, 5, (240, 1)), Y)
+    assert search(KNeighborsClassifier(3).fit(whole.x[:120], Y[:120]), whole).found == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pd.DataFrame, lambda values: pl.DataFrame({f"x{i}": column for i, column in enumerate(values.T)}), pd.Series],
+)
+def test_data_frames_that_an_estimator_keeps_are_searched(make):
+    values = X[:, 0] if make is pd.Series else X
+
+    class Lookup(LogisticRegression):
+        pass
+
+    model = Lookup().fit(X[:120], Y[:120])
+    model.training_data_ = make(values[:120])
+    records = dv.Records(values.reshape(240, -1), Y)
+    assert find_stored_records(model, records, IS_MEMBER).found == 120
+    model.training_data_ = make(RNG.normal(size=values[:120].shape))
+    assert find_stored_records(model, records, IS_MEMBER).found == 0
+
+
+def test_a_form_with_a_column_for_each_record_is_left_out_and_named(monkeypatch):
+    monkeypatch.setattr(arrays, "MAX_VALUES", 20_000)
+    frame = pd.DataFrame({"postcode": [f"code {row}" for row in range(240)], "age": X[:, 0]})
+    encode = ColumnTransformer([("one-hot", OneHotEncoder(), ["postcode"])], remainder="passthrough")
+    found = search(make_pipeline(encode, LogisticRegression()).fit(frame, Y), dv.Records(frame, Y))
+    assert found.not_searched == ("a form of the records has 57,840 values, more than 20,000",)

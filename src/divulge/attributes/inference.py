@@ -8,7 +8,7 @@ columns say of it by themselves is imputed from the population (Fredrikson et al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,7 +27,7 @@ from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.references import Custom, Train, splits
 from divulge.results import AttributeSettings as RunSettings
-from divulge.results import ErasureControl
+from divulge.results import ErasureControl, StoredRecords
 from divulge.settings import AttributeSettings, AuditOptions
 from divulge.targets import adapt, is_label_only
 from divulge.targets.arrays import as_predictions
@@ -142,6 +142,7 @@ def infer(
     if study.references is not None:
         relative = _reference_likelihoods(study, attribute, options.seed, pool_folder, progress)
     right = _guess(study, attribute, likelihood, relative, options.seed)
+    stored, stored_notes = _find_stored_values(study, attribute, options.seed)
     result = AttributeInference(
         ids=np.asarray(study.candidates.ids),
         members=study.truth,
@@ -153,13 +154,13 @@ def infer(
         tried=len(attribute.donors),
         references=0 if relative is None else int(study.references.count),
         checks=_check_split(study, options.seed),
-        warnings=study.warnings,
+        warnings=(*study.warnings, *stored_notes),
         settings=RunSettings(
             None if options.tolerance is None else float(options.tolerance),
             options.max_values, float(options.margin), float(options.confidence), options.seed,
         ),
         doubt=_doubt_target(study),
-        stored=inspection.find_stored_records(study.target, study.candidates, study.truth, seed=options.seed),
+        stored=stored,
     )  # fmt: skip
     if out_folder is not None:
         result.save(out_folder, overwrite=overwrite)
@@ -357,6 +358,32 @@ def _doubt_target(study: _Study) -> str:
     labels = np.asarray(study.candidates.labels)
     predicted = answers if answers.ndim == 1 else answers.argmax(axis=1)
     return plausibility.describe_accuracy_doubt(int((predicted == labels)[study.truth].sum()), labels[study.truth])
+
+
+def _find_stored_values(
+    study: _Study, attribute: _Attribute, seed: int
+) -> tuple[StoredRecords | None, tuple[str, ...]]:
+    """Search the model's arrays for candidates with their attribute; also warn of candidates that stand without it.
+
+    An array holds the attribute if fewer records match it, or fewer columns do, once all have another value.
+    """
+    found = inspection.find_stored_records(study.target, study.candidates, study.truth, seed=seed)
+    if not found.arrays:
+        return None, ()
+    without = found.matches
+    for row in (attribute.donors[0], attribute.donors[-1]) if found.matches else ():
+        changed = study.candidates.with_columns_of(attribute.columns, study.population, int(row))
+        again = inspection.find_stored_records(study.target, changed, study.truth, seed=seed, bound=0.5)
+        unchanged = {(match.array, match.form, match.members, match.columns) for match in again.matches}
+        without = tuple(
+            match for match in without if (match.array, match.form, match.members, match.columns) in unchanged
+        )
+    matches = tuple(match for match in found.matches if match not in without)
+    if len(matches) == len(found.matches):
+        return found, ()
+    if not matches:
+        return None, (f"{found.sentence[:-1]}, without the column of interest",)
+    return replace(found, matches=matches, found=matches[0].members, nonmembers_found=matches[0].nonmembers), ()
 
 
 def _versions(study: _Study, attribute: _Attribute) -> list[Records]:

@@ -94,7 +94,7 @@ class AttributeInference:
 
     def decide(self, confidence: float) -> AttributeFinding:
         """Return the answer with intervals that all hold together with another confidence."""
-        is_stored = self.stored is not None and any(not match.is_partial for match in self.stored.matches)
+        is_stored = self.stored is not None and self.stored.proven
         rows = self.counted
         failed = [check.says for check in self.checks if not check.passed and not check.says.startswith("not run")]
         return decide_attribute(

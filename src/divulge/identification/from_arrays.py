@@ -42,6 +42,7 @@ from divulge.validation import (
     check_instance,
     check_mask,
     check_nonempty,
+    check_strings,
     check_vector,
 )
 
@@ -129,6 +130,10 @@ def identify(
     candidate_scores = _check_signals(candidates, "candidates")
     calibration_scores = _check_signals(calibration, "calibration", template=candidate_scores)
     holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", template=candidate_scores)
+    if candidate_texts is not None:
+        candidate_texts = check_strings(candidate_texts, "candidate_texts")
+    if calibration_texts is not None:
+        calibration_texts = check_strings(calibration_texts, "calibration_texts")
     copies = _find_copies(candidate_texts, calibration_texts, len(candidate_scores), len(calibration_scores))
     if copies is not None:
         return copies.spread(

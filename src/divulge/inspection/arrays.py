@@ -17,10 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from scipy import spatial, stats
 
 from divulge import lazy, seeds, store
+from divulge.columns import is_frame, read_frame
 from divulge.errors import InputError
 from divulge.results import FALSE_MATCH, SUSPICION, ArrayMatch, Form, StoredRecords
 from divulge.targets.estimators import (
@@ -162,7 +164,7 @@ def _walk(model: Any) -> Iterator[ModelArray]:
 
 
 def _as_numbers(part: Any) -> Array | None:
-    """Return a sparse matrix, or a list of numbers or of equally long lists of numbers, as an array."""
+    """Return a sparse matrix, a data frame's numbers, or a list of numbers or of equally long lists, as an array."""
     if callable(getattr(part, "toarray", None)) and hasattr(part, "shape"):
         return part.toarray() if np.prod(part.shape, dtype=float) <= MAX_VALUES else part.data
     if isinstance(part, list | tuple) and part and isinstance(part[0], int | float | list | tuple):
@@ -171,7 +173,22 @@ def _as_numbers(part: Any) -> Array | None:
         except (ValueError, OverflowError):
             return None
         return values if values.dtype.kind in "iuf" else None
-    return None
+    return _frame_numbers(part) if hasattr(part, "columns") or hasattr(part, "to_numpy") else None
+
+
+def _frame_numbers(part: Any) -> Array | None:
+    """Return the numbers and truth values of a data frame or of one of its columns as an array; None without any."""
+    if not is_frame(part):  # one column, or a pandas frame whose columns are numbered
+        values = np.asarray(part) if hasattr(part, "to_numpy") else np.empty(0, dtype=object)
+        return values if values.dtype.kind in "iufb" else None
+    try:
+        table = read_frame(part, "model")
+    except InputError:  # such as a lazy one, which holds no rows
+        return None
+    numbers = [
+        table[name] for name in table.columns if table[name].dtype.is_numeric() or table[name].dtype == nw.Boolean
+    ]
+    return np.column_stack([series.cast(nw.Float64).to_numpy() for series in numbers]) if numbers else None
 
 
 def _children(part: Any) -> list[tuple[str, Any]]:
@@ -374,9 +391,9 @@ def _record_forms(model: Any, records: Records) -> tuple[list[tuple[Form, Floats
             inputs = estimator_inputs(estimator, records.copy())
         except InputError as error:
             return forms, [f"the records are not what the model was fitted on ({error})"]
-    if (given := _as_table(inputs)) is not None:
-        forms.append(("as the model is given them", given))
     notes: list[str] = []
+    if (given := _as_table(inputs, notes)) is not None:
+        forms.append(("as the model is given them", given))
     forms += [("as the model's own steps transform them", rows) for rows in _transform(estimator, inputs, notes)]
     distinct = {store.hash_values(rows): (form, rows) for form, rows in reversed(forms)}
     ordered = list(reversed(distinct.values()))
@@ -413,7 +430,7 @@ def _follow_steps(steps: Sequence[Any], inputs: Any, notes: list[str]) -> Iterat
             if type(error).__name__ != "NotFittedError":  # as the estimator is that a search holds beside its best
                 notes.append(f"{type(step).__name__} does not transform the records ({type(error).__name__})")
             return
-        if (rows := _as_table(inputs)) is not None:
+        if (rows := _as_table(inputs, notes)) is not None:
             yield rows
 
 
@@ -424,13 +441,17 @@ def _select_columns(transformer: Any, chosen: Any, inputs: Any, notes: list[str]
     except Exception as error:  # columns that the records do not have
         notes.append(f"the columns of {type(transformer).__name__} are not found ({type(error).__name__})")
         return
-    if (rows := _as_table(selected)) is not None:
+    if (rows := _as_table(selected, notes)) is not None:
         yield rows
     yield from _transform(transformer, selected, notes)
 
 
-def _as_table(values: Any) -> Floats | None:
-    """Return what a model is given as float64 ``[n, d]``; None where it is no table of numbers."""
+def _as_table(values: Any, notes: list[str]) -> Floats | None:
+    """Return what a model is given as float64 ``[n, d]``; None where it is no table of numbers, or too large a one."""
+    # A sparse one is small: texts, or a category of each record, have as many columns as there are words or records.
+    if (n_values := np.prod(np.shape(values), dtype=float)) > MAX_VALUES:
+        notes.append(f"a form of the records has {n_values:,.0f} values, more than {MAX_VALUES:,}")
+        return None
     try:
         dense = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
         return np.nan_to_num(dense.astype(np.float64).reshape(len(dense), -1))
@@ -441,9 +462,11 @@ def _as_table(values: Any) -> Floats | None:
 def _tables(array: ModelArray, width: int, *, flat: bool = True) -> Iterator[Array]:
     """Yield an array as tables of rows ``width`` wide, where it can be one."""
     values = array.values
-    if values.dtype.kind not in "iuf" or width < 2:
+    if values.dtype.kind not in "iuf" or not width:
         return
-    if values.ndim >= 2:
+    if width == 1 and values.ndim == 1:
+        yield values[:, None]
+    elif values.ndim >= 2:
         if int(np.prod(values.shape[1:])) == width:
             yield values.reshape(len(values), width)
         if values.ndim == 2 and values.shape[0] == width and values.shape[1] != width:
