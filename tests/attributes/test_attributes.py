@@ -276,6 +276,8 @@ class TestInference:
             ({"column": (0, 1, 2)}, r"column: the adversary knows the other columns"),
             ({"column": 1}, r"has 60 values among 60 records"),
             ({"column": 1, "tolerance": 0}, r"tolerance: must lie in \(0"),
+            ({"column": 1, "tolerance": 1e-9}, r"so narrow that none of the 60 values .* near enough to 100%"),
+            ({"column": 1, "tolerance": 1e9}, r"so wide that one guess is right of every record"),
             ({"column": (0, 1), "tolerance": 1.0}, r"tolerance: goes with one column"),
             ({"column": 0, "max_values": 1}, r"max_values: must be at least 2"),
             ({"column": 0, "margin": 2}, r"margin"),
@@ -285,6 +287,16 @@ class TestInference:
         data = sets(n=60)
         with pytest.raises(dv.InputError, match=message):
             attributes.infer(tree(data["members"]), **data, **options)
+
+    def test_values_that_the_population_lacks_clear_nobody(self):
+        data = sets(n=60)
+        members, nonmembers = (
+            dv.Records(data[name].x + [10.0, 0.0, 0.0], data[name].y) for name in ("members", "nonmembers")
+        )
+        with pytest.raises(dv.InputError, match=r"column: 100% of the members and non-members have a value of 0"):
+            attributes.infer(
+                tree(members), members=members, nonmembers=nonmembers, population=data["population"], column=0
+            )
 
     def test_a_constant_column_has_nothing_to_infer(self):
         data = sets(n=60, make=lambda x, y: dv.Records(np.c_[x[:, 0] * 0, x[:, 1:]], y))

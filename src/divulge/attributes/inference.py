@@ -49,6 +49,7 @@ _TREES, _LEAF = 100, 2  # of the imputation
 _SMOOTHING = 0.02  # share of the marginal distribution in what is imputed
 _LEAST_PROBABILITY = 0.01  # of a label; a leaf that never saw a class says 0, and no adversary is that sure
 _MAX_RESIDUALS = 400
+_LEAST_REACHABLE = 0.5  # of the candidates, that a guess can be right of: with fewer, most of a leak would go unseen
 _LABEL_RIGHT, _LABEL_WRONG = np.log(0.9), np.log(0.1)
 _FALSE_ALARM = 0.01
 _MIN_BLIND = 2 * blind.FOLDS
@@ -284,6 +285,11 @@ def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: Attri
     _, group_rows, groups = np.unique(spelled, return_index=True, return_inverse=True)
     place = {value: code for code, value in enumerate(population_values.tolist())}
     codes = np.array([place.get(value, -1) for value in spelled.tolist()])
+    if (reachable := float((codes[:n] >= 0).mean())) < _LEAST_REACHABLE:
+        raise InputError(
+            f"column: {1 - reachable:.0%} of the members and non-members have a value of {names[0]!r} that nobody in "
+            "the population has, and no guess of them can be right"
+        )
     group_names = _value_names(everything, names, group_rows.tolist())
     return _Attribute(names, first_rows, codes, None, None, None, groups, group_names, features)
 
@@ -332,12 +338,37 @@ def _real_attribute(
         grid = np.unique(np.sort(numbers[n:])[places])
         order = np.argsort(numbers[n:], kind="stable")
         rows = order[np.searchsorted(numbers[n:][order], grid)]
+    _check_tolerance(numbers[:n], numbers[n:], grid, float(options.tolerance or 0.0))
     thirds = np.quantile(numbers[n:], (1 / 3, 2 / 3))
     groups = np.searchsorted(thirds, numbers, side="left")
     return _Attribute(
         names, rows, np.full(len(numbers), -1), numbers, grid, float(options.tolerance or 0.0), groups,
         ("low third", "middle third", "high third"), features,
     )  # fmt: skip
+
+
+def _check_tolerance(values: Floats, population_values: Floats, grid: Floats, tolerance: float) -> None:
+    """Refuse a tolerance by which most guesses cannot be right, or all are: neither would show a leak.
+
+    Args:
+        values: of the candidates.
+        population_values: from which those that are tried were chosen.
+        grid: those that are tried, ascending.
+        tolerance: largest difference of a right guess.
+    """
+    if (np.maximum(grid - population_values.min(), population_values.max() - grid) <= tolerance).any():
+        raise InputError(
+            f"tolerance: {tolerance:g} is so wide that one guess is right of every record of the population; there is "
+            "nothing to infer"
+        )
+    above = np.minimum(np.searchsorted(grid, values), len(grid) - 1)
+    distances = np.minimum(np.abs(grid[above] - values), np.abs(grid[np.maximum(above - 1, 0)] - values))
+    if (reachable := float((distances <= tolerance).mean())) < _LEAST_REACHABLE:
+        raise InputError(
+            f"tolerance: {tolerance:g} is so narrow that none of the {len(grid)} values that are tried comes near "
+            f"enough to {1 - reachable:.0%} of the values of members and non-members; give a wider one, or a larger "
+            "max_values"
+        )
 
 
 def _hide_values(attribute: _Attribute) -> tuple[str, ...]:
