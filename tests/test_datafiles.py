@@ -541,7 +541,7 @@ def test_tables_keep_names_types_and_missing_values(tmp_path):
     ("name", "content"),
     [
         ("y.csv", b"id;Label\n007;1\n008;0\n"),
-        ("y.csv.gz", gzip.compress(b"label\ntrue\nfalse\n")),
+        ("y.csv.gz", gzip.compress(b"label\ntrue\nfalse\n", mtime=0)),
         ("y.tsv", "y\n1\n0\n".encode("utf-16")),
         ("y.jsonl", b'{"id": "a", "label": 1}\n{"id": "b", "label": 0}\n'),
         ("y.csv", b"Outcome\r\n1\r\n0\r\n"),
