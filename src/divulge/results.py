@@ -1211,7 +1211,8 @@ class AttributeSummary:
         warnings: what the user must know.
         settings: what was asked for.
         environment: software that ran.
-        doubt: why the target may not be the model that was trained on the members; empty where it surely is.
+        doubt: why the target may not be the model that was trained on the members; empty where it surely is, None in
+            runs of earlier releases, which did not ask.
         stored: training records that stand in the model's arrays; None where nothing was searched.
     """
 
@@ -1233,7 +1234,7 @@ class AttributeSummary:
     warnings: tuple[str, ...]
     settings: AttributeSettings
     environment: Environment
-    doubt: str = ""
+    doubt: str | None = None
     stored: StoredRecords | None = None
 
 
@@ -1516,8 +1517,8 @@ class ArrayMatch:
         members: number of members whose row stands in it.
         nonmembers: number of non-members whose row does.
         p_value: chance of so many more members, if the array had nothing to do with membership.
-        columns: columns of this form in which they stand there, where these were looked for one by one; else 0.
-        width: varying columns of this form, of which these are some; 0 where they were not looked for one by one.
+        columns: columns of this form in which they stand there, where these were looked for one by one; else None.
+        width: varying columns of this form, of which these are some; None where they were not looked for one by one.
     """
 
     array: str
@@ -1525,13 +1526,13 @@ class ArrayMatch:
     members: int
     nonmembers: int
     p_value: float
-    columns: int = 0
-    width: int = 0
+    columns: int | None = None
+    width: int | None = None
 
     @property
     def is_partial(self) -> bool:
         """Whether only some columns of the records stand there."""
-        return self.columns < self.width
+        return self.columns is not None and self.width is not None and self.columns < self.width
 
     @property
     def description(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -194,6 +195,12 @@ def test_an_audit_from_before_records_had_features_is_read(request, tmp_path):
     del content["about"]["settings"]["data"]["features"]
     (tmp_path / "summary.json").write_text(json.dumps(content))
     assert results.read_summary(tmp_path, kind).about.settings.data.features == ""
+
+
+def test_arrays_found_before_columns_were_looked_for_are_read():
+    old = {"array": "_fit_X", "form": "as they are", "members": 5, "nonmembers": 0, "p_value": 0.01}
+    found = store.parse_json(old, results.ArrayMatch, Path("old"))
+    assert (found.columns, found.width, found.is_partial, found.description) == (None, None, False, "as they are")
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "{}", '{"version": 0}', '{"version": "1"}', '{"version": 3}', "null"])

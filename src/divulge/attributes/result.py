@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 RUN_TYPE = "attributes"
 _STORED = "records in the file"
+_NOT_ASKED = "an earlier release made this run and did not test whether the model knows its training records"
 _MEANING: Mapping[str, str] = {
     "model": "the label's likelihood under each value, and how frequent the value is",
     "model and imputation": "the same, and what the other columns say",
@@ -215,7 +216,8 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
             values=values, value_names=tuple(names), right=right, column=stored.column, tried=stored.tried,
             references=stored.references, checks=stored.checks,
             warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),
-            settings=stored.settings, doubt=stored.doubt, stored=stored.stored,
+            settings=stored.settings, stored=stored.stored,
+            doubt=_NOT_ASKED if stored.doubt is None else stored.doubt,
         )  # fmt: skip
         return AttributeRun(result.summary(), result)
     except InputError as error:
