@@ -26,7 +26,16 @@ from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, char
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
 from divulge.results import EQUAL_LENGTH_LEVEL
-from divulge.validation import check_choice, check_instance, check_number, check_path, check_strings
+from divulge.validation import (
+    as_list,
+    check_choice,
+    check_instance,
+    check_number,
+    check_path,
+    check_string,
+    check_strings,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -189,6 +198,39 @@ class Limit:
         if limit is None:
             raise InputError(f"--max: METRIC:LIMIT is needed (such as tpr@fpr=0.001:0.02), got {text!r}")
         return cls(metric, limit)
+
+
+def parse_limits(policy: str | Sequence[str], metrics: Sequence[str], subject: str) -> list[tuple[str, float]]:
+    """Parse one or more ``METRIC:LIMIT`` whose limits are shares.
+
+    Args:
+        policy: a text, or several.
+        metrics: those that may be limited.
+        subject: what they are metrics of, for messages.
+
+    Raises:
+        divulge.InputError: no text, one that is not of this form, another metric, a limit outside [0, 1).
+
+    Examples:
+        >>> parse_limits("share:0.05", ("difference", "share"), "an erasure check")
+        [('share', 0.05)]
+    """
+    limits = []
+    for text in [policy] if isinstance(policy, str) else as_list(policy, "policy"):
+        metric, _, bound = check_string(text, "policy").replace(" ", "").rpartition(":")
+        if metric not in metrics:
+            forms = " or ".join(f"{name}:LIMIT" for name in metrics)
+            raise InputError(f"policy: of {subject}: {forms}, got {format_value(text)}")
+        try:
+            limit = float(bound)
+        except ValueError:
+            raise InputError(f"policy: a number is needed after '{metric}:', got {format_value(bound)}") from None
+        if not 0 <= limit < 1:
+            raise InputError(f"policy: {metric}: must lie in [0, 1), got {limit:g}")
+        limits.append((metric, limit))
+    if not limits:
+        raise InputError("policy: at least 1 METRIC:LIMIT is needed, got none")
+    return limits
 
 
 @dataclass(frozen=True, slots=True)
