@@ -178,7 +178,11 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         groups=groups,
         known=_read_masks(plan, sets["members"], len(sets["members"].records) + len(sets["nonmembers"].records)),
         covariates=covariates,
-        features=_import_features(plan.data, folder),
+        features=(
+            user_code.import_object(plan.data.features, "data.features", folder).value
+            if _names_function(plan.data)
+            else None
+        ),
     )
     options = AuditOptions(
         **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
@@ -312,11 +316,6 @@ def _layout(plan: DataPlan) -> FileLayout:
 def _names_function(plan: DataPlan) -> bool:
     """Whether the features are those that a function makes of the records."""
     return plan.features is not None and ":" in plan.features
-
-
-def _import_features(plan: DataPlan, folder: Path) -> Any:
-    """Return the function that makes features of records; None where the files hold them, or there are none."""
-    return user_code.import_object(plan.features, "data.features", folder).value if _names_function(plan) else None
 
 
 def _check_distinct(names: Sequence[str], key: str) -> None:

@@ -238,7 +238,8 @@ class Boosted:
         location, scale = base.predict(features, labels)
         standard = (signal - location) / scale
         folds = seeds.generator(seed, "boosted", "folds").permutation(len(signal)) % self.folds
-        folds = keep_together(folds, _with_labels(table, labels))
+        # Rows that are equal are one record.
+        folds = keep_together(folds, table if labels is None else np.column_stack([table, labels]))
         draw = seeds.derive_seed(seed, "boosted", "trees")
         means, mean = crossfit(self.booster, "regression", table, standard, folds, draw)
         squares = (standard - mean) ** 2
@@ -286,11 +287,6 @@ def _feature_table(features: Array) -> Floats:
         raise InputError("features: numbers are needed by this regressor, got texts")
     table = features.reshape(len(features), int(np.prod(features.shape[1:])))
     return table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
-
-
-def _with_labels(table: Floats, labels: Ints | None) -> Array:
-    """Features beside classes: rows that are equal are one record."""
-    return table if labels is None else np.column_stack([table, labels])
 
 
 def crossfit(

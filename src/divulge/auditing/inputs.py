@@ -827,7 +827,7 @@ def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, .
     class_names = sorted({name for records in labelled for name in _class_of_each(records)})
     if all(name in ("False", "True") for name in class_names):
         return ("False", "True"), []
-    if all(_is_integer(name) for name in class_names):
+    if all(name.lstrip("-").isdecimal() for name in class_names):
         numbers = sorted(int(name) for name in class_names)
         if numbers[0] < 0:
             return tuple(map(str, numbers)), [
@@ -846,10 +846,6 @@ def _class_of_each(records: Records) -> list[str]:
     if records.class_names is None:
         return [str(number) for number in records.y]
     return [records.class_names[number] for number in records.y]
-
-
-def _is_integer(name: str) -> bool:
-    return name.lstrip("-").isdecimal()
 
 
 def _number_classes(
@@ -1057,9 +1053,17 @@ def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[Audit
         visible,
         fitted_imputer,
         best_completion,
-        _sample_completions(fitted_imputer, visible, _count_draws(inputs.recipes), seeds.derive_seed(seed, "asked")),
         _sample_completions(
-            fitted_imputer, visible, _count_training_completions(inputs.recipes), seeds.derive_seed(seed, "lessons")
+            fitted_imputer,
+            visible,
+            max(recipe.imputed.random for recipe in inputs.recipes),
+            seeds.derive_seed(seed, "asked"),
+        ),
+        _sample_completions(
+            fitted_imputer,
+            visible,
+            _N_TRAINING_COMPLETIONS if any(recipe.references == "in and out" for recipe in inputs.recipes) else 0,
+            seeds.derive_seed(seed, "lessons"),
         ),
         float(known_mask.mean()),
     )
@@ -1076,14 +1080,6 @@ def _whole_record_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe for whole records; a signal that completes records is replaced by the loss."""
     signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
     return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
-
-
-def _count_draws(recipes: tuple[Recipe, ...]) -> int:
-    return max(recipe.imputed.random for recipe in recipes)
-
-
-def _count_training_completions(recipes: tuple[Recipe, ...]) -> int:
-    return _N_TRAINING_COMPLETIONS if any(recipe.references == "in and out" for recipe in recipes) else 0
 
 
 def _sample_completions(

@@ -92,7 +92,10 @@ def _answers(verdict: str) -> RegulatorAnswers:
 
 def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:
     """Every single setting: its name, its value, and what it is."""
-    return [(name, _format_threshold(value), MEANING[name]) for name, value in defence.settings.items()]
+    return [
+        (name, "none suffices alone" if value is None else f"{value:.4g}", MEANING[name])
+        for name, value in defence.settings.items()
+    ]
 
 
 def _speed(summary: LabelsSummary) -> Table:
@@ -142,10 +145,6 @@ def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:
         title="Share of labels proven, by number of queries",
         note="Labels of a block of queries are read together, when its last answer arrives.",
     )
-
-
-def _format_threshold(value: float | None) -> str:
-    return "none suffices alone" if value is None else f"{value:.4g}"
 
 
 LABELS = RunKind(

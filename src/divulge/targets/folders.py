@@ -369,7 +369,10 @@ def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         "bias": check_choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
         "modules_to_save": None
         if not replaced
-        else [_check_module_name(module, "modules_to_save") for module in _check_name_list(replaced)],
+        else [
+            _check_module_name(module, "modules_to_save")
+            for module in check_instance(replaced, "modules_to_save", list, "a list of names")
+        ],
         "rank_pattern": _read_patterns(config, "rank_pattern", lambda v, n: check_integer(v, n, least=1, most=2**20)),
         "alpha_pattern": _read_patterns(config, "alpha_pattern", check_number),
         **{flag: check_bool(config.get(flag, False), flag) for flag in _LORA_FLAGS},
@@ -386,10 +389,6 @@ def _require_transformers_base(mapping: Any) -> None:
             f"auto_mapping: its base is a class of {format_value(library)}, and only transformers' own are used; "
             f"{_WORKAROUND}"
         )
-
-
-def _check_name_list(value: Any) -> list[Any]:
-    return check_instance(value, "modules_to_save", list, "a list of names")
 
 
 def _check_module_name(value: Any, key: str) -> str:

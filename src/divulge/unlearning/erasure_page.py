@@ -79,7 +79,11 @@ def sections(run: ErasureRun) -> list[Section]:
         Section("Which records", _listed_records(run)),
         Section("What the erasure cost", _quality(summary)),
         Section("Checks that found something", found),
-        Section("All numbers of each request", [_full_table(summary), *pictures] if several else [], annex=True),
+        Section(
+            "All numbers of each request",
+            [Table(REQUEST_COLUMNS, request_rows(summary)), *pictures] if several else [],
+            annex=True,
+        ),
         Section("Further comparisons", _further_comparisons(summary), annex=True),
         Section("Scores of the records", _histograms(run), annex=True),
         Section("Checks of records and models", _checks(summary), annex=True),
@@ -144,10 +148,6 @@ def _request_table(summary: ErasureSummary) -> Table:
     places = [i for i, name in enumerate(REQUEST_COLUMNS) if name not in left_out]
     rows = [[row[i] for i in places] for row in request_rows(summary)]
     return Table([REQUEST_COLUMNS[i] for i in places], rows, note=_NOTE)
-
-
-def _full_table(summary: ErasureSummary) -> Table:
-    return Table(REQUEST_COLUMNS, request_rows(summary))
 
 
 def render_notebook(run: ErasureRun) -> str:
