@@ -115,11 +115,11 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         unseen_classes=unseen,
         warnings=tuple(notes),
         duplicates=separated.duplicates,
-        groups=None if groups is None else _name_groups(groups)[separated.kept],
-        known=None if masks is None else masks[separated.kept],
+        groups=None if groups is None else _name_groups(groups)[separated.kept_mask],
+        known=None if masks is None else masks[separated.kept_mask],
         covariates=None
         if covariates is None
-        else {name: values[separated.kept] for name, values in covariates.items()},
+        else {name: values[separated.kept_mask] for name, values in covariates.items()},
         duplicate_groups=separated.groups,
     )
 
@@ -173,8 +173,8 @@ def _split_columns(records: Records, prefix: str, set_name: str) -> Records:
             "give an array for each set, a function of records, or 'module:function'"
         )
     names = [name for name in records.table.columns if prefix and name.startswith(prefix)]
-    others = [name for name in records.table.columns if name not in names]
-    if not names or not others:
+    other_columns = [name for name in records.table.columns if name not in names]
+    if not names or not other_columns:
         problem = "no column of a record is left" if names else f"no column begins with {format_value(prefix)}"
         raise InputError(f"features: {set_name}: {problem}, got {columns.format_names(records.table.columns)}")
     return _with_rows(records.without_columns(names), records.table.select(names).to_native(), set_name)
@@ -541,7 +541,7 @@ class SeparatedSets:
     members: Records
     nonmembers: Records
     population: Records
-    kept: Bools
+    kept_mask: Bools
     duplicates: int = 0
     notes: tuple[str, ...] = ()
     groups: Ints | None = None
@@ -578,13 +578,13 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     )
     if members is None or nonmembers is None or population is None:
         raise InputError(f"duplicates: {description}; nothing is left after dropping them")
-    has_any, kept = np.append(has_member, has_nonmember), separated.kept.copy()
-    kept[separated.kept] = has_any
+    has_any, kept_mask = np.append(has_member, has_nonmember), separated.kept_mask.copy()
+    kept_mask[separated.kept_mask] = has_any
     n_empty = int((~has_any).sum() + (~has_population).sum())
     emptied = f", which leaves nothing of {formatting.format_count(n_empty, 'record')}" if n_empty else ""
     note = f"{description}; these documents were taken out of every record{emptied}"
     groups = None if separated.groups is None else separated.groups[has_any]
-    return SeparatedSets(members, nonmembers, population, kept, n_shared, (*separated.notes, note), groups)
+    return SeparatedSets(members, nonmembers, population, kept_mask, n_shared, (*separated.notes, note), groups)
 
 
 def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:

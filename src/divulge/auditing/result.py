@@ -233,7 +233,7 @@ UNEXPLAINED_PREFIX = "unexplained:"
 """Prefix of the columns of scores less what the records explain."""
 
 
-def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:
+def read_findings(dossier: RunDirectory, findings_type: type[FindingsT]) -> FindingsT:
     """Read the findings of a run directory; every value is validated.
 
     Raises:
@@ -270,7 +270,7 @@ def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:
     if covariates is not None:
         adjustment = adjust(recipe_scores, members, covariates, seed=seed, groups=groups, unexplained=unexplained)
     names = summary.class_names
-    return kind(
+    return findings_type(
         scores=recipe_scores,
         calibration={name: _float_column(calibration, name, folder) for name in recipes},
         ids=tables.to_array(scores["id"]),

@@ -313,13 +313,15 @@ def _svg(dots: DotGrid) -> str:
         "sure": range(min(low, dots.value)),
     }
     paths = "".join(
-        f'<path class="{kind}" d="{_points(dot_range, across)}"/>'
-        for kind, dot_range in dot_classes.items()
+        f'<path class="{dot_class}" d="{_points(dot_range, across)}"/>'
+        for dot_class, dot_range in dot_classes.items()
         if len(dot_range)
     )
     rows = -(-dots.total // across)
-    kind = " ".join(name for name, applies in (("many", dots.total == MAX_DOTS), ("chance", dots.chance)) if applies)
-    class_attribute = f' class="{kind}"' if kind else ""
+    grid_classes = " ".join(
+        name for name, applies in (("many", dots.total == MAX_DOTS), ("chance", dots.chance)) if applies
+    )
+    class_attribute = f' class="{grid_classes}"' if grid_classes else ""
     box = f"0 0 {10 * across} {10 * rows}"
     return f'<svg{class_attribute} viewBox="{box}" aria-hidden="true" focusable="false">{paths}</svg>'
 

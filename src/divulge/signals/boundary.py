@@ -161,7 +161,7 @@ class _ScaledRecords:
     points: Floats
     scale: Floats
     shape: tuple[int, ...]
-    kind: np.dtype[Any]
+    dtype: np.dtype[Any]
 
     @classmethod
     def from_records(cls, target: Any, records: Records) -> _ScaledRecords:
@@ -191,7 +191,7 @@ class _ScaledRecords:
 
     def _query_labels(self, points: Floats) -> Ints:
         return _predicted_labels(
-            self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind))
+            self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.dtype))
         )
 
 

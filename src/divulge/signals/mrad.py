@@ -182,7 +182,9 @@ class FittedMRAD:
         x = self._start(partial)
         metered_target = self._meter_queries(target, len(partial))
         for step in range(settings.iterations):
-            x = x - settings.step * settings.gradients.at(metered_target, x, labels, partial.known, self.seed + step)
+            x = x - settings.step * settings.gradients.compute(
+                metered_target, x, labels, partial.known, self.seed + step
+            )
             x = np.where(partial.known, x, self._clipped(x))
         return x
 
@@ -192,7 +194,7 @@ class FittedMRAD:
         if self.detector is not None:
             return self.detector.deviation(target, self.complete(target, partial), labels)
         metered_target, x = self._meter_queries(target, len(partial)), self._start(partial)
-        gradient = self.settings.gradients.at(metered_target, x, labels, partial.known, self.seed)
+        gradient = self.settings.gradients.compute(metered_target, x, labels, partial.known, self.seed)
         return np.linalg.norm(gradient.reshape(len(gradient), -1), axis=1)
 
     def _start(self, partial: PartialRecords) -> Floats:
@@ -261,19 +263,19 @@ class Gradients:
         """Queries per record and step; autograd's forward and backward pass counts as one."""
         return 1 if self.access == "white" else 2 * self.directions
 
-    def at(self, target: GivesLogits, x: Floats, labels: Ints, known: Bools, seed: int) -> Floats:
-        """Gradients ``[n, ...]``, zero where the value is known.
+    def compute(self, target: GivesLogits, x: Floats, labels: Ints, known_mask: Bools, seed: int) -> Floats:
+        """Return gradients ``[n, ...]``, zero where the value is known.
 
         Raises:
             divulge.InputError: white-box access to a target that gives no gradients.
         """
         if self.access == "black":
-            return self._estimate(target, x, labels, known, seed)
+            return self._estimate(target, x, labels, known_mask, seed)
         if not isinstance(target, GivesGradients):
             raise InputError(
                 f"access: 'white' needs a target that gives gradients, {type(target).__name__} does not; use 'black'"
             )
-        return np.where(known, 0.0, target.gradients(Records(x, labels)))
+        return np.where(known_mask, 0.0, target.gradients(Records(x, labels)))
 
     def _estimate(self, target: GivesLogits, x: Floats, labels: Ints, known_mask: Bools, seed: int) -> Floats:
         rng = seeds.generator(seed, "directions")

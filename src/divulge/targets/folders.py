@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     import torch
     import transformers
     from safetensors import torch as tensors
-    from transformers.models.auto import modeling_auto as known
+    from transformers.models.auto import modeling_auto as auto_models
 else:
     huggingface_hub = lazy.module("huggingface_hub")
-    known = lazy.module("transformers.models.auto.modeling_auto")
+    auto_models = lazy.module("transformers.models.auto.modeling_auto")
     transformers = lazy.module("transformers")
     peft = lazy.module("peft")
     tensors = lazy.module("safetensors.torch")
@@ -160,11 +160,11 @@ def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
     if not isinstance(config, dict):
         raise InputError(f"target.model: {path / _CONFIG}: an object is needed, got {format_value(config)}")
     architectures = config.get("architectures") or [
-        _architecture_of_type(known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))
+        _architecture_of_type(auto_models.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))
     ]
     for target_class, names in (
-        (CausalLM, known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
-        (TextClassifier, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
+        (CausalLM, auto_models.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+        (TextClassifier, auto_models.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
     ):
         if isinstance(architectures, list) and len(architectures) == 1 and architectures[0] in names.values():
             return target_class
