@@ -23,6 +23,7 @@ from divulge.report import formatting
 from divulge.results import PartialKnowledgeSettings
 from divulge.settings import AuditSettings, Duplicates
 from divulge.targets import FramedTarget
+from divulge.targets.rights import class_name
 from divulge.types import AuditData, PartialRecords, Records, check_features
 from divulge.validation import (
     as_list,
@@ -777,7 +778,7 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
         unreadable = [column.name for column in encoder.columns if column.measure not in ("number", "boolean")]
         unreadable += [column.name for column in encoder.columns if column.has_missing]
         raise InputError(
-            f"target: {type(target).__name__} takes numbers, and the columns {columns.format_names(unreadable)} hold "
+            f"target: {class_name(target)} takes numbers, and the columns {columns.format_names(unreadable)} hold "
             "texts, categories, dates or missing values; pass the model with its encoder, as a pipeline or as a "
             "function of a data frame"
         )

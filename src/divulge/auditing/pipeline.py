@@ -271,7 +271,8 @@ def _prepare_audit(
     modality = find_modality(adapted_target)
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
-    if isinstance(options.references, Train):
+    # Other models have no clones, and their modality refuses `Train` in its own words.
+    if isinstance(options.references, Train) and isinstance(modality, Classifier | RegressionModel):
         options = options.model_copy(update={"references": options.references.for_target(adapted_target)})
     checked = check_inputs(subject, options, modality, aligned_target)
     checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))

@@ -36,7 +36,7 @@ from divulge.targets.estimators import (
     estimator_inputs,
     sub_estimators,
 )
-from divulge.targets.rights import FramedTarget
+from divulge.targets.rights import FramedTarget, class_name
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ def resolve_training(training: Any, target: Any) -> Any:
             raise InputError(
                 "references: make_model is needed, a function that returns a new network or estimator; without it "
                 "references are clones of the target, which must be a scikit-learn, LightGBM, XGBoost or CatBoost "
-                f"classifier or regressor, and it is of the type {type(target).__name__}"
+                f"classifier or regressor, and it is of the type {class_name(target)}"
             )
         estimator = fitted.estimator
     elif not isinstance(target, targets.TorchTarget):

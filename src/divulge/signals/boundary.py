@@ -11,6 +11,7 @@ import numpy as np
 from divulge import seeds
 from divulge.errors import InputError
 from divulge.targets import GivesLabels
+from divulge.targets.rights import class_name
 from divulge.types import Records
 from divulge.validation import check_integer, check_number
 
@@ -260,7 +261,7 @@ def _predicted_labels(target: Any, records: Records) -> Ints:
     if isinstance(target, GivesLabels):
         return np.asarray(target.labels(records))
     if not hasattr(target, "logits"):
-        raise InputError(f"target: {type(target).__name__} gives neither labels nor logits")
+        raise InputError(f"target: {class_name(target)} gives neither labels nor logits")
     return target.logits(records).argmax(axis=1)
 
 

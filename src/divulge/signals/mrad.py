@@ -13,6 +13,7 @@ from divulge.completion.imputers import FittedImputer, Imputer, Perceptron, flat
 from divulge.errors import InputError
 from divulge.signals.classification import negative_loss
 from divulge.targets import GivesGradients, GivesHead, Metered
+from divulge.targets.rights import class_name
 from divulge.types import Records
 from divulge.validation import as_list, check_choice, check_integer, check_number, format_value, require_callable
 
@@ -273,7 +274,7 @@ class Gradients:
             return self._estimate(target, x, labels, known_mask, seed)
         if not isinstance(target, GivesGradients):
             raise InputError(
-                f"access: 'white' needs a target that gives gradients, {type(target).__name__} does not; use 'black'"
+                f"access: 'white' needs a target that gives gradients, {class_name(target)} does not; use 'black'"
             )
         return np.where(known_mask, 0.0, target.gradients(Records(x, labels)))
 
@@ -409,7 +410,7 @@ class NCI:
         """
         if not isinstance(target, GivesHead):
             raise InputError(
-                f"detector: 'nci' looks at a torch network's last linear layer, {type(target).__name__} shows none"
+                f"detector: 'nci' looks at a torch network's last linear layer, {class_name(target)} shows none"
             )
         h, weights = target.head(Records(x, labels))
         centred = h - target.head(self.auxiliary)[0].mean(axis=0)
