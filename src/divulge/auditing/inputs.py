@@ -436,10 +436,8 @@ def _split_population(
         return np.flatnonzero(~is_calibration), np.flatnonzero(is_calibration)
     is_first_copy = first_of_each_group(groups, np.zeros(n))
     is_calibration_group = (is_calibration & is_first_copy)[np.flatnonzero(is_first_copy)[groups]]
-    learning_rows, calibration_rows = (
-        np.flatnonzero(~is_calibration_group),
-        np.flatnonzero(is_calibration_group & is_first_copy),
-    )
+    learning_rows = np.flatnonzero(~is_calibration_group)
+    calibration_rows = np.flatnonzero(is_calibration_group & is_first_copy)
     if len(learning_rows) < 2 or not len(calibration_rows):
         raise InputError(
             f"population: {int(is_first_copy.sum())} distinct records are too few to learn from some and calibrate "
