@@ -314,7 +314,7 @@ def _layout(plan: DataPlan) -> FileLayout:
 
 
 def _names_function(plan: DataPlan) -> bool:
-    """Whether the features are those that a function makes of the records."""
+    """Check whether the features are those that a function makes of the records."""
     return plan.features is not None and ":" in plan.features
 
 
@@ -668,7 +668,7 @@ def import_sacro_folder(model: Path, folder: Path, seed: int = 0) -> dict[str, A
 
 
 def _has_networks(answers: InitSettings) -> bool:
-    """Whether reference models are networks, which the plan names the code of."""
+    """Check whether reference models are networks, which the plan names the code of."""
     return answers.records != "text" and not answers.model.endswith(".skops")
 
 

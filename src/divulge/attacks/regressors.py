@@ -292,7 +292,7 @@ def _feature_table(features: Array) -> Floats:
 def crossfit(
     booster: Booster, objective: str, table: Floats, target: Floats, folds: Ints, seed: int
 ) -> tuple[tuple[Any, ...], Floats]:
-    """One model per fold, and what each predicts (before any link function) of records it has never seen.
+    """Fit one model per fold; return them, and what each predicts (before any link function) of records new to it.
 
     Model k leaves out fold k, whose records it predicts, and fold k + 1, on which it stops: a fold that
     chose the number of trees is not unseen.

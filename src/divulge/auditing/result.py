@@ -78,11 +78,11 @@ class Audit(Findings):
         return simultaneous_confidence(self)
 
     def __getitem__(self, recipe: str) -> Outcome:
-        """The outcome of the recipe of that name, with the intervals of verdict and report."""
+        """Return the outcome of the recipe of that name, with the intervals of verdict and report."""
         return replace(self.outcome(recipe), confidence=self.confidence)
 
     def summary(self) -> AuditSummary:
-        """All numbers of the report and the run metadata; the content of ``summary.json``."""
+        """Return all numbers of the report and the run metadata; the content of ``summary.json``."""
         return summarise_audit(self)
 
     @property

@@ -48,7 +48,7 @@ _THREAD_NAMES = ("n_jobs", "thread_count", "nthread")
 
 
 def is_estimator(value: object) -> bool:
-    """Whether ``value`` is an object in scikit-learn's idiom: it can be cloned and fitted."""
+    """Check whether ``value`` is an object in scikit-learn's idiom: it can be cloned and fitted."""
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("fit", "get_params"))
 
 
@@ -374,7 +374,7 @@ def build_estimator(make_model: Callable[..., Any]) -> Any:
 
 
 def is_network_class(make_model: object) -> bool:
-    """Whether ``make_model`` is itself the class of a torch module, which need not be built to be told."""
+    """Check whether ``make_model`` is itself the class of a torch module, which need not be built to be told."""
     return isinstance(make_model, type) and any(c.__module__.startswith("torch.") for c in make_model.__mro__)
 
 

@@ -86,7 +86,7 @@ class FittedNetwork:
         return location[:, None] + scale[:, None] * _normal_quantiles(self.shape.levels)
 
     def embed(self, features: Array) -> Floats:
-        """The layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
+        """Return the layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
         return _predict(self.module[0], self.shape.body.prepare(np.asarray(features)), self._device)
 
     @property
@@ -101,7 +101,7 @@ class FittedNetwork:
 
 
 def fit_network(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
-    """The network of the epoch with the lowest held-out loss, or of the last one where nothing is held out.
+    """Fit a network; return that of the epoch with the lowest held-out loss, of the last if nothing is held out.
 
     Args:
         shape: what the network is made of.

@@ -91,7 +91,7 @@ def _answers(verdict: str) -> RegulatorAnswers:
 
 
 def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:
-    """Every single setting: its name, its value, and what it is."""
+    """Return every single setting: its name, its value, and what it is."""
     return [
         (name, "none suffices alone" if value is None else f"{value:.4g}", MEANING[name])
         for name, value in defence.settings.items()

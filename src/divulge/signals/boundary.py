@@ -250,7 +250,7 @@ class _BoundarySearch:
 
 
 def _query_records(target: Any, records: Records) -> tuple[_ScaledRecords, Ints, Ints]:
-    """The records as points, what the target calls them, and what they are: the same where no label is known."""
+    """Return the records as points, what the target calls them, and what they are: the same where no label is known."""
     scaled = _ScaledRecords.from_records(target, records)
     predicted = scaled.labels(scaled.points)
     return scaled, predicted, predicted if records.y is None else records.y
