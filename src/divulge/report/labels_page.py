@@ -78,16 +78,14 @@ def sections(run: LabelsRun) -> list[Section]:
     return [
         Section(ADVICE_TITLE, _defence(summary.defence)),
         Section("How fast labels leak", (_speed(summary), _progress(*run.progress))),
-        regulator_section(_answers(_verdict(summary))),
+        regulator_section(
+            RegulatorAnswers(
+                means="scores of predictions that the attacker chose.",
+                queries=f"On the hidden labels of the scored rows, which are no training data: {_verdict(summary)}",
+                unit="The label of one row.",
+            )
+        ),
     ]
-
-
-def _answers(verdict: str) -> RegulatorAnswers:
-    return RegulatorAnswers(
-        means="scores of predictions that the attacker chose.",
-        queries=f"On the hidden labels of the scored rows, which are no training data: {verdict}",
-        unit="The label of one row.",
-    )
 
 
 def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:

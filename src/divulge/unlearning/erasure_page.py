@@ -87,7 +87,13 @@ def sections(run: ErasureRun) -> list[Section]:
         Section("Further comparisons", _further_comparisons(summary), annex=True),
         Section("Scores of the records", _histograms(run), annex=True),
         Section("Checks of records and models", _checks(summary), annex=True),
-        regulator_section(_answers(summary)),
+        regulator_section(
+            RegulatorAnswers(
+                means=f"One score of each record ({summary.signal}), compared with {_describe_controls(summary)}.",
+                queries=f"Of the records that were to be forgotten: {summary.verdict}",
+                unit="One record, as given.",
+            )
+        ),
     ]
 
 
@@ -323,11 +329,3 @@ def _advice(summary: ErasureSummary) -> list[Section]:
         "benchmarks/results/erasure.md",
     )
     return [Section(ADVICE_TITLE, [BulletList([point])])]
-
-
-def _answers(summary: ErasureSummary) -> RegulatorAnswers:
-    return RegulatorAnswers(
-        means=f"One score of each record ({summary.signal}), compared with {_describe_controls(summary)}.",
-        queries=f"Of the records that were to be forgotten: {summary.verdict}",
-        unit="One record, as given.",
-    )
