@@ -414,8 +414,8 @@ def trade_off_section(audit: Findings, strongest: str) -> Section:
             Chart(
                 roc_specification(scope, strongest),
                 title=f"{title}, adjusted for covariates" if scope.adjusted else title,
-                note="Both axes are logarithmic. The band is a pointwise 95 % interval of one recipe, the dashed line is "
-                "guessing.",
+                note="Both axes are logarithmic. The band is a pointwise 95 % interval of one recipe, the dashed line "
+                "is guessing.",
             )
         )
     blocks += _fpr_slider(audit, strongest)
