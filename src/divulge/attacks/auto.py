@@ -413,8 +413,25 @@ def game_merit(scores: Floats, member: Bools) -> tuple[float, float]:
     return float(auc), float((member_ranks > limit).mean())
 
 
+class _SeveralAttacks:
+    """What a mean over several attacks needs: all that any of them needs."""
+
+    __slots__ = ()
+    attacks: tuple[Scores, ...]
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Union of the needs of the attacks."""
+        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
+
+    @property
+    def least_references(self) -> int:
+        """Largest of the attacks' least numbers of reference models."""
+        return max(adapt(attack).least_references for attack in self.attacks)
+
+
 @dataclass(frozen=True, slots=True)
-class Combined:
+class Combined(_SeveralAttacks):
     """The mean rank of each candidate under several attacks on one signal.
 
     Ranks among the candidates need no common unit and no calibration of either attack; they are the p-values of
@@ -443,16 +460,6 @@ class Combined:
             require_callable(attack, "Combined.attacks", "score")
         object.__setattr__(self, "attacks", attacks)
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Union of the needs of the attacks."""
-        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
-
-    @property
-    def least_references(self) -> int:
-        """Largest of the attacks' least numbers of reference models."""
-        return max(adapt(attack).least_references for attack in self.attacks)
-
     def score(self, evidence: Evidence) -> Floats:
         """Mean of the ranks, in (0, 1], ``[n]``; ties share their mean rank.
 
@@ -473,7 +480,7 @@ class Combined:
 
 
 @dataclass(frozen=True, slots=True)
-class Consensus:
+class Consensus(_SeveralAttacks):
     """Mean of several attacks' scores, each as the normal deviates of its ranks, as far as the evidence allows them.
 
     What `divulge.recipes.Auto` is where no game can choose: without reference models, on documents, or where the target
@@ -514,22 +521,12 @@ class Consensus:
         object.__setattr__(self, "attacks", attacks)
         object.__setattr__(self, "names", names)
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Union of the needs of the attacks."""
-        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
-
-    @property
-    def least_references(self) -> int:
-        """Largest of the attacks' least numbers of reference models."""
-        return max(adapt(attack).least_references for attack in self.attacks)
-
     def score(self, evidence: Evidence) -> Floats:
         """Return the mean of normal deviates, ``[n]``; one attack's own score where only one is left."""
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, and which attacks it is of."""
+        """Return the scores and the names of the attacks that they are of."""
         parts: dict[str, Scored] = {}
         left_out = []
         for name, attack in zip(self.names, self.attacks, strict=True):
