@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
     from divulge.auditing.verdict import Scope
-    from divulge.types import Estimate, Tone
+    from divulge.types import Bools, Estimate, Floats, Tone
 
 METRICS = ("auc", "advantage", "epsilon")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
@@ -314,66 +314,58 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     if not limits:
         raise InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    metrics = {limit.metric: None for limit in limits}
-    questions = {
-        (outcome.recipe, scope.name, metric): (
-            outcome,
-            unadjusted_outcome,
-            scope.adjusted,
-            _missing_reason(audit, scope, metric),
-        )
-        for scope, unadjusted_scope in zip(scopes(audit), unadjusted_scopes(audit), strict=True)
-        for outcome, unadjusted_outcome in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True)
-        for metric in metrics
+    scope_pairs = list(zip(scopes(audit), unadjusted_scopes(audit), strict=True))
+    metrics = dict.fromkeys(limit.metric for limit in limits)
+    missing_reasons = {
+        (scope.name, metric): _missing_reason(audit, scope, metric) for scope, _ in scope_pairs for metric in metrics
     }
-    n_questions = sum(not missing for *_, missing in questions.values())
-    single_confidence = 1 - error / max(1, count_intervals(audit), n_questions)
-    rulings = {
-        key: None if missing else evaluation.measure(outcome.scores, outcome.members, key[-1], single_confidence)
-        for key, (outcome, *_, missing) in questions.items()
-    }
-    unadjusted = {
-        key: evaluation.measure(unadjusted_outcome.scores, unadjusted_outcome.members, key[-1], single_confidence)
-        for key, (_, unadjusted_outcome, adjusted, missing) in questions.items()
-        if adjusted and not missing
-    }
+    n_measured = sum(
+        len(scope.outcomes) for scope, _ in scope_pairs for metric in metrics if not missing_reasons[scope.name, metric]
+    )
+    single_confidence = 1 - error / max(1, count_intervals(audit), n_measured)
+    hidden_leaks = {scope.name: find_hidden_leaks(audit, scope) for scope, _ in scope_pairs}
+    void, implausible = _void_reason(audit), plausibility.describe_doubt(audit)
+    stored_records = audit.about.stored
+    suspicion = stored_records.sentence.rstrip(".") if stored_records is not None and stored_records.suspected else ""
+
+    def measure(scores: Floats, members: Bools, metric: str) -> Estimate:
+        return evaluation.measure(scores, members, metric, single_confidence)
+
+    rulings = []
+    for limit in limits:
+        for scope, unadjusted_scope in scope_pairs:
+            missing = missing_reasons[scope.name, limit.metric]
+            for outcome, raw in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True):
+                measured, doubt = None, void or missing
+                if not missing:
+                    measured = measure(outcome.scores, outcome.members, limit.metric)
+                    unadjusted = measure(raw.scores, raw.members, limit.metric) if scope.adjusted else None
+                    unexplained = None
+                    if outcome.unexplained is not None:
+                        unexplained = measure(outcome.unexplained, outcome.members, limit.metric)
+                    is_kept, is_hidden = measured.high <= limit.limit, outcome.recipe in hidden_leaks[scope.name]
+                    doubt = (
+                        void
+                        or _contrary_reason(audit, outcome.recipe, limit, measured, unadjusted, single_confidence)
+                        or _explained_reason(measured, unexplained, limit, hidden=is_hidden)
+                        or (REVERSED if is_kept and _is_above(measured, limit) else "")
+                        or (implausible if measured.low <= limit.limit else "")
+                        or (suspicion if is_kept else "")
+                    )
+                ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt)
+                rulings.append(replace(ruling, adjusted=scope.adjusted, stored=stored_sentence(audit)))
+    return rulings
+
+
+def _void_reason(audit: Audit) -> str:
+    """Explain why no number of the audit can be blamed on the model; empty if the split is not confounded."""
     baseline, adjustment = audit.about.blind_baseline, audit.adjustment
-    void = CONFOUNDED if audit.about.told_apart or (baseline is not None and baseline.confounded) else ""
     if adjustment is not None and adjustment.confounded:
-        void = comparability.describe_confounding(adjustment).rstrip(".")
-    if not void and (audit_verdict := decide_verdict(audit)).answer == "split is confounded":
-        void = audit_verdict.plain.rstrip(".")
-    implausible = plausibility.describe_doubt(audit)
-    hidden = {(name, scope.name) for scope in scopes(audit) for name in find_hidden_leaks(audit, scope)}
-    unexplained = {
-        key: evaluation.measure(outcome.unexplained, outcome.members, key[-1], single_confidence)
-        for key, (outcome, *_, missing) in questions.items()
-        if outcome.unexplained is not None and not missing
-    }
-    return [
-        Ruling(
-            name,
-            scope,
-            metric,
-            limit.limit,
-            measured,
-            void
-            or missing
-            or _contrary_reason(audit, name, limit, measured, unadjusted.get((name, scope, metric)), single_confidence)
-            or _explained_reason(
-                measured, unexplained.get((name, scope, metric)), limit, hidden=(name, scope) in hidden
-            )
-            or _reversed_reason(measured, limit)
-            or _implausible_reason(measured, limit.limit, implausible)
-            or _suspicion(audit, measured, limit.limit),
-            adjusted=adjusted,
-            stored=stored_sentence(audit),
-        )
-        for limit in limits
-        for (name, scope, metric), (*_, adjusted, missing) in questions.items()
-        if metric == limit.metric
-        for measured in [rulings[name, scope, metric]]
-    ]
+        return comparability.describe_confounding(adjustment).rstrip(".")
+    if audit.about.told_apart or (baseline is not None and baseline.confounded):
+        return CONFOUNDED
+    verdict = decide_verdict(audit)
+    return verdict.plain.rstrip(".") if verdict.answer == "split is confounded" else ""
 
 
 def stored_sentence(audit: Audit) -> str:
@@ -382,19 +374,10 @@ def stored_sentence(audit: Audit) -> str:
     return stored.sentence.rstrip(".") if stored is not None and stored.proven else ""
 
 
-def _suspicion(audit: Audit, measured: Estimate | None, limit: float) -> str:
-    """Say that records seem to stand in the model, where the limit would be kept; empty otherwise."""
-    stored = audit.about.stored
-    is_kept = measured is not None and measured.high <= limit
-    return stored.sentence.rstrip(".") if is_kept and stored is not None and stored.suspected else ""
-
-
 def _contrary_reason(
-    audit: Audit, recipe: str, limit: Limit, measured: Estimate | None, raw: Estimate | None, confidence: float
+    audit: Audit, recipe: str, limit: Limit, measured: Estimate, unadjusted: Estimate | None, confidence: float
 ) -> str:
     """Explain which other comparison of the same run contradicts the ruling; empty if none does."""
-    if measured is None:
-        return ""
     text_split = audit.about.texts
     if audit.adjustment is None:
         if text_split is None:
@@ -404,17 +387,17 @@ def _contrary_reason(
             return comparability.EXPLAINED_BY_LENGTH if is_length_effect else ""
         masked = text_split.length <= EQUAL_LENGTH_LEVEL and recipe in text_split.seen_at_equal_length(1 - confidence)
         return comparability.describe_contrary_evidence(audit, (), confidence) if masked else ""
-    if measured.high <= limit.limit and raw is not None and _is_above(raw, limit):
+    if measured.high <= limit.limit and unadjusted is not None and _is_above(unadjusted, limit):
         return comparability.describe_contrary_evidence(audit, [recipe], confidence)
     return ""
 
 
-def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
+def _explained_reason(measured: Estimate, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
     """Explain why the unexplained score contradicts the ruling; empty if it does not.
 
     ``hidden`` where the verdict finds a leak in the unexplained score alone.
     """
-    if measured is None or unexplained is None:
+    if unexplained is None:
         return ""
     is_broken, is_kept = measured.low > limit.limit, measured.high <= limit.limit
     contradicted = (is_broken and unexplained.low <= limit.limit) or (
@@ -423,20 +406,9 @@ def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, l
     return EXPLAINED_BY_RECORDS if contradicted else ""
 
 
-def _reversed_reason(measured: Estimate | None, limit: Limit) -> str:
-    """Explain why a limit on the AUC is not kept by a score whose reverse finds members; empty otherwise."""
-    is_kept = measured is not None and measured.high <= limit.limit
-    return REVERSED if measured is not None and is_kept and _is_above(measured, limit) else ""
-
-
 def _is_above(estimate: Estimate, limit: Limit) -> bool:
     """Check whether the interval lies above the limit; for an AUC, also that of the reversed score."""
     return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
-
-
-def _implausible_reason(measured: Estimate | None, limit: float, doubt: str) -> str:
-    """Explain why an implausible target cannot keep a limit; empty if the limit is broken anyway."""
-    return doubt if doubt and (measured is None or measured.low <= limit) else ""
 
 
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
