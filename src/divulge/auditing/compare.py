@@ -305,7 +305,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
         nothing is "kept" that is above its limit without adjustment, or whose AUC is so when it is turned round. None
         is "broken", or "kept", where the score less what the records alone explain says otherwise. None is "kept" by a
         target that is no better on its own training records than a constant answer: it may be another model than the
-        one that was trained on them.
+        one that was trained on them. None is "kept" that may be exceeded beneath copies of members among the
+        non-members.
 
     Raises:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
@@ -324,6 +325,9 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     )
     single_confidence = 1 - error / max(1, count_intervals(audit), n_measured)
     hidden_leaks = {scope.name: find_hidden_leaks(audit, scope) for scope, _ in scope_pairs}
+    hidden_shares = {
+        scope.name: comparability.hidden_share(audit, scope.members, scope.nonmembers) for scope, _ in scope_pairs
+    }
     void, implausible = _void_reason(audit), plausibility.describe_doubt(audit)
     stored_records = audit.about.stored
     suspicion = stored_records.sentence.rstrip(".") if stored_records is not None and stored_records.suspected else ""
@@ -350,6 +354,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
                         or _explained_reason(measured, unexplained, limit, hidden=is_hidden)
                         or (REVERSED if is_kept and _is_above(measured, limit) else "")
                         or (implausible if measured.low <= limit.limit else "")
+                        or _copies_reason(audit, measured, limit, hidden_shares[scope.name])
                         or (suspicion if is_kept else "")
                     )
                 ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt)
@@ -409,6 +414,22 @@ def _explained_reason(measured: Estimate, unexplained: Estimate | None, limit: L
 def _is_above(estimate: Estimate, limit: Limit) -> bool:
     """Check whether the interval lies above the limit; for an AUC, also that of the reversed score."""
     return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
+
+
+def _copies_reason(audit: Audit, measured: Estimate, limit: Limit, hidden: float) -> str:
+    """Explain why a limit may be exceeded beneath copies of members among the non-members; empty if it cannot be.
+
+    AUC and advantage are compared once more as what they would be without the copies. Of a TPR the copies decide the
+    threshold.
+    """
+    if measured.high > limit.limit or not hidden:
+        return ""
+    chance = {"auc": 0.5, "advantage": 0.0}.get(limit.metric)
+    if chance is not None and hidden < 1:
+        largest = max(measured.high - chance, chance - measured.low if limit.metric == "auc" else 0.0)
+        if chance + largest / (1 - hidden) <= limit.limit:
+            return ""
+    return comparability.describe_copies(audit)
 
 
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
