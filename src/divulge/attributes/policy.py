@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from divulge.attributes.finding import CONFOUNDED
+from divulge.attributes.finding import CONFOUNDED, describe_copies, possibly_given_away
 from divulge.attributes.result import AttributeInference
 from divulge.auditing.compare import CONFIDENCE, Ruling
 from divulge.errors import InputError
+from divulge.results import AttributeValue
 from divulge.types import Estimate
 from divulge.validation import as_list, check_instance, check_number, check_string, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.results import AttributeAttack, AttributeValue
+    from divulge.results import AttributeAttack
 
 METRICS = ("share", "value")
 
@@ -63,7 +64,7 @@ def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence:
     non-members, and more often than imputation is. All intervals hold at once, over attacks, values and policies.
     Every ruling is "broken" where training records stand in the model's file. All are undecided where members differ
     from non-members without the model; nothing is "kept" by a target that may not be the model that was trained on the
-    members, or, of single values, where too few records have one of them.
+    members, of single values where too few records have one of them, or where copies across the sets may hide more.
 
     Args:
         result: the result of `divulge.attributes.infer`.
@@ -102,6 +103,9 @@ def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence:
             measured = _smaller(part)
             is_within = measured.high <= limit.limit
             doubt = (result.doubt or suspected or (rare if limit.metric == "value" else "")) if is_within else ""
+            counts = (part.members, part.nonmembers) if isinstance(part, AttributeValue) else result.counts
+            if is_within and not doubt and possibly_given_away(part, *counts, result.copied) > limit.limit:
+                doubt = describe_copies(result.copied)
             rulings.append(Ruling(name, scope, limit.metric, limit.limit, measured, void or doubt, stored=stored))
     return rulings
 

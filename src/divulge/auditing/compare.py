@@ -263,7 +263,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
         nothing is "kept" that is above its limit without adjustment, or whose AUC is so when it is turned round. None
         is "broken", or "kept", where the score less what the records alone explain says otherwise. None is "kept" by a
         target that is no better on its own training records than a constant answer: it may be another model than the
-        one that was trained on them.
+        one that was trained on them. None is "kept" that may be exceeded beneath copies of members among the
+        non-members.
 
     Raises:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
@@ -302,6 +303,9 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     if not void and (audit_verdict := decide_verdict(audit)).answer == "split is confounded":
         void = audit_verdict.plain.rstrip(".")
     implausible = plausibility.describe_doubt(audit)
+    hidden_shares = {
+        scope.name: comparability.hidden_share(audit, scope.members, scope.nonmembers) for scope in scopes(audit)
+    }
     hidden = {(name, scope.name) for scope in scopes(audit) for name in find_hidden_leaks(audit, scope)}
     unexplained = {
         key: evaluation.measure(outcome.unexplained, outcome.members, key[-1], single_confidence)
@@ -323,6 +327,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
             )
             or _reversed_reason(measured, limit)
             or _implausible_reason(measured, limit.limit, implausible)
+            or _copies_reason(audit, measured, limit, hidden_shares[scope])
             or _suspicion(audit, measured, limit.limit),
             adjusted=adjusted,
             stored=stored_sentence(audit),
@@ -395,6 +400,22 @@ def _is_above(estimate: Estimate, limit: Limit) -> bool:
 def _implausible_reason(measured: Estimate | None, limit: float, doubt: str) -> str:
     """Explain why an implausible target cannot keep a limit; empty if the limit is broken anyway."""
     return doubt if doubt and (measured is None or measured.low <= limit) else ""
+
+
+def _copies_reason(audit: Audit, measured: Estimate | None, limit: Limit, hidden: float) -> str:
+    """Explain why a limit may be exceeded beneath copies of members among the non-members; empty if it cannot be.
+
+    AUC and advantage are compared once more as what they would be without the copies. Of a TPR the copies decide the
+    threshold.
+    """
+    if measured is None or measured.high > limit.limit or not hidden:
+        return ""
+    chance = {"auc": 0.5, "advantage": 0.0}.get(limit.metric)
+    if chance is not None and hidden < 1:
+        largest = max(measured.high - chance, chance - measured.low if limit.metric == "auc" else 0.0)
+        if chance + largest / (1 - hidden) <= limit.limit:
+            return ""
+    return comparability.describe_copies(audit)
 
 
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:

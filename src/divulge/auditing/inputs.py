@@ -121,6 +121,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         if covariates is None
         else {name: values[separated.kept] for name, values in covariates.items()},
         duplicate_groups=separated.groups,
+        copied=separated.copied,
     )
 
 
@@ -536,6 +537,8 @@ class SeparatedSets:
         notes: what was done about it.
         groups: number of the distinct record that each remaining candidate is, where copies keep together and a group
             is one observation; None where each record is one.
+        copied: number of kept candidates whose copy in another set can hide a leak: non-members that equal a member,
+            and members that equal a record of the population.
     """
 
     members: Records
@@ -545,6 +548,7 @@ class SeparatedSets:
     duplicates: int = 0
     notes: tuple[str, ...] = ()
     groups: Ints | None = None
+    copied: int = 0
 
 
 def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
@@ -553,7 +557,8 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     Where a record holds several documents of a person, so are documents that persons of several sets share.
 
     Raises:
-        divulge.InputError: there are some and the policy is "error"; nothing is left without them.
+        divulge.InputError: there are some and the policy is "error"; nothing is left without them; "keep", and members
+            are in the population more often than non-members, or less often.
     """
     separated = _separate_records(sets, policy)
     record_sets = (separated.members, separated.nonmembers, separated.population)
@@ -571,8 +576,16 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
         )
     n_shared = separated.duplicates + sum(int(mask.sum()) for mask in holders)
     if policy == "keep":
-        note = f"{description}; they were kept, which biases every number towards no leak"
-        return replace(separated, duplicates=n_shared, notes=(*separated.notes, note))
+        learned = {text for record in separated.population.x for text in people.split_record(record)} & set(shared)
+        _check_copies_in_population(
+            *(
+                np.array([not learned.isdisjoint(people.split_record(text)) for text in part.x])
+                for part in record_sets[:2]
+            )
+        )
+        n_copied = separated.copied + int(holders[0].sum() + holders[1].sum())
+        note = f"{description}; they were kept{_KEPT_COPIES}"
+        return replace(separated, duplicates=n_shared, notes=(*separated.notes, note), copied=n_copied)
     (members, has_member), (nonmembers, has_nonmember), (population, has_population) = (
         people.remove_documents(records, shared) for records in record_sets
     )
@@ -637,10 +650,11 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
             "duplicates='drop' or 'keep'"
         )
     if policy == "keep":
-        note = f"{description}; they were kept, which biases every number towards no leak"
-        return SeparatedSets(
-            members, nonmembers, population, kept_rows, n_shared, (note, *_repetition_notes(groups, origin)), groups
-        )
+        is_in_population = among_population[candidates]
+        _check_copies_in_population(is_in_population[: len(members)], is_in_population[len(members) :])
+        n_copied = int(is_shared_nonmember.sum() + is_in_population[: len(members)].sum())
+        notes = (f"{description}; they were kept{_KEPT_COPIES if n_copied else ''}", *_repetition_notes(groups, origin))
+        return SeparatedSets(members, nonmembers, population, kept_rows, n_shared, notes, groups, n_copied)
     # Out of every set, or the sets would differ by what was taken out of them.
     kept_rows &= ~among_population[candidates] & ~(among_members & among_nonmembers)[candidates]
     also_dropped = ""
@@ -670,6 +684,29 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         notes,
         kept_groups,
     )
+
+
+_KEPT_COPIES = ", which biases every number towards no leak"
+_LOPSIDED_COPIES = 0.001  # chance that a random deal of records is refused
+
+
+def _check_copies_in_population(members: Bools, nonmembers: Bools) -> None:
+    """Refuse kept copies in the population of one of the two sides alone.
+
+    Reference models learn these records: they make the target look as if it knew the other side better, or this side
+    less well, whatever it was trained on.
+
+    Args:
+        members: whether each has a copy in the population.
+        nonmembers: likewise.
+    """
+    table = [[int(side.sum()), int((~side).sum())] for side in (members, nonmembers)]
+    if float(stats.fisher_exact(table).pvalue) < _LOPSIDED_COPIES:
+        raise InputError(
+            f"duplicates: {table[0][0]} of {len(members)} members and {table[1][0]} of {len(nonmembers)} non-members "
+            "stand in the population, too: reference models would learn the one side more than the other; take them "
+            "out of the population, or pass duplicates='drop'"
+        )
 
 
 def _repetition_notes(groups: Ints | None, origin: Ints) -> tuple[str, ...]:

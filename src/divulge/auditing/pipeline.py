@@ -395,6 +395,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         estimator=summarise_estimator(prepared.target),
         agreement=tuple(log.agreement),
         matched=log.matched,
+        copied=inputs.copied,
     )
     return Audit(
         scores=scores,

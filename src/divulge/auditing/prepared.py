@@ -64,6 +64,7 @@ class AuditInputs:
         covariates: name → values of the candidates, as given by the user; None without any.
         duplicate_groups: number of each candidate's group of equal records, if equal records count once; None if each
             record counts.
+        copied: number of candidates whose copy in another set can hide a leak, where copies were kept.
     """
 
     candidates: Records
@@ -78,6 +79,7 @@ class AuditInputs:
     known: Bools | None = None
     covariates: Mapping[str, Array] | None = None
     duplicate_groups: Ints | None = None
+    copied: int = 0
 
     @property
     def layout(self) -> Layout:
