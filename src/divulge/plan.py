@@ -41,7 +41,7 @@ from divulge.settings import (
 from divulge.store import read_untrusted
 from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
-from divulge.targets.estimators import fitted_frame_library, text_columns
+from divulge.targets.estimators import fitted_frame_library, known_texts
 from divulge.targets.sacro_folders import read_sacro_folder, refuse_pickle
 from divulge.types import AuditData, Records
 from divulge.validation import check_path
@@ -161,8 +161,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         names=plan.data.classes,
         task=plan.task,
     )
-    known_texts = text_columns(target.estimator) if isinstance(target, SklearnTarget | SklearnRegressor) else ()
-    if codes_of_target := datafiles.find_code_columns(list(sets.values()), known_texts):
+    if codes_of_target := datafiles.find_code_columns(list(sets.values()), known_texts(target)):
         sets = {key: _read_records(folder, plan.data, key, (*codes, *codes_of_target)) for key in sets}
         population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
     if isinstance(target, SklearnTarget | SklearnRegressor):

@@ -58,7 +58,7 @@ ADVANCED: Mapping[str, str] = {
     "weights": "leaked band signal fdr selection algorithm truth label id drop show_records",
     "reconstruct": "margin algorithm truth show_records",
     "canaries make": f"own design seed {_COLUMN_OPTIONS}",
-    "canaries audit": f"population training family seed outputs sides confidence recipe device {_COLUMN_OPTIONS}",
+    "canaries audit": f"population training trust family seed outputs sides confidence recipe device {_COLUMN_OPTIONS}",
     "canaries plan": "sides family confidence",
     "labels capacity": _ORACLE_OPTIONS,
     "labels design": f"{_ORACLE_OPTIONS} method template",

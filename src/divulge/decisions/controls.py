@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import sparse
 
 from divulge import lazy, seeds, statistics
 from divulge.decisions import counts as counting
@@ -38,11 +38,13 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import stats
     from sklearn import linear_model
     from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Array, Floats, Standing
 else:
+    stats = lazy.module("scipy.stats")
     linear_model = lazy.module("sklearn.linear_model")
     sklearn_text = lazy.module("sklearn.feature_extraction.text")
 

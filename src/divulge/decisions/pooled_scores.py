@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from divulge import lazy, seeds
 from divulge.duplicates import hash_tables, sort_rows
@@ -19,10 +19,12 @@ from divulge.errors import InputError
 from divulge.validation import check_matrix, check_vector
 
 if TYPE_CHECKING:
+    from scipy import stats
     from sklearn import linear_model
 
     from divulge.types import Floats, Ints
 else:
+    stats = lazy.module("scipy.stats")
     linear_model = lazy.module("sklearn.linear_model")
 
 

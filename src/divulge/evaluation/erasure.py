@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from scipy import stats
 
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
 from divulge.statistics import auc, placements_from_scores
@@ -21,7 +21,11 @@ from divulge.validation import check_bool, check_mask, check_matrix, check_numbe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import stats
+
     from divulge.types import Bools, Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 ErasureAnswer: TypeAlias = Literal[
     "still remembered",
