@@ -131,7 +131,7 @@ def test_a_catboost_classifier_is_read_from_skops_where_it_is_trusted(tmp_path, 
     ).fit(frame, y)
     path = str(tmp_path / "model.skops")
     skops_io.dump(model, path)
-    with pytest.raises(dv.InputError, match="not trusted: catboost.core.CatBoostClassifier"):
+    with pytest.raises(dv.InputError, match=r"not trusted: catboost\.core\.CatBoostClassifier"):
         dv.targets.load(path)
     target = dv.targets.load(path, trust=["catboost.core.CatBoostClassifier"])
     reversed_columns = dv.Records(pl.from_pandas(frame[frame.columns[::-1]]), y)
