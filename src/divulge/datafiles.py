@@ -412,7 +412,7 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
         values = [name for name in values if name not in words or frame[name].dtype == pl.Boolean]
     stores_types = all(part.delimited is None for part in table.parts)
     x = _check_values(frame.select(values), layout.scale, layout.codes, stores_types=stores_types)
-    class_names = _class_order(special, layout)
+    class_names = layout.classes if layout.label in special else None
     records = Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names)
     records = _add_features(_check_classes(records, layout), frame.select(features) if features else None)
     group = special.get(layout.group or "")
@@ -561,10 +561,6 @@ def _special_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array
     if layout.label in special:
         check_class_names(special[layout.label], layout.classes, layout.label)
     return special
-
-
-def _class_order(special: dict[str, Array], layout: FileLayout) -> tuple[str, ...] | None:
-    return layout.classes if layout.label in special else None
 
 
 def _covariate_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:

@@ -23,6 +23,7 @@ from divulge.report import formatting
 from divulge.results import PartialKnowledgeSettings
 from divulge.settings import AuditSettings, Duplicates
 from divulge.targets import FramedTarget
+from divulge.targets.rights import class_name
 from divulge.types import AuditData, PartialRecords, Records, check_features
 from divulge.validation import (
     as_list,
@@ -115,11 +116,11 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         unseen_classes=unseen,
         warnings=tuple(notes),
         duplicates=separated.duplicates,
-        groups=None if groups is None else _name_groups(groups)[separated.kept],
-        known=None if masks is None else masks[separated.kept],
+        groups=None if groups is None else _name_groups(groups)[separated.kept_mask],
+        known=None if masks is None else masks[separated.kept_mask],
         covariates=None
         if covariates is None
-        else {name: values[separated.kept] for name, values in covariates.items()},
+        else {name: values[separated.kept_mask] for name, values in covariates.items()},
         duplicate_groups=separated.groups,
         copied=separated.copied,
     )
@@ -174,8 +175,8 @@ def _split_columns(records: Records, prefix: str, set_name: str) -> Records:
             "give an array for each set, a function of records, or 'module:function'"
         )
     names = [name for name in records.table.columns if prefix and name.startswith(prefix)]
-    others = [name for name in records.table.columns if name not in names]
-    if not names or not others:
+    other_columns = [name for name in records.table.columns if name not in names]
+    if not names or not other_columns:
         problem = "no column of a record is left" if names else f"no column begins with {format_value(prefix)}"
         raise InputError(f"features: {set_name}: {problem}, got {columns.format_names(records.table.columns)}")
     return _with_rows(records.without_columns(names), records.table.select(names).to_native(), set_name)
@@ -436,10 +437,8 @@ def _split_population(
         return np.flatnonzero(~is_calibration), np.flatnonzero(is_calibration)
     is_first_copy = first_of_each_group(groups, np.zeros(n))
     is_calibration_group = (is_calibration & is_first_copy)[np.flatnonzero(is_first_copy)[groups]]
-    learning_rows, calibration_rows = (
-        np.flatnonzero(~is_calibration_group),
-        np.flatnonzero(is_calibration_group & is_first_copy),
-    )
+    learning_rows = np.flatnonzero(~is_calibration_group)
+    calibration_rows = np.flatnonzero(is_calibration_group & is_first_copy)
     if len(learning_rows) < 2 or not len(calibration_rows):
         raise InputError(
             f"population: {int(is_first_copy.sum())} distinct records are too few to learn from some and calibrate "
@@ -544,7 +543,7 @@ class SeparatedSets:
     members: Records
     nonmembers: Records
     population: Records
-    kept: Bools
+    kept_mask: Bools
     duplicates: int = 0
     notes: tuple[str, ...] = ()
     groups: Ints | None = None
@@ -591,13 +590,13 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     )
     if members is None or nonmembers is None or population is None:
         raise InputError(f"duplicates: {description}; nothing is left after dropping them")
-    has_any, kept = np.append(has_member, has_nonmember), separated.kept.copy()
-    kept[separated.kept] = has_any
+    has_any, kept_mask = np.append(has_member, has_nonmember), separated.kept_mask.copy()
+    kept_mask[separated.kept_mask] = has_any
     n_empty = int((~has_any).sum() + (~has_population).sum())
     emptied = f", which leaves nothing of {formatting.format_count(n_empty, 'record')}" if n_empty else ""
     note = f"{description}; these documents were taken out of every record{emptied}"
     groups = None if separated.groups is None else separated.groups[has_any]
-    return SeparatedSets(members, nonmembers, population, kept, n_shared, (*separated.notes, note), groups)
+    return SeparatedSets(members, nonmembers, population, kept_mask, n_shared, (*separated.notes, note), groups)
 
 
 def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
@@ -814,7 +813,7 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
         unreadable = [column.name for column in encoder.columns if column.measure not in ("number", "boolean")]
         unreadable += [column.name for column in encoder.columns if column.has_missing]
         raise InputError(
-            f"target: {type(target).__name__} takes numbers, and the columns {columns.format_names(unreadable)} hold "
+            f"target: {class_name(target)} takes numbers, and the columns {columns.format_names(unreadable)} hold "
             "texts, categories, dates or missing values; pass the model with its encoder, as a pipeline or as a "
             "function of a data frame"
         )
@@ -864,7 +863,7 @@ def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, .
     class_names = sorted({name for records in labelled for name in _class_of_each(records)})
     if all(name in ("False", "True") for name in class_names):
         return ("False", "True"), []
-    if all(_is_integer(name) for name in class_names):
+    if all(name.lstrip("-").isdecimal() for name in class_names):
         numbers = sorted(int(name) for name in class_names)
         if numbers[0] < 0:
             return tuple(map(str, numbers)), [
@@ -883,10 +882,6 @@ def _class_of_each(records: Records) -> list[str]:
     if records.class_names is None:
         return [str(number) for number in records.y]
     return [records.class_names[number] for number in records.y]
-
-
-def _is_integer(name: str) -> bool:
-    return name.lstrip("-").isdecimal()
 
 
 def _number_classes(
@@ -1094,9 +1089,17 @@ def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[Audit
         visible,
         fitted_imputer,
         best_completion,
-        _sample_completions(fitted_imputer, visible, _count_draws(inputs.recipes), seeds.derive_seed(seed, "asked")),
         _sample_completions(
-            fitted_imputer, visible, _count_training_completions(inputs.recipes), seeds.derive_seed(seed, "lessons")
+            fitted_imputer,
+            visible,
+            max(recipe.imputed.random for recipe in inputs.recipes),
+            seeds.derive_seed(seed, "asked"),
+        ),
+        _sample_completions(
+            fitted_imputer,
+            visible,
+            _N_TRAINING_COMPLETIONS if any(recipe.references == "in and out" for recipe in inputs.recipes) else 0,
+            seeds.derive_seed(seed, "lessons"),
         ),
         float(known_mask.mean()),
     )
@@ -1113,14 +1116,6 @@ def _whole_record_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe for whole records; a signal that completes records is replaced by the loss."""
     signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
     return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
-
-
-def _count_draws(recipes: tuple[Recipe, ...]) -> int:
-    return max(recipe.imputed.random for recipe in recipes)
-
-
-def _count_training_completions(recipes: tuple[Recipe, ...]) -> int:
-    return _N_TRAINING_COMPLETIONS if any(recipe.references == "in and out" for recipe in recipes) else 0
 
 
 def _sample_completions(

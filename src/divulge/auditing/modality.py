@@ -25,6 +25,7 @@ from divulge.signals.named import NAMED_SIGNALS, OutputSignal
 from divulge.targets import as_regressor, declared_modality, is_label_only, is_regression_model
 from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import settle_frames
+from divulge.targets.rights import class_name
 from divulge.types import Records
 from divulge.validation import check_array, check_choice, check_labels, check_string, check_strings
 
@@ -215,7 +216,7 @@ def measure_outputs(target: Any, records: Records, required: Sequence[OutputSign
     """
     answers: dict[str, Any] = {}
     for output in dict.fromkeys(signal.output for signal in required):
-        name = f"{type(target).__name__}.{output}"
+        name = f"{class_name(target)}.{output}"
         if not callable(getattr(target, output, None)):
             raise InputError(f"{name}: the model gives no such output")
         answers[output] = check_array(getattr(target, output)(records), name)

@@ -301,10 +301,8 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
     query_counts = [getattr(signal, "queries", None) for signal in active_signals(audit.inputs.recipes).values()]
     if None in query_counts:
         return forecast
-    sample, white_box = (
-        audit.inputs.population[:_N_TIMED_RECORDS],
-        white_box_names(audit.inputs.recipes),
-    )
+    sample = audit.inputs.population[:_N_TIMED_RECORDS]
+    white_box = white_box_names(audit.inputs.recipes)
     records = len(audit.views[0])
     answers = sum(map(len, audit.views)) + records * sum(
         int(queries) for queries in query_counts if queries is not None

@@ -585,10 +585,8 @@ def _describe_surest(surest: SurestRecords, suffix: str) -> str:
     other_side, records = (
         ("other records", "training records") if surest.members else ("training records", "other records")
     )
-    right, wrong = (
-        f"{surest.right:,} of {surest.total:,} {records}",
-        f"{surest.wrong:,} of {surest.others:,} {other_side}",
-    )
+    right = f"{surest.right:,} of {surest.total:,} {records}"
+    wrong = f"{surest.wrong:,} of {surest.others:,} {other_side}"
     end = "high" if surest.members else "low"
     if surest.wrong:
         do = "does" if surest.wrong == 1 else "do"
@@ -610,10 +608,8 @@ def _draw_surest(surest: SurestRecords) -> tuple[DotGrid, ...]:
 
 
 def _tpr_headline(statistic: TestedStatistic, suffix: str) -> Headline:
-    rate, accused = (
-        formatting.natural_frequency(statistic.estimate, statistic.chance),
-        formatting.format_others(statistic.chance),
-    )
+    rate = formatting.natural_frequency(statistic.estimate, statistic.chance)
+    accused = formatting.format_others(statistic.chance)
     sentence = (
         f"About {rate.describe('training records')} can be recognised{suffix} while wrongly accusing at most {accused}."
     )

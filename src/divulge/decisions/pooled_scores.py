@@ -67,10 +67,8 @@ def adadetect_scores(candidates: object, calibration: object, *others: object, s
     order = seeds.generator(seed, "adadetect", hash_tables(calibration_rows, sort_rows(candidate_rows))).permutation(
         len(calibration_rows)
     )
-    training, held_out = (
-        calibration_rows[order[: len(calibration_rows) // 2]],
-        calibration_rows[order[len(calibration_rows) // 2 :]],
-    )
+    training = calibration_rows[order[: len(calibration_rows) // 2]]
+    held_out = calibration_rows[order[len(calibration_rows) // 2 :]]
     tables = (candidate_rows, held_out, *other_tables)
     rows, row_index = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
     pool = rows[np.sort(row_index.ravel())]

@@ -26,7 +26,7 @@ else:
     stats = lazy.module("scipy.stats")
 
 # A target whose answers are the farthest from the mean of all models, by this factor of what trainings alike differ by,
-# is said to be trained otherwise; with fewer than `_FEW` references by a larger one.
+# is said to be trained otherwise; with fewer than `_MIN_MODELS` references by a larger one.
 _FACTOR, _FACTOR_BELOW_MIN, _MIN_MODELS = 1.25, 2.0, 4
 _LARGEST = 1e100  # answers whose squares can still be added
 

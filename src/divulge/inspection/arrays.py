@@ -318,16 +318,16 @@ def find_stored_records(
             in_place = np.zeros(len(records), dtype=bool)
             for table in _tables(array, rows.shape[1]):
                 searches += 1
-                found = _match_rows(rows, table, coarse)
-                matches.append(_judge(array.name, form, found, rows, is_member))
-                in_place |= found
+                is_matched = _match_rows(rows, table, coarse)
+                matches.append(_judge(array.name, form, is_matched, rows, is_member))
+                in_place |= is_matched
             for table in _column_tables(array, rows.shape[1]):
                 searches += 1
-                found, n_columns = _match_columns(rows, table, coarse)
-                if (found & ~in_place).any():
-                    match, _ = _judge(array.name, form, found, rows, is_member)
+                is_matched, n_columns = _match_columns(rows, table, coarse)
+                if (is_matched & ~in_place).any():
+                    match, _ = _judge(array.name, form, is_matched, rows, is_member)
                     n_varying = int((np.ptp(rows, axis=0) > 0).sum())
-                    matches.append((replace(match, columns=n_columns, width=n_varying), found))
+                    matches.append((replace(match, columns=n_columns, width=n_varying), is_matched))
     plain = forms[0][1]
     mappable = [
         (array.name, table)
@@ -340,8 +340,8 @@ def find_stored_records(
         notes.append(f"a scale and shift was looked for in {_MOST_AFFINE} of {len(mappable)} arrays")
     for name, table in mappable[:_MOST_AFFINE]:
         searches += 1
-        row_found = _match_affine(plain, table, seeds.generator(seed, "stored records", name), coarse)
-        matches.append(_judge(name, "up to a scale and shift of each column", row_found, plain, is_member))
+        is_matched = _match_affine(plain, table, seeds.generator(seed, "stored records", name), coarse)
+        matches.append(_judge(name, "up to a scale and shift of each column", is_matched, plain, is_member))
     unlikely = [match.members for match, _ in matches if match.p_value * searches <= SUSPICION]
     proven = [(match, rows) for match, rows in matches if match.p_value * searches <= bound]
     proven.sort(key=lambda pair: -pair[0].members)
@@ -392,8 +392,8 @@ def _record_forms(model: Any, records: Records) -> tuple[list[tuple[Form, Floats
         except InputError as error:
             return forms, [f"the records are not what the model was fitted on ({error})"]
     notes: list[str] = []
-    if (given := _as_table(inputs, notes)) is not None:
-        forms.append(("as the model is given them", given))
+    if (table := _as_table(inputs, notes)) is not None:
+        forms.append(("as the model is given them", table))
     forms += [("as the model's own steps transform them", rows) for rows in _transform(estimator, inputs, notes)]
     distinct = {store.hash_values(rows): (form, rows) for form, rows in reversed(forms)}
     ordered = list(reversed(distinct.values()))
@@ -548,14 +548,14 @@ def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Bools, in
         nearest = order[_nearest(rows[:, c], stored[order, s])]
         pairs = np.abs(stored[nearest, s] - rows[:, c]) <= margins[c]
         chosen = {c: s}
-        for other in varying:
+        for column in varying:
             free = np.setdiff1d(np.arange(stored.shape[1]), list(chosen.values()))
-            if other == c or not len(free) or not np.ptp(rows[pairs, other]) > 0:
+            if column == c or not len(free) or not np.ptp(rows[pairs, column]) > 0:
                 continue
-            differences = np.abs(stored[nearest[pairs]][:, free] - rows[pairs][:, [other]])
-            agreement = (differences <= margins[other]).mean(axis=0)
+            differences = np.abs(stored[nearest[pairs]][:, free] - rows[pairs][:, [column]])
+            agreement = (differences <= margins[column]).mean(axis=0)
             if agreement.max() >= _AGREEMENT:
-                chosen[int(other)] = int(free[agreement.argmax()])
+                chosen[int(column)] = int(free[agreement.argmax()])
         if len(chosen) > max(best[1], 1):
             columns, places = list(chosen), list(chosen.values())
             best = _match_rows(rows[:, columns], stored[:, places], tolerance), len(columns)
