@@ -357,13 +357,16 @@ def check_features(value: object, name: str, length: int) -> tuple[Floats, tuple
 
 _LOWEST_CLASS = -1  # of whole numbers that are classes; -1 is the other class, or none, in many tables
 
+_WHOLE_FLOATS = 2.0**53  # from here on every float is a whole number, and neighbouring classes would be one
+
 
 def _holds_real_values(y: object) -> bool:
     """Tell real values from class labels, which pandas may have made floats of."""
     values = to_numpy(y, "y")
     if values.dtype.kind not in "iuf" or not values.size or not np.isfinite(values).all():
         return False
-    return bool((values % 1 != 0).any() or values.min() < _LOWEST_CLASS)
+    is_large = values.dtype.kind == "f" and bool(np.abs(values).max() >= _WHOLE_FLOATS)
+    return is_large or bool((values % 1 != 0).any() or values.min() < _LOWEST_CLASS)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -271,7 +271,7 @@ def check_class_labels(
     missing_rows = [row for row, label in enumerate(labels) if is_missing(label)]
     if missing_rows:
         raise InputError(
-            f"{name}: {len(missing_rows)} records have no class (first: row {missing_rows[0]}); leave them out"
+            f"{name}: {len(missing_rows)} records have no class or value (first: row {missing_rows[0]}); leave them out"
         )
     if all(
         isinstance(label, float) and label.is_integer() and abs(label) < 2**53 for label in labels
