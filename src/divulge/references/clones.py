@@ -322,7 +322,8 @@ def train_regressor(config: CloneTraining, records: Records, seed: int) -> Any:
 def clone_estimator(estimator: Any, seed: int) -> Any:
     """Return an unfitted copy with the same parameters, one thread, and ``seed`` wherever it draws at random.
 
-    It keeps nothing in a cache of the user's (``memory`` of a pipeline).
+    It keeps nothing in a cache of the user's (``memory`` of a pipeline) and prints nothing, as the answer of a command
+    may be read by a program.
     """
     with errors.user_code_errors(f"references: {type(estimator).__name__}"):
         clone = clone_as_trained(estimator)
@@ -336,6 +337,8 @@ def clone_estimator(estimator: Any, seed: int) -> Any:
                 changed[name] = 1
             elif parameter == "memory" and value is not None:
                 changed[name] = None
+            elif parameter == "verbose" and isinstance(value, bool | int) and value > 0:
+                changed[name] = type(value)(0)
             elif not is_estimator(value) and getattr(value, "random_state", 0) is None and _is_shuffled(value):
                 changed[name] = copy.copy(value)  # folds that are drawn at random, of a search or a calibration
                 changed[name].random_state = seeds.derive_seed(seed, "clone", name) % 2**31
@@ -344,7 +347,20 @@ def clone_estimator(estimator: Any, seed: int) -> Any:
                 changed["random_seed"] = seeds.derive_seed(seed, "clone", "random_seed") % 2**31
             changed |= {} if "thread_count" in parameters else {"thread_count": 1}
             changed["allow_writing_files"] = False
+        for prefix, part in _named_parts(clone).items():
+            changed |= {f"{prefix}{name}": value for name, value in _silent_parameters(part).items()}
         return clone.set_params(**changed) if changed else clone
+
+
+def _silent_parameters(part: Any) -> dict[str, Any]:
+    """Return parameters that keep LightGBM and CatBoost, which tell of their training by default, from printing."""
+    library, parameters = type(part).__module__.split(".")[0], part.get_params(deep=False)
+    if library == "lightgbm":
+        return dict.fromkeys([name for name in ("verbosity", "verbose") if name in parameters] or ["verbose"], -1)
+    if library != "catboost":
+        return {}
+    silent = {"logging_level": "Silent", "silent": True, "verbose_eval": False, "verbose": False}
+    return dict([next(((name, value) for name, value in silent.items() if name in parameters), ("verbose", False))])
 
 
 def clone_as_trained(estimator: Any) -> Any:
