@@ -1520,7 +1520,7 @@ class ArrayMatch:
             comparable, also of so many members with a twin among other records that were drawn as they were.
         columns: columns of this form in which they stand there, where these were looked for one by one; else None.
         width: varying columns of this form, of which these are some; None where they were not looked for one by one.
-        control_p_value: the first of these two chances, by the non-members alone.
+        control_p_value: the first of these two chances, by the non-members alone; None where the sets are comparable.
     """
 
     array: str
@@ -1530,7 +1530,7 @@ class ArrayMatch:
     p_value: float
     columns: int | None = None
     width: int | None = None
-    control_p_value: float = 1.0
+    control_p_value: float | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -1559,8 +1559,8 @@ class StoredRecords:
             not ruled out, as there are too few records for that.
         bound: bound on the chance of a false match, over all searches together.
         not_searched: why some of the model or of the records was not searched; empty where all was.
-        comparable: whether the non-members were a control; where not, rows must repeat between members and model more
-            often than among the members.
+        no_control: why the non-members were no control, so that rows had to repeat between members and model more often
+            than among either; empty where they were one.
     """
 
     found: int
@@ -1573,7 +1573,7 @@ class StoredRecords:
     suspected: int = 0
     bound: float = FALSE_MATCH
     not_searched: tuple[str, ...] = ()
-    comparable: bool = True
+    no_control: str = ""
 
     @property
     def proven(self) -> bool:
@@ -1583,10 +1583,10 @@ class StoredRecords:
     @property
     def sentence(self) -> str:
         """Finding, in a sentence."""
-        if self.suspected and not self.comparable:
+        if self.suspected and self.no_control:
             return (
-                f"{self.suspected:,} of {self.members:,} training records have an equal in this file, and as members "
-                "and non-members differ by themselves, it may be another's: rows repeat, or are too few."
+                f"{self.suspected:,} of {self.members:,} training records have an equal in this file, and as "
+                f"{self.no_control}, it may be another's: rows repeat, or are too few."
             )
         if self.suspected:
             return (

@@ -309,9 +309,9 @@ def find_stored_records(
     check_number(bound, "bound", above=0.0, below=1.0)
     is_member = check_mask(is_member, "is_member", (len(records),))
     arrays = collect_arrays(model)
-    empty = StoredRecords(
-        0, int(is_member.sum()), 0, int((~is_member).sum()), (), 0, len(arrays), bound=bound, comparable=comparable
-    )
+    no_control = "" if comparable else "members and non-members differ by themselves"
+    n_members, n_nonmembers = int(is_member.sum()), int((~is_member).sum())
+    empty = StoredRecords(0, n_members, 0, n_nonmembers, (), 0, len(arrays), bound=bound, no_control=no_control)
     if not arrays:
         return replace(empty, not_searched=("the model shows no arrays",))
     if records.x.dtype == object or not is_member.any() or is_member.all():
@@ -353,7 +353,11 @@ def find_stored_records(
         searches += 1
         counts = _match_affine(plain, table, seeds.generator(seed, "stored records", name), coarse)
         matches.append(judge(name, "up to a scale and shift of each column", counts, plain, table))
-    unlikely = [match.members for match, _ in matches if match.control_p_value * searches <= SUSPICION]
+    unlikely = [
+        match.members
+        for match, _ in matches
+        if (match.p_value if match.control_p_value is None else match.control_p_value) * searches <= SUSPICION
+    ]
     proven = [(match, rows) for match, rows in matches if match.p_value * searches <= bound]
     proven.sort(key=lambda pair: -pair[0].members)
     any_row = np.logical_or.reduce([rows for _, rows in proven]) if proven else np.zeros(len(records), dtype=bool)
@@ -395,8 +399,9 @@ def _judge(
             n_members_found = int((member_rows & found_rows).sum())
             law = stats.hypergeom(len(member_rows), int(member_rows.sum()), int(found_rows.sum()))
             p_value = float(law.sf(n_members_found - 1))
-    control_p_value = p_value
+    control_p_value = None
     if not comparable:
+        control_p_value = p_value
         p_value = max(p_value, 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member))
     found = int((row_found & is_member).sum()), int((row_found & ~is_member).sum())
     return ArrayMatch(name, form, *found, p_value, control_p_value=control_p_value), row_found
