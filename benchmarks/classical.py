@@ -113,6 +113,7 @@ def audit(row: Row, frame: pl.DataFrame, y: np.ndarray, seed: int) -> dv.auditin
         fpr=[0.01],
         seed=seed,
         duplicates="drop",
+        unknown_classes="error" if row.table == "insurance" else "drop",
     )
 
 
