@@ -17,7 +17,7 @@ test-papers: $(VENV)/.dev
 
 # The parts that need no torch, on another Python: make test-light PYTHON=python3.13
 LIGHT := .venv-light
-LIGHT_TESTS := attacks decisions run_directory evaluation labels reconstruction tables test_ground.py test_web.py
+LIGHT_TESTS := attacks decisions run_directory evaluation labels reconstruction tables test_foundation.py test_web.py
 test-light:
 	rm -rf $(LIGHT)
 	$(PYTHON) -m venv $(LIGHT)

@@ -118,6 +118,18 @@ class Setting:
         rng = np.random.default_rng([32, number])
         return rng.choice(self.rest, min(len(self.kept), len(self.rest)), replace=False)
 
+    def treat_network(self, before, epochs, **spoiled):
+        """What is sold as unlearning, as functions that treat the network ``before()``; ``spoiled`` are wrong data."""
+        train, everything = self.train, np.r_[self.forgotten, self.kept]
+        return {
+            "fine-tuned on the rest": lambda: train(self.kept, 1, model=before(), epochs=epochs),
+            "ascent": lambda: train(self.forgotten, 2, model=before(), epochs=1, ascend=True),
+            "ascent, 3 epochs": lambda: train(self.forgotten, 2, model=before(), epochs=3, ascend=True),
+            "random labels": lambda: train(everything, 3, model=before(), epochs=epochs, **spoiled),
+            "pruned by half": lambda: self.prune(before()),
+            "pruned by half, fine-tuned": lambda: train(self.kept, 4, model=self.prune(before()), epochs=epochs),
+        }
+
 
 class Networks(Setting):
     """Networks of one hidden layer."""
@@ -145,28 +157,19 @@ class Networks(Setting):
         return net
 
     def treatments(self, before):
-        """What is sold as unlearning, as functions that treat the model ``before()``."""
-        everything = np.r_[self.forgotten, self.kept]
-        shuffled = self.y[everything].clone()
+        """What is sold as unlearning; its random labels are of the forgotten records alone."""
+        shuffled = self.y[np.r_[self.forgotten, self.kept]].clone()
         shuffled[: len(self.forgotten)] = torch.tensor(self.rng.integers(0, self.classes, len(self.forgotten)))
-        train = self.train
-        return {
-            "fine-tuned on the rest": lambda: train(self.kept, 1, model=before(), epochs=10),
-            "ascent": lambda: train(self.forgotten, 2, model=before(), epochs=1, ascend=True),
-            "ascent, 3 epochs": lambda: train(self.forgotten, 2, model=before(), epochs=3, ascend=True),
-            "random labels": lambda: train(everything, 3, model=before(), epochs=10, y=shuffled),
-            "pruned by half": lambda: self.prune(before(), 0.5),
-            "pruned by half, fine-tuned": lambda: train(self.kept, 4, model=self.prune(before(), 0.5), epochs=10),
-        }
+        return self.treat_network(before, 10, y=shuffled)
 
-    def prune(self, model, share):
-        """Set the smallest weights of every matrix to 0."""
+    def prune(self, model):
+        """Set the smaller half of the weights of every matrix to 0."""
         net = nn.Sequential(nn.Linear(self.x.shape[1], WIDTH), nn.ReLU(), nn.Linear(WIDTH, self.classes))
         net.load_state_dict(model.state_dict())
         with torch.no_grad():
             for p in net.parameters():
                 if p.ndim == 2:
-                    p[p.abs() < p.abs().quantile(share)] = 0
+                    p[p.abs() < p.abs().quantile(0.5)] = 0
         return net
 
     def measure(self, model, rows):
@@ -276,21 +279,12 @@ class Messages(Setting):
         return net
 
     def treatments(self, before):
-        """What is sold as unlearning, as functions that treat the model ``before()``."""
-        everything = np.r_[self.forgotten, self.kept]
-        tokens = self.tokens[everything].clone()
+        """What is sold as unlearning; in place of random labels, the forgotten documents have random words."""
+        tokens = self.tokens[np.r_[self.forgotten, self.kept]].clone()
         part = tokens[: len(self.forgotten), 1:]
         drawn = torch.tensor(self.rng.integers(3, self.WORDS, part.shape))
         tokens[: len(self.forgotten), 1:] = torch.where(part > 0, drawn, part)
-        train = self.train
-        return {
-            "fine-tuned on the rest": lambda: train(self.kept, 1, model=before(), epochs=5),
-            "ascent": lambda: train(self.forgotten, 2, model=before(), epochs=1, ascend=True),
-            "ascent, 3 epochs": lambda: train(self.forgotten, 2, model=before(), epochs=3, ascend=True),
-            "random labels": lambda: train(everything, 3, model=before(), epochs=5, tokens=tokens),
-            "pruned by half": lambda: self.prune(before()),
-            "pruned by half, fine-tuned": lambda: train(self.kept, 4, model=self.prune(before()), epochs=5),
-        }
+        return self.treat_network(before, 5, tokens=tokens)
 
     def prune(self, model):
         """Set the smaller half of the weights of every matrix to 0."""

@@ -116,7 +116,7 @@ def compared(scores, members, length, signs=()):
     p_value = statistics.rank_sum_p_value(length[~members], length[members])
     told = (*signs, *(("the median length",) if p_value <= 0.01 / 4 else ()))
     equals = {name: among_equals(own, members, length) for name, own in scores.items()}
-    return TextSplit(told, "none", (0, 0), p_value, equals)
+    return TextSplit(told, "none", 0, p_value, equals)
 
 
 def sizes(m, n):

@@ -113,6 +113,44 @@ def test_a_run_is_loaded_compared_and_gated(run, sets, tmp_path):
     assert next(ruling.state for ruling in gate(loaded, "auc:0.6")) == "broken"
 
 
+class DensityEstimator:
+    """A kernel density: its records have no y."""
+
+    modality = Modality(
+        "a density estimator",
+        ("densities",),
+        recipes=(
+            Recipe(
+                "density",
+                OutputSignal("log-density", "densities", lambda densities, y: densities, needs_labels=False),
+                Threshold(),
+            ),
+        ),
+    )
+
+    def __init__(self, records):
+        self.records = records
+
+    def densities(self, records):
+        squared = ((records.x[:, None] - self.records.x[None]) ** 2).sum(axis=2)
+        return np.log(np.exp(-6 * squared).mean(axis=1) + 1e-300)
+
+
+def test_records_of_a_modality_may_have_no_y():
+    sets = {name: dv.Records(records.x) for name, records in
+            (("members", draw(60, 0)), ("nonmembers", draw(120, 1)), ("population", draw(150, 2)))}  # fmt: skip
+    target = DensityEstimator(sets["members"])
+    run = dv.audit(target, **sets)
+    assert list(run) == ["density"]
+    assert np.allclose(run.scores["density"][:60], target.densities(sets["members"]))
+    assert run["density"].auc.low > 0.6
+    with pytest.raises(dv.InputError, match=r"a density estimator: divulge\.references\.Custom is needed"):
+        dv.audit(target, **sets, references=Train(count=2))
+    target.densities = lambda records: np.zeros(len(records) - 1)
+    with pytest.raises(dv.InputError, match=r"DensityEstimator\.densities: 64 rows are needed, got shape \(63,\)"):
+        dv.audit(target, **sets)
+
+
 def test_reference_models_come_from_the_pool_again(sets, tmp_path):
     calls = []
 

@@ -9,7 +9,7 @@ import decimal
 import hashlib
 import importlib.util
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import narwhals as nw
@@ -490,10 +490,16 @@ def _unify_types(frames: Sequence[nw.DataFrame[Any]]) -> list[nw.DataFrame[Any]]
     return unified
 
 
-def row_digests(frame: nw.DataFrame[Any]) -> list[bytes]:
+def from_series(series: Sequence[nw.Series[Any]]) -> nw.DataFrame[Any]:
+    """Return columns of one library and length as a data frame of it, whatever the labels of their rows in pandas."""
+    parts = {column.name: nw.maybe_reset_index(column) for column in series}
+    return nw.from_dict(parts, backend=series[0].implementation)
+
+
+def row_digests(frame: nw.DataFrame[Any], *, single_precision: bool = False) -> list[bytes]:
     """Return a digest of each typed record: equal where all values are, whatever the order of the columns.
 
-    A date equals the text that it is in a CSV file.
+    A date equals the text that it is in a CSV file; with ``single_precision`` a number equals its copy as float32.
 
     Examples:
         >>> import polars as pl
@@ -503,10 +509,20 @@ def row_digests(frame: nw.DataFrame[Any]) -> list[bytes]:
     """
     names = sorted(frame.columns)
     columns = [read_column(frame, name) for name in names]
+    if single_precision:
+        columns = [_round_numbers(column) for column in columns]
     return [
         hashlib.blake2b("|".join(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         for cells in _cells(columns)
     ]
+
+
+def _round_numbers(column: Column) -> Column:
+    """Return a column whose numbers are those of float32; dates keep their seconds."""
+    if column.measure != "number":
+        return column
+    with np.errstate(over="ignore"):
+        return replace(column, values=column.values.astype(np.float32).astype(np.float64))
 
 
 def _cells(columns: Sequence[Column]) -> Iterator[tuple[str, ...]]:
@@ -611,6 +627,21 @@ def to_library(frame: nw.DataFrame[Any], library: Literal["pandas", "polars", "o
     if library == "polars":
         return frame.to_polars()
     return _to_pandas(frame)
+
+
+def to_polars(frame: nw.DataFrame[Any]) -> pl.DataFrame:
+    """Return a polars frame of the same values and types; missing values are None."""
+    if frame.implementation is nw.Implementation.POLARS:
+        return frame.to_native()
+    return pl.DataFrame([_polars_series(frame[name]) for name in frame.columns])
+
+
+def _polars_series(series: nw.Series[Any]) -> pl.Series:
+    values = [None if is_missing(value) else value for value in series.to_list()]
+    if isinstance(series.dtype, nw.Categorical | nw.Enum):
+        return pl.Series(series.name, [None if value is None else str(value) for value in values], pl.Categorical)
+    numeric = {dtype.__name__: dtype for dtype in (pl.Float32, pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)}
+    return pl.Series(series.name, values, numeric.get(type(series.dtype).__name__))
 
 
 def frame_of_array(x: NDArray[Any], names: Sequence[str]) -> Any:

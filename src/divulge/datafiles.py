@@ -158,6 +158,61 @@ def read_records(path: Path, layout: FileLayout) -> DataFile:
         raise InputError(message if str(path) in message else f"{path}: {message}") from None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FileRows:
+    """Rows of a table, in which every value is spelled as in the file.
+
+    Args:
+        frame: all columns; texts of a CSV file, and otherwise of the file's types.
+        ending: of a file that these rows can be added to: ``.csv``, ``.jsonl`` or ``.parquet``.
+        separator: between the values of a CSV file.
+    """
+
+    frame: pl.DataFrame
+    ending: str
+    separator: str = ","
+
+    def filter(self, mask: Bools) -> FileRows:
+        """Return the rows of a mask ``[n]``."""
+        return replace(self, frame=self.frame.filter(pl.Series(mask)))
+
+    def with_columns_of(self, other: FileRows) -> FileRows:
+        """Return the rows with the columns of others, in their order; what these lack is missing."""
+        empty = {name: dtype for name, dtype in other.frame.schema.items() if name not in self.frame.columns}
+        filled = self.frame.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in empty.items())
+        return replace(self, frame=filled.select(other.frame.columns))
+
+    def spell_numbers(self, name: str, numbers: Array) -> pl.Series:
+        """Return numbers ``[n]`` as the values of a column are: of its type, or with its decimal mark."""
+        column = self.frame[name]
+        if self.ending != ".csv":
+            return pl.Series(name, numbers).cast(column.dtype)
+        texts = [str(int(value)) if float(value).is_integer() else repr(float(value)) for value in numbers.tolist()]
+        has_commas = bool(column.str.contains(",", literal=True).any())
+        return pl.Series(name, [text.replace(".", ",") for text in texts] if has_commas else texts, pl.String)
+
+    def to_bytes(self) -> bytes:
+        """Return the file of these rows."""
+        out = io.BytesIO()
+        if self.ending == ".csv":
+            self.frame.write_csv(out, separator=self.separator)
+        elif self.ending == ".jsonl":
+            self.frame.write_ndjson(out)
+        else:
+            tables.write_parquet(self.frame, out)
+        return out.getvalue()
+
+
+def read_rows(path: Path, layout: FileLayout) -> FileRows:
+    """Read all columns of a table, or of a folder of tables, as its file spells them; errors as for `read_records`."""
+    table = _scan(path, layout)
+    separators = {None if part.delimited is None else part.delimited.separator for part in table.parts}
+    if None not in separators:
+        return FileRows(table.collect(texts=table.columns), ".csv", str(sorted(map(str, separators))[0]))
+    ending = ".jsonl" if all(part.lines is not None for part in table.parts) else ".parquet"
+    return FileRows(table.collect(), ending)
+
+
 def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequence[str] = ()) -> NamedRows:
     """Read records of numbers from a table, or the arrays ``x`` and, if present, ``y``, ``ids`` and ``member``.
 
@@ -357,7 +412,7 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
         values = [name for name in values if name not in words or frame[name].dtype == pl.Boolean]
     stores_types = all(part.delimited is None for part in table.parts)
     x = _check_values(frame.select(values), layout.scale, layout.codes, stores_types=stores_types)
-    class_names = _class_order(special, layout)
+    class_names = layout.classes if layout.label in special else None
     records = Records(x, special.get(layout.label), special.get(layout.id), class_names=class_names)
     records = _add_features(_check_classes(records, layout), frame.select(features) if features else None)
     group = special.get(layout.group or "")
@@ -506,10 +561,6 @@ def _special_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array
     if layout.label in special:
         check_class_names(special[layout.label], layout.classes, layout.label)
     return special
-
-
-def _class_order(special: dict[str, Array], layout: FileLayout) -> tuple[str, ...] | None:
-    return layout.classes if layout.label in special else None
 
 
 def _covariate_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:

@@ -14,6 +14,7 @@ from divulge.errors import InputError
 from divulge.signals import classification, internals
 from divulge.signals.named import CLASSIFIER_SIGNALS, OutputSignal
 from divulge.targets import GivesLabels, GivesLogits
+from divulge.targets.rights import class_name
 from divulge.types import Evidence, Records, TokenLogs
 from divulge.validation import check_choice, check_vector
 
@@ -242,7 +243,7 @@ def query_target(
     if isinstance(target, GivesLabels) and all(signal.output == "labels" for signal in output_signals):
         return None, target.labels(records)
     listed = ", ".join(signal.name for signal in output_signals)
-    raise InputError(f"target: {type(target).__name__} gives no logits, which {listed} read")
+    raise InputError(f"target: {class_name(target)} gives no logits, which {listed} read")
 
 
 def signals_from_answers(

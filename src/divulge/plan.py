@@ -41,7 +41,7 @@ from divulge.settings import (
 from divulge.store import read_untrusted
 from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
-from divulge.targets.estimators import fitted_frame_library, text_columns
+from divulge.targets.estimators import fitted_frame_library, known_texts
 from divulge.targets.sacro_folders import read_sacro_folder, refuse_pickle
 from divulge.types import AuditData, Records
 from divulge.validation import check_path
@@ -161,8 +161,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         names=plan.data.classes,
         task=plan.task,
     )
-    known_texts = text_columns(target.estimator) if isinstance(target, SklearnTarget | SklearnRegressor) else ()
-    if codes_of_target := datafiles.find_code_columns(list(sets.values()), known_texts):
+    if codes_of_target := datafiles.find_code_columns(list(sets.values()), known_texts(target)):
         sets = {key: _read_records(folder, plan.data, key, (*codes, *codes_of_target)) for key in sets}
         population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
     if isinstance(target, SklearnTarget | SklearnRegressor):
@@ -178,7 +177,11 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         groups=groups,
         known=_read_masks(plan, sets["members"], len(sets["members"].records) + len(sets["nonmembers"].records)),
         covariates=covariates,
-        features=_import_features(plan.data, folder),
+        features=(
+            user_code.import_object(plan.data.features, "data.features", folder).value
+            if _names_function(plan.data)
+            else None
+        ),
     )
     options = AuditOptions(
         **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
@@ -310,13 +313,8 @@ def _layout(plan: DataPlan) -> FileLayout:
 
 
 def _names_function(plan: DataPlan) -> bool:
-    """Whether the features are those that a function makes of the records."""
+    """Check whether the features are those that a function makes of the records."""
     return plan.features is not None and ":" in plan.features
-
-
-def _import_features(plan: DataPlan, folder: Path) -> Any:
-    """Return the function that makes features of records; None where the files hold them, or there are none."""
-    return user_code.import_object(plan.features, "data.features", folder).value if _names_function(plan) else None
 
 
 def _check_distinct(names: Sequence[str], key: str) -> None:
@@ -669,7 +667,7 @@ def import_sacro_folder(model: Path, folder: Path, seed: int = 0) -> dict[str, A
 
 
 def _has_networks(answers: InitSettings) -> bool:
-    """Whether reference models are networks, which the plan names the code of."""
+    """Check whether reference models are networks, which the plan names the code of."""
     return answers.records != "text" and not answers.model.endswith(".skops")
 
 

@@ -684,6 +684,8 @@ class RunMetadata:
         estimator: class and parameters of the target; None where it is none of scikit-learn's kind.
         agreement: how well each kind of reference models answers like the target; empty without any.
         matched: how their settings were chosen; None where they were given.
+        copied: number of candidates whose copy in another set can hide a leak, where copies were kept; None in runs of
+            earlier releases, which did not count them.
     """
 
     settings: AuditSettings
@@ -705,6 +707,7 @@ class RunMetadata:
     estimator: EstimatorSummary | None = None
     agreement: tuple[ReferenceAgreement, ...] = ()
     matched: MatchedReferences | None = None
+    copied: int | None = None
 
     @property
     def told_apart(self) -> bool:
@@ -1214,6 +1217,8 @@ class AttributeSummary:
         doubt: why the target may not be the model that was trained on the members; empty where it surely is, None in
             runs of earlier releases, which did not ask.
         stored: training records that stand in the model's arrays; None where nothing was searched.
+        copied: number of records that have a copy in another set, which can hide a leak; None in runs of earlier
+            releases, which did not count them.
     """
 
     kind: Literal["attributes"] = field(default="attributes", repr=False)
@@ -1236,6 +1241,7 @@ class AttributeSummary:
     environment: Environment
     doubt: str | None = None
     stored: StoredRecords | None = None
+    copied: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

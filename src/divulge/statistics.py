@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from divulge import lazy, seeds
 from divulge.errors import InputError
@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
+    from scipy import stats
     from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Array, Bools, Floats, Ints
 else:
+    stats = lazy.module("scipy.stats")
     sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 Alternative: TypeAlias = Literal["two-sided", "greater"]

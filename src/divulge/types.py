@@ -201,7 +201,7 @@ class Records:
 
     def with_y_of(self, other: Records) -> Records:
         """Return the same records with ``y`` of others, one for one: classes with their names, real values, or none."""
-        return self._with(y=other.y, class_names=other.class_names)
+        return self._with(y=other.y, class_names=other.class_names, has_class_order=other.has_class_order)
 
     def with_real_values(self) -> Records:
         """Return the same records with ``y`` as float64; names of classes are read as the numbers that they spell.
@@ -274,6 +274,10 @@ class Records:
             return self._with(features=None, feature_names=None)
         values, columns_of_frame = check_features(features, "features", len(self))
         return self._with(features=values, feature_names=columns_of_frame or (None if names is None else tuple(names)))
+
+    def with_table(self, table: nw.DataFrame[Any]) -> Records:
+        """Return the same records with the values of another frame of the same columns, encoded as these are."""
+        return self._with(table=table).with_encoder(self.encoder) if self.encoder is not None else self
 
     def with_encoder(self, encoder: TableEncoder) -> Records:
         """Return the same records with ``x`` encoded by ``encoder``, whose columns the frame then has, in its order."""

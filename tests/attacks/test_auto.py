@@ -82,7 +82,7 @@ def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
         near = {name for name, merit in sums.items() if merit >= max(sums.values()) - margin}
         found = replace(ran, margin=margin).run(evidence)
         assert set(found.chosen.split(" + ")) == near
-        assert found.notes[0].startswith(f"chose {auto._listed(found.chosen.split(' + '))} of 12 options")
+        assert found.notes[0].startswith(f"chose {auto._join_names(found.chosen.split(' + '))} of 12 options")
     assert found.chosen.split(" + ")[0] == max(sums, key=sums.get)
 
 

@@ -144,19 +144,91 @@ def test_names_that_a_later_step_knows_count_where_the_first_has_none():
     assert not any("in the order of the members" in warning for warning in turned.warnings)
 
 
-def test_what_the_model_was_given_is_said_where_it_fails_and_can_be_settled():
+def test_a_model_is_given_frames_of_the_library_that_it_can_read():
+    """Nothing in these pipelines says whether they were fitted on pandas or on polars; their own code does."""
     frame, y = clients()
     x = frame[["age", "dose"]].fillna(50.0)
-    model = make_pipeline(Chooser(), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
-    with pytest.raises(dv.InputError, match=r"it was given an array; SklearnTarget\(model, frames=\"pandas\"\)"):
-        scores(model, x, y)
-    assert scores(SklearnTarget(model, frames="pandas"), pl.from_pandas(x), y).std() > 0
+    by_name = make_pipeline(Chooser(), LogisticRegression()).fit(x[:N], y[:N])
     by_pandas = make_pipeline(
         FunctionTransformer(lambda each: each.assign(twice=each["age"] * 2)), LogisticRegression()
+    ).fit(x[:N], y[:N])
+    by_polars = make_pipeline(
+        FunctionTransformer(lambda each: each.with_columns(twice=pl.col("age") * 2)), LogisticRegression()
+    ).fit(pl.from_pandas(x[:N]), y[:N])
+    for model in (by_name, by_pandas, by_polars):
+        ours, others = (scores(model, change(x), y) for change in (LIBRARIES["pandas"], LIBRARIES["polars"]))
+        assert ours.std() > 0
+        np.testing.assert_allclose(ours, others)
+    references = dv.references.Train(count=2)
+    found = dv.audit(by_pandas, **parts(pl.from_pandas(x), y), recipes=["rmia"], references=references)
+    assert np.isfinite(found.scores["rmia"]).all()
+
+
+class Broken(Nameless):
+    def transform(self, x):
+        if hasattr(self, "is_done"):
+            raise KeyError("dosage")
+        return x
+
+
+def test_what_the_model_was_given_is_said_where_it_fails():
+    frame, y = clients()
+    x = frame[["age", "dose"]].fillna(50.0)
+    model = make_pipeline(Broken(), RandomForestClassifier(5, random_state=0)).fit(x[:N], y[:N])
+    model[0].is_done = True
+    with pytest.raises(
+        dv.InputError, match=r"'dosage' \(it was given a data frame of pandas; SklearnTarget\(model, fr"
+    ):
+        scores(model, x, y)
+    with pytest.raises(dv.InputError, match=r"it was given a data frame of polars"):
+        scores(SklearnTarget(model, frames="polars"), x, y)
+
+
+YES_NO = [True, False, None]
+TRUTH_VALUES = {
+    "None": lambda values: pd.Series(values, dtype=object),
+    "NaN": lambda values: pd.Series([np.nan if value is None else value for value in values], dtype=object),
+    "nullable": lambda values: pd.Series(values, dtype="boolean"),
+}
+
+
+@pytest.mark.parametrize("fitted", TRUTH_VALUES)
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        OneHotEncoder(),
+        make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()),
+        make_pipeline(SimpleImputer(strategy="most_frequent", missing_values=None), OneHotEncoder()),
+    ],
+)
+def test_a_missing_truth_value_is_what_the_model_met(fitted, encoder):
+    values, dose = YES_NO * N, np.random.default_rng(0).normal(size=3 * N)
+    y = np.where(np.arange(3 * N) % 2, "ill", "well")
+    frames = {name: pd.DataFrame({"smoker": make(values), "dose": dose}) for name, make in TRUTH_VALUES.items()}
+    model = make_pipeline(
+        ColumnTransformer([("c", encoder, ["smoker"])], remainder="passthrough"), LogisticRegression()
     )
-    by_pandas.fit(x[:N], y[:N])
-    with pytest.raises(dv.InputError, match=r"'assign' \(it was given a data frame of polars"):
-        scores(by_pandas, pl.from_pandas(x), y)
+    try:
+        model.fit(frames[fitted][:N], y[:N])
+    except (ValueError, TypeError):  # an imputer of None meets NaN
+        return
+    expected = SklearnTarget(model).logits(dv.Records(frames[fitted]))
+    asked = [*frames.values(), pl.DataFrame({"smoker": values, "dose": dose})]
+    for each in asked:
+        np.testing.assert_allclose(SklearnTarget(model).logits(dv.Records(each)), expected)
+
+
+@pytest.mark.parametrize("fitted", ["days", "time stamps"])
+def test_a_date_is_the_day_or_the_time_stamp_that_the_model_met(fitted):
+    """pandas reads the dates of a Parquet file as days of Python's, which no time stamp equals."""
+    stamps = pd.Series(pd.to_datetime([f"2020-01-{1 + i % 9:02d}" for i in range(3 * N)]))
+    frames = {"days": pd.DataFrame({"since": stamps.dt.date}), "time stamps": pd.DataFrame({"since": stamps})}
+    y = (np.arange(3 * N) % 9 > 4).astype(int)
+    model = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(frames[fitted][:N], y[:N])
+    expected = SklearnTarget(model).logits(dv.Records(frames[fitted]))
+    assert expected.std() > 0
+    for each in (*frames.values(), pl.DataFrame({"since": stamps.dt.date.to_list()})):
+        np.testing.assert_array_equal(SklearnTarget(model).logits(dv.Records(each)), expected)
 
 
 @pytest.mark.parametrize("fitted", [[0, 1], [False, True], [0.0, 1.0], ["0", "1"]])

@@ -1,4 +1,4 @@
-"""A result in a notebook: verdict, numbers and picture; one number through every door; runs loaded, compared, gated."""
+"""A result in a notebook: verdict, numbers and picture; one number in every output; runs loaded, compared, gated."""
 
 import html.parser
 import json
@@ -101,7 +101,7 @@ def test_the_picture_shows_each_interval_where_it_is():
     assert "nan" not in same.lower()
 
 
-def test_one_run_has_one_number_through_every_door(kept):
+def test_one_run_has_one_number_in_every_output(kept):
     audit, folder = kept
     summary = json.loads((folder / "summary.json").read_text())["recipes"]["loss"]
     frame = {row["statistic"]: row for row in dv.load(folder).to_frame().iter_rows(named=True)}

@@ -34,7 +34,7 @@ def test_it_is_taken_out_of_everybody_and_nothing_else_is():
     found = separate_sets(sets(), "drop")
     assert [split_record(text) for text in found.members.x] == [["a"], ["a1", "greeting"], ["a2", "greeting"]]
     assert [split_record(text) for text in found.nonmembers.x] == [["b"], ["b1", "b2"]]
-    assert found.kept.all()
+    assert found.kept_mask.all()
     assert found.duplicates == 2
     assert "these documents were taken out of every record" in found.notes[-1]
 
@@ -42,7 +42,7 @@ def test_it_is_taken_out_of_everybody_and_nothing_else_is():
 def test_whoever_has_no_other_document_is_left_out():
     found = separate_sets(sets(member=["shared"], nonmember=["shared", "b"]), "drop")
     assert found.members.ids.tolist() == ["amy", "al"]
-    assert found.kept.tolist() == [False, True, True, True, True]
+    assert found.kept_mask.tolist() == [False, True, True, True, True]
     assert "leaves nothing of 1 record" in found.notes[-1]
     with pytest.raises(dv.InputError, match="nothing is left"):
         separate_sets(

@@ -86,12 +86,14 @@ def test_stored_members_are_found_though_the_sets_differ(table, n):
 def audited(table, model, *, own):
     """Audit a model of the members, or of others that were drawn as they were, beside non-members that differ."""
     rng = np.random.default_rng(11)
-    parts = [table(80, shift, rng) for shift in (0, 1, 1, 0)]
+    parts = [table(80, shift, rng) for shift in (0, 1, 0, 1)]
+    parts[3] = parts[3] + 0.25  # a population in which no candidate stands
     labels = [(part[:, 0] + rng.normal(size=80) > np.median(part[:, 0])).astype(int) for part in parts]
     sets = [dv.Records(x, y) for x, y in zip(parts, labels, strict=True)]
-    trained_on = sets[0] if own else sets[3]
+    trained_on = sets[0] if own else sets[2]
     model.fit(trained_on.x, trained_on.y)
-    names = dict(zip(("members", "nonmembers", "population"), sets, strict=False))
+    members, nonmembers, _, population = sets
+    names = {"members": members, "nonmembers": nonmembers, "population": population}
     return dv.audit(model, **names, recipes=["loss"], fpr=[0.1], duplicates="keep")
 
 

@@ -91,7 +91,7 @@ def test_clipping_keeps_unknown_values_in_range(target, auxiliary, partial, clip
 def test_zeroth_order_estimates_come_to_the_gradient(target, auxiliary, partial):
     start = completion.Mean(per_class=False).fit(auxiliary).complete(partial)[0]
     exact = np.where(partial.known, 0, target.gradients(dv.Records(start, partial.y)))
-    found = mrad.Gradients("black", directions=400).at(target, start, partial.y, partial.known, 0)
+    found = mrad.Gradients("black", directions=400).compute(target, start, partial.y, partial.known, 0)
     # The estimate's relative error is about sqrt(unknown / directions) = 0.11.
     assert np.linalg.norm(found - exact) < 0.3 * np.linalg.norm(exact)
     assert (found[partial.known] == 0).all()
@@ -99,10 +99,10 @@ def test_zeroth_order_estimates_come_to_the_gradient(target, auxiliary, partial)
 
 def test_batches_of_directions_change_nothing(target, auxiliary, partial, monkeypatch):
     start = completion.Mean().fit(auxiliary).complete(partial)[0]
-    whole = mrad.Gradients("black", 3).at(target, start[:9], partial.y[:9], partial.known[:9], 0)
+    whole = mrad.Gradients("black", 3).compute(target, start[:9], partial.y[:9], partial.known[:9], 0)
     monkeypatch.setattr(mrad, "_BATCH", 2 * 3 * 8 * 9)
     np.testing.assert_allclose(
-        mrad.Gradients("black", 3).at(target, start[:9], partial.y[:9], partial.known[:9], 0), whole
+        mrad.Gradients("black", 3).compute(target, start[:9], partial.y[:9], partial.known[:9], 0), whole
     )
 
 

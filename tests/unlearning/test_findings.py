@@ -33,6 +33,11 @@ def decide(scores, forgotten, before=None, **changes):
     return decide_request("x", scores[0], scores[1:], forgotten, before=before, **RULES | changes).finding
 
 
+def assert_seldom_accused(answers):
+    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
+    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+
+
 @pytest.mark.parametrize("controls", [2, 6])
 @pytest.mark.parametrize("sizes", [(15, 40), (200, 400)])
 @pytest.mark.parametrize(
@@ -46,9 +51,8 @@ def test_models_that_never_saw_the_records_are_seldom_accused(controls, sizes, s
     for _ in range(RUNS):
         scores = draw_models(rng, controls + 1, forgotten, shape=shape, spread=spread, shift=shift)
         answers.append(decide(scores, forgotten).answer)
-    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
     # 16 cells: at a rate of 5 % all of them pass with a probability of 98 %. benchmarks/erasure.py has more of them.
-    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+    assert_seldom_accused(answers)
 
 
 @pytest.mark.parametrize("controls", [5])
@@ -211,8 +215,7 @@ def test_a_spread_that_differs_between_trainings_accuses_nobody(controls):
         widths = np.exp(0.4 * rng.normal(size=(controls + 1, 1)))
         scores = 3 * rng.normal(size=450) + rng.normal(size=(controls + 1, 450)) * np.where(forgotten, widths, 1)
         answers.append(decide(scores, forgotten).answer)
-    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
-    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+    assert_seldom_accused(answers)
 
 
 def test_copies_of_a_control_are_one_control():
@@ -279,8 +282,7 @@ def test_a_single_control_neither_acquits_nor_accuses_by_what_trainings_differ_b
         scores = draw_models(rng, 3, forgotten, spread=spread)
         answers.append(decide(scores[:2], forgotten, scores[2] + 3 * forgotten).answer)
     assert NO_DIFFERENCE not in answers
-    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
-    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+    assert_seldom_accused(answers)
     assert decide(np.stack([scores[2] + 3 * forgotten, scores[1]]), forgotten).answer == REMEMBERED
 
 
@@ -295,8 +297,7 @@ def test_controls_on_another_scale_accuse_nobody_of_how_hard_the_records_are(sca
         scores = difficulty + rng.normal(size=(10, 700))
         scores[0] += (scale - 1) * difficulty
         answers.append(decide(scores[:9], forgotten, scores[9] + 3 * forgotten).answer)
-    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
-    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+    assert_seldom_accused(answers)
 
 
 def test_scores_the_wrong_way_round_and_swapped_models_are_no_answer():
@@ -325,8 +326,7 @@ def test_models_that_saw_half_of_the_records_each_are_controls_of_the_others(con
     for _ in range(RUNS):
         after, unseen, before, _ = draw_seen(rng, controls, forgotten, spread=spread)
         answers.append(decide(np.r_[after[None], unseen], forgotten, before).answer)
-    accused = answers.count(REMEMBERED) + answers.count(OVERDONE)
-    assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
+    assert_seldom_accused(answers)
     assert decide(np.r_[before[None], unseen], forgotten, before).answer == REMEMBERED
 
 

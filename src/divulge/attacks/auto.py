@@ -197,7 +197,7 @@ class Auto:
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, and which attacks it is of.
+        """Return the scores and the names of the attacks that they are of.
 
         Raises:
             divulge.InputError: as `score`.
@@ -228,7 +228,7 @@ class Auto:
         return replace(scored, notes=(note, *scored.notes))
 
     def seeded(self, seed: int) -> Auto:
-        """The same with another seed, in the options too."""
+        """Return a copy with another seed, in the options too."""
 
         def with_seed(options: Sequence[Option]) -> tuple[Option, ...]:
             return tuple(replace(option, attack=seeded(option.attack, seed)) for option in options)
@@ -256,7 +256,7 @@ class _CachedRuns:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
-        self._kept: dict[tuple[Unit, object], Scored] = {}
+        self._results: dict[tuple[Unit, object], Scored] = {}
 
     def scored(self, attack: Attack, unit: Unit) -> Scored:
         """Return the result of the attack's ``run`` on this evidence."""
@@ -264,9 +264,9 @@ class _CachedRuns:
             inner = self.scored(adapt(attack.inner), unit)
             return Scored(attack.residuals(inner.scores, self.evidence), inner.notes)
         key = unit, _identity(attack)
-        if key not in self._kept:
-            self._kept[key] = attack.run(convert_unit(self.evidence, unit))
-        return self._kept[key]
+        if key not in self._results:
+            self._results[key] = attack.run(convert_unit(self.evidence, unit))
+        return self._results[key]
 
 
 def _game_merits(options: Sequence[Option], game: Evidence, member: Bools) -> dict[str, tuple[float, float]]:
@@ -283,7 +283,7 @@ def _nearly_best(options: Sequence[Option], merits: Mapping[str, Floats], margin
 
 
 def _average_scores(chosen: Sequence[Option], joined: Sequence[Option], evidence: Evidence) -> Scored:
-    """One option's scores; of several the mean of their normal deviates, with a share of what is joined."""
+    """Return the scores of one option, or the mean of several as normal deviates, with a share of what is joined."""
     ran, everyone = _CachedRuns(evidence), [*chosen, *joined]
     parts = [ran.scored(option.attack, option.unit) for option in everyone]
     name = " + ".join(option.name for option in everyone)
@@ -323,7 +323,7 @@ def convert_unit(evidence: Evidence, unit: Unit) -> Evidence:
 def _describe_choice(
     chosen: Sequence[Option], joined: Sequence[Option], merits: Mapping[str, Floats], played: int
 ) -> str:
-    names, joined_names = (_listed([option.name for option in group]) for group in (chosen, joined))
+    names, joined_names = (_join_names([option.name for option in group]) for group in (chosen, joined))
     if not played:
         return f"nothing to choose by: used {names} (too few population records whose models are known)"
     order = sorted(merits, key=lambda name: -float(np.sum(merits[name])))
@@ -335,16 +335,16 @@ def _describe_choice(
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Return the first of the names, and how many there are beyond them."""
     n_more = len(names) - _MAX_NAMED
     return " + ".join(names[:_MAX_NAMED]) + f" and {n_more} more" * (n_more > 0)
 
 
 def play_games(evidence: Evidence, max_records: int, count: int, seed: int) -> Iterator[tuple[Evidence, Bools]]:
-    """The first ``count`` reference models as targets: the evidence of each, and which candidates are its members.
+    """Yield games with the first ``count`` reference models as targets: evidence, and which candidates are members.
 
-    None where it is not known what they were trained on, or where a game would have too few members or non-members.
+    There is none where it is not known what they were trained on, or with too few members or non-members.
 
     Args:
         evidence: scaled logits of the population under target and references, with features and labels if there are.
@@ -413,8 +413,25 @@ def game_merit(scores: Floats, member: Bools) -> tuple[float, float]:
     return float(auc), float((member_ranks > limit).mean())
 
 
+class _SeveralAttacks:
+    """What a mean over several attacks needs: all that any of them needs."""
+
+    __slots__ = ()
+    attacks: tuple[Scores, ...]
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Union of the needs of the attacks."""
+        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
+
+    @property
+    def least_references(self) -> int:
+        """Largest of the attacks' least numbers of reference models."""
+        return max(adapt(attack).least_references for attack in self.attacks)
+
+
 @dataclass(frozen=True, slots=True)
-class Combined:
+class Combined(_SeveralAttacks):
     """The mean rank of each candidate under several attacks on one signal.
 
     Ranks among the candidates need no common unit and no calibration of either attack; they are the p-values of
@@ -443,16 +460,6 @@ class Combined:
             require_callable(attack, "Combined.attacks", "score")
         object.__setattr__(self, "attacks", attacks)
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Union of the needs of the attacks."""
-        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
-
-    @property
-    def least_references(self) -> int:
-        """Largest of the attacks' least numbers of reference models."""
-        return max(adapt(attack).least_references for attack in self.attacks)
-
     def score(self, evidence: Evidence) -> Floats:
         """Mean of the ranks, in (0, 1], ``[n]``; ties share their mean rank.
 
@@ -473,7 +480,7 @@ class Combined:
 
 
 @dataclass(frozen=True, slots=True)
-class Consensus:
+class Consensus(_SeveralAttacks):
     """Mean of several attacks' scores, each as the normal deviates of its ranks, as far as the evidence allows them.
 
     What `divulge.recipes.Auto` is where no game can choose: without reference models, on documents, or where the target
@@ -500,10 +507,8 @@ class Consensus:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        attacks, names = (
-            tuple(as_list(self.attacks, "Consensus.attacks")),
-            tuple(as_list(self.names, "Consensus.names")),
-        )
+        attacks = tuple(as_list(self.attacks, "Consensus.attacks"))
+        names = tuple(as_list(self.names, "Consensus.names"))
         if not attacks or len(attacks) != len(names):
             raise InputError(
                 f"Consensus.attacks: at least 1 with a name each is needed, got {len(attacks)} and {len(names)} names"
@@ -516,22 +521,12 @@ class Consensus:
         object.__setattr__(self, "attacks", attacks)
         object.__setattr__(self, "names", names)
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Union of the needs of the attacks."""
-        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
-
-    @property
-    def least_references(self) -> int:
-        """Largest of the attacks' least numbers of reference models."""
-        return max(adapt(attack).least_references for attack in self.attacks)
-
     def score(self, evidence: Evidence) -> Floats:
         """Return the mean of normal deviates, ``[n]``; one attack's own score where only one is left."""
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """`score`, and which attacks it is of."""
+        """Return the scores and the names of the attacks that they are of."""
         parts: dict[str, Scored] = {}
         left_out = []
         for name, attack in zip(self.names, self.attacks, strict=True):

@@ -156,7 +156,7 @@ def _population_moments(evidence: Evidence) -> ColumnMoments | None:
 
 
 def _with_means(side: ColumnMoments, mean: Floats) -> ColumnMoments:
-    """The same with ``mean``; where there was no value, that counts as one."""
+    """Return the same with ``mean``; where there was no value, that counts as one."""
     return ColumnMoments(np.maximum(side.count, 1.0), mean, side.squares)
 
 

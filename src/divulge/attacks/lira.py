@@ -190,8 +190,8 @@ def _moments_without_partners(
         yield from _leave_one_out_moments(signals, inside, attack, seed)
         return
     for i, is_partner in enumerate(partners):
-        others = np.flatnonzero(~is_partner)
-        rows = np.append(i, others[others != i])
+        other_models = np.flatnonzero(~is_partner)
+        rows = np.append(i, other_models[other_models != i])
         if len(rows) < 2:
             raise InputError(
                 f"trained_on: every other model was trained on what model {i} was not trained on, or on the same "

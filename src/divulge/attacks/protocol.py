@@ -104,7 +104,7 @@ class Attack(Scores, Protocol):
         ...
 
     def seeded(self, seed: int) -> Attack:
-        """The same attack with this seed, where it draws."""
+        """Return the same attack with this seed, where it draws."""
         ...
 
 

@@ -190,10 +190,8 @@ def means(into: ColumnMoments, out: ColumnMoments) -> tuple[Floats, Floats]:
         return into.mean, out.mean
     has_both = ~(no_in | no_out)
     difference = float((into.mean - out.mean)[has_both].mean()) if has_both.any() else into.grand_mean - out.grand_mean
-    mean_in, mean_out = (
-        np.where(no_in, out.mean + difference, into.mean),
-        np.where(no_out, into.mean - difference, out.mean),
-    )
+    mean_in = np.where(no_in, out.mean + difference, into.mean)
+    mean_out = np.where(no_out, into.mean - difference, out.mean)
     if (has_neither := no_in & no_out).any():
         mean_in[has_neither], mean_out[has_neither] = into.grand_mean, out.grand_mean
     return mean_in, mean_out

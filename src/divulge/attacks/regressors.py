@@ -238,7 +238,8 @@ class Boosted:
         location, scale = base.predict(features, labels)
         standard = (signal - location) / scale
         folds = seeds.generator(seed, "boosted", "folds").permutation(len(signal)) % self.folds
-        folds = keep_together(folds, _with_labels(table, labels))
+        # Rows that are equal are one record.
+        folds = keep_together(folds, table if labels is None else np.column_stack([table, labels]))
         draw = seeds.derive_seed(seed, "boosted", "trees")
         means, mean = crossfit(self.booster, "regression", table, standard, folds, draw)
         squares = (standard - mean) ** 2
@@ -288,15 +289,10 @@ def _feature_table(features: Array) -> Floats:
     return table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
 
 
-def _with_labels(table: Floats, labels: Ints | None) -> Array:
-    """Features beside classes: rows that are equal are one record."""
-    return table if labels is None else np.column_stack([table, labels])
-
-
 def crossfit(
     booster: Booster, objective: str, table: Floats, target: Floats, folds: Ints, seed: int
 ) -> tuple[tuple[Any, ...], Floats]:
-    """One model per fold, and what each predicts (before any link function) of records it has never seen.
+    """Fit one model per fold; return them, and what each predicts (before any link function) of records new to it.
 
     Model k leaves out fold k, whose records it predicts, and fold k + 1, on which it stops: a fold that
     chose the number of trees is not unseen.

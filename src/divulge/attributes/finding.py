@@ -69,6 +69,7 @@ def decide_attribute(
     confounded: str = "",
     doubt: str = "",
     stored: str = "",
+    copied: int = 0,
 ) -> AttributeFinding:
     """Decide whether an attribute of training records is guessed better than that of other records.
 
@@ -82,6 +83,7 @@ def decide_attribute(
         confounded: why the sets cannot be compared, where that is known; else empty.
         doubt: why the target may not be the model that was trained on the members, which is then never cleared.
         stored: says that training records stand in the model's file, with this attribute, where they do; else empty.
+        copied: number of records that have a copy in another set, which can hide a leak.
 
     Raises:
         divulge.InputError: no imputation, no attack, members or non-members of none.
@@ -118,7 +120,8 @@ def decide_attribute(
         for code in tested
     ]
     untested = int((members & ~np.isin(codes, tested)).sum()) if tested else 0
-    answer, reason = _judge(attack_comparisons, value_comparisons, control, margin, confounded)
+    counts = int(members.sum()), int((~members).sum())
+    answer, reason = _judge(attack_comparisons, value_comparisons, control, margin, confounded, counts, copied)
     if stored:
         answer, reason = LEAK, f"{stored} Whoever holds the file reads their values and needs no attack."
     elif answer == CLEAR and doubt:
@@ -174,6 +177,8 @@ def _judge(
     control: AttributeAttack,
     margin: float,
     confounded: str,
+    counts: tuple[int, int],
+    copied: int,
 ) -> tuple[str, str]:
     """Return the answer and what decided it."""
     if not confounded and (control.difference.low > 0 or control.difference.high < 0):
@@ -193,14 +198,21 @@ def _judge(
             "Among the records with one of its values, the attack is right on more of the training records than of the "
             f"others, {formatting.format_percent_estimate(clearest_value.difference)} more, and than imputation is."
         )
-    highest = max(map(_possibly_given_away, attacks))
+    highest = max(possibly_given_away(attack, *counts, copied) for attack in attacks)
     largest_share = formatting.format_percent(round(max(highest, 0.0), 3))
     if highest >= margin:
+        copies = f" {describe_copies(copied)}." if copied else ""
+        if max(possibly_given_away(attack, *counts) for attack in attacks) < margin:
+            return TOO_LITTLE, copies.lstrip()
         return TOO_LITTLE, (
             f"The model may give the value of up to {largest_share} of the training records away; "
-            f"{formatting.format_percent(margin)} was asked for. More records make the interval shorter."
+            f"{formatting.format_percent(margin)} was asked for. More records make the interval shorter.{copies}"
         )
-    open_values = {value.value for value in values if _possibly_given_away(value) >= RARE_MARGIN}
+    open_values = {
+        value.value
+        for value in values
+        if possibly_given_away(value, value.members, value.nonmembers, copied) >= RARE_MARGIN
+    }
     if open_values:
         return TOO_LITTLE, (
             f"Over all training records the model gives at most {largest_share} away, but "
@@ -218,11 +230,24 @@ def _surely_given_away(comparison: AttributeAttack | AttributeValue) -> float:
     return comparison.difference.low if comparison.gain is None else min(comparison.difference.low, comparison.gain.low)
 
 
-def _possibly_given_away(comparison: AttributeAttack | AttributeValue) -> float:
-    """Return the largest such share that is compatible with the guesses."""
-    return (
-        comparison.difference.high if comparison.gain is None else min(comparison.difference.high, comparison.gain.high)
-    )
+def possibly_given_away(
+    comparison: AttributeAttack | AttributeValue, n_members: int, n_nonmembers: int, copied: int = 0
+) -> float:
+    """Return the largest such share that is compatible with the guesses.
+
+    Copies of members among the non-members are guessed as rightly as the members, which makes the difference smaller by
+    their share, and copies in the population are known to the imputation. All of them may be among those compared.
+
+    Args:
+        comparison: of all records, or of those with one value.
+        n_members: members compared.
+        n_nonmembers: non-members compared.
+        copied: number of records that have a copy in another set.
+    """
+    difference, gain = comparison.difference.high, comparison.gain
+    if copied:
+        difference = max(difference, difference / (1 - copied / n_nonmembers)) if copied < n_nonmembers else 1.0
+    return min(1.0, difference if gain is None else min(difference, gain.high + copied / n_members))
 
 
 def _describe_leak(attack: AttributeAttack, control: AttributeAttack) -> str:
@@ -232,4 +257,13 @@ def _describe_leak(attack: AttributeAttack, control: AttributeAttack) -> str:
         f"{formatting.format_percent(round(attack.nonmembers.value, 3))} of records that were not trained on: "
         f"{formatting.format_percent_estimate(attack.difference)} more. Imputation without the model is right in "
         f"{formatting.format_percent(round(control.members.value, 3))}."
+    )
+
+
+def describe_copies(copied: int) -> str:
+    """Say that copies across the sets can hide a leak, and what to do."""
+    return (
+        f"{formatting.format_count(copied, 'record')} {'has a copy' if copied == 1 else 'have copies'} in another set: "
+        "what a model gives away of a record it gives away of its copy, so the comparison can hide a leak. Take them "
+        "out (duplicates='drop')"
     )

@@ -162,6 +162,7 @@ def infer(
         ),
         doubt=_doubt_target(study),
         stored=stored,
+        copied=study.copied,
     )  # fmt: skip
     if out_folder is not None:
         result.save(out_folder, overwrite=overwrite)
@@ -181,6 +182,7 @@ class _Study:
     classes: int
     references: Any
     warnings: tuple[str, ...]
+    copied: int
 
 
 def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
@@ -213,6 +215,7 @@ def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
     return _Study(
         aligned.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, is_counted,
         population, modality.probe_target(aligned.target, checked), references, (*checked.warnings, *aligned.notes),
+        checked.copied,
     )  # fmt: skip
 
 

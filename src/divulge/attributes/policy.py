@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from divulge.attributes.finding import CONFOUNDED
+from divulge.attributes.finding import CONFOUNDED, describe_copies, possibly_given_away
 from divulge.attributes.result import AttributeInference
-from divulge.auditing.compare import CONFIDENCE, Ruling
-from divulge.errors import InputError
+from divulge.auditing.compare import CONFIDENCE, Ruling, parse_limits
+from divulge.results import AttributeValue
 from divulge.types import Estimate
-from divulge.validation import as_list, check_instance, check_number, check_string, format_value
+from divulge.validation import check_instance, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.results import AttributeAttack, AttributeValue
+    from divulge.results import AttributeAttack
 
 METRICS = ("share", "value")
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeLimit:
-    """A limit on the share of training records whose value is given away.
-
-    Args:
-        metric: "share" (of all training records) or "value" (of those with any one value of the attribute).
-        limit: the largest share that is allowed, in [0, 1).
-
-    Examples:
-        >>> AttributeLimit.parse("share:0.05")
-        AttributeLimit(metric='share', limit=0.05)
-    """
-
-    metric: Literal["share", "value"]
-    limit: float
-
-    @classmethod
-    def parse(cls, text: str) -> AttributeLimit:
-        """Parse ``METRIC:LIMIT``.
-
-        Raises:
-            divulge.InputError: text that is not of this form, another metric, a limit outside [0, 1).
-        """
-        metric, _, bound = check_string(text, "policy").replace(" ", "").rpartition(":")
-        if metric not in METRICS:
-            forms = " or ".join(f"{name}:LIMIT" for name in METRICS)
-            raise InputError(f"policy: of attribute inference: {forms}, got {format_value(text)}")
-        try:
-            limit = float(bound)
-        except ValueError:
-            raise InputError(f"policy: a number is needed after '{metric}:', got {format_value(bound)}") from None
-        if not 0 <= limit < 1:
-            raise InputError(f"policy: {metric}: must lie in [0, 1), got {limit:g}")
-        return cls("value" if metric == "value" else "share", limit)
 
 
 def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
@@ -63,7 +26,7 @@ def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence:
     non-members, and more often than imputation is. All intervals hold at once, over attacks, values and policies.
     Every ruling is "broken" where training records stand in the model's file. All are undecided where members differ
     from non-members without the model; nothing is "kept" by a target that may not be the model that was trained on the
-    members, or, of single values, where too few records have one of them.
+    members, of single values where too few records have one of them, or where copies across the sets may hide more.
 
     Args:
         result: the result of `divulge.attributes.infer`.
@@ -77,10 +40,7 @@ def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
     """
     check_instance(result, "result", AttributeInference)
-    texts = [policy] if isinstance(policy, str) else as_list(policy, "policy")
-    limits = [AttributeLimit.parse(text) for text in texts]
-    if not limits:
-        raise InputError("policy: at least 1 METRIC:LIMIT is needed, got none")
+    limits = parse_limits(policy, METRICS, "attribute inference")
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     finding = result.decide(1 - error / len(limits))
     void = finding.reason.rstrip(".") if finding.answer == CONFOUNDED else ""
@@ -89,20 +49,23 @@ def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence:
     suspected = result.stored.sentence.rstrip(".") if result.stored is not None and result.stored.suspected else ""
     rare = f"{finding.untested:,} members have a value that too few records have for a test" if finding.untested else ""
     rulings = []
-    for limit in limits:
+    for metric, limit in limits:
         parts: list[tuple[str, str, AttributeAttack | AttributeValue]] = [
             (each.name, "all", each) for each in finding.attacks if each.gain is not None
         ]
-        if limit.metric == "value":
+        if metric == "value":
             parts = [(each.attack, each.value, each) for each in finding.values]
         if not parts:
             doubt = "no value is shared by enough members and non-members for a test of its own"
-            rulings.append(Ruling("all", "all", limit.metric, limit.limit, None, void or doubt, stored=stored))
+            rulings.append(Ruling("all", "all", metric, limit, None, void or doubt, stored=stored))
         for name, scope, part in parts:
             measured = _smaller(part)
-            is_within = measured.high <= limit.limit
-            doubt = (result.doubt or suspected or (rare if limit.metric == "value" else "")) if is_within else ""
-            rulings.append(Ruling(name, scope, limit.metric, limit.limit, measured, void or doubt, stored=stored))
+            is_within = measured.high <= limit
+            doubt = (result.doubt or suspected or (rare if metric == "value" else "")) if is_within else ""
+            counts = (part.members, part.nonmembers) if isinstance(part, AttributeValue) else result.counts
+            if is_within and not doubt and possibly_given_away(part, *counts, result.copied) > limit:
+                doubt = describe_copies(result.copied)
+            rulings.append(Ruling(name, scope, metric, limit, measured, void or doubt, stored=stored))
     return rulings
 
 

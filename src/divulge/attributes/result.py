@@ -71,6 +71,7 @@ class AttributeInference:
         settings: what was asked for.
         doubt: why the target may not be the model that was trained on the members; empty where it surely is.
         stored: training records that stand in the model's arrays; None where nothing was searched.
+        copied: number of records that have a copy in another set, which can hide a leak.
     """
 
     ids: Array
@@ -87,6 +88,12 @@ class AttributeInference:
     settings: AttributeSettings
     doubt: str = ""
     stored: StoredRecords | None = None
+    copied: int = 0
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Number of members and of non-members that count."""
+        return int(self.members[self.counted].sum()), int((~self.members[self.counted]).sum())
 
     @cached_property
     def finding(self) -> AttributeFinding:
@@ -108,6 +115,7 @@ class AttributeInference:
             confounded="; ".join(failed),
             doubt=self.doubt,
             stored=self.stored.sentence if self.stored is not None and is_stored else "",
+            copied=self.copied,
         )
 
     @property
@@ -133,8 +141,8 @@ class AttributeInference:
             column=self.column,
             tried=self.tried,
             references=self.references,
-            members=int(self.members[self.counted].sum()),
-            nonmembers=int((~self.members[self.counted]).sum()),
+            members=self.counts[0],
+            nonmembers=self.counts[1],
             attacks=finding.attacks,
             values=finding.values,
             untested=finding.untested,
@@ -144,6 +152,7 @@ class AttributeInference:
             environment=collect_environment(),
             doubt=self.doubt,
             stored=self.stored,
+            copied=self.copied,
         )
 
     def page(self) -> Page:
@@ -218,10 +227,18 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
             warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),
             settings=stored.settings, stored=stored.stored,
             doubt=_NOT_ASKED if stored.doubt is None else stored.doubt,
+            copied=_copies_of(stored),
         )  # fmt: skip
         return AttributeRun(result.summary(), result)
     except InputError as error:
         raise InputError(f"{folder}: damaged, {error}") from None
+
+
+def _copies_of(stored: AttributeSummary) -> int:
+    """Return the number of copies across the sets; of a run that did not count them but kept some, all candidates."""
+    if stored.copied is not None:
+        return stored.copied
+    return stored.members + stored.nonmembers if any("they were kept" in text for text in stored.warnings) else 0
 
 
 def _is_check(text: str, checks: tuple[ErasureControl, ...]) -> bool:

@@ -196,6 +196,38 @@ def text_warnings(split: TextSplit | None) -> list[str]:
     return messages
 
 
+def count_copies(audit: Findings) -> int:
+    """Return how many candidates a copy in another set can hide a leak of: equal ones that were kept, and texts alike.
+
+    A non-member that equals a member is known to a model that learned the member. Runs of earlier releases counted all
+    copies together.
+    """
+    about = audit.about
+    n_equal = about.copied
+    if n_equal is None:
+        n_equal = about.duplicates if about.settings.duplicates == "keep" else 0
+    return max(n_equal, 0 if about.texts is None else about.texts.copies)
+
+
+def hidden_share(audit: Findings, n_members: int, n_nonmembers: int) -> float:
+    """Return the largest part of the difference between members and non-members that copies can hide, in [0, 1].
+
+    If a share q of the non-members are members in truth, a difference of means, rates or AUCs is 1 - q times as large.
+    All copies may be among the candidates in question.
+    """
+    return min(1.0, count_copies(audit) / max(1, min(n_members, n_nonmembers)))
+
+
+def describe_copies(audit: Findings) -> str:
+    """Say that copies across the sets can hide a leak, and what to do."""
+    count = count_copies(audit)
+    verb = "has a copy" if count == 1 else "have copies"
+    return (
+        f"{formatting.format_count(count, 'candidate')} {verb} in another set: what a model gives away of a record it "
+        "gives away of its copy, so the comparison can hide a leak. Take them out (equal ones: duplicates='drop')"
+    )
+
+
 _MAX_POINTS = 400
 _TRANSFER_NUMBERS = ("outside", "effective", "error", "explained", "violation", "p_value", "bound")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -26,7 +26,16 @@ from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, char
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
 from divulge.results import EQUAL_LENGTH_LEVEL
-from divulge.validation import check_choice, check_instance, check_number, check_path, check_strings
+from divulge.validation import (
+    as_list,
+    check_choice,
+    check_instance,
+    check_number,
+    check_path,
+    check_string,
+    check_strings,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +43,7 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
     from divulge.auditing.verdict import Scope
-    from divulge.types import Estimate, Tone
+    from divulge.types import Bools, Estimate, Floats, Tone
 
 METRICS = ("auc", "advantage", "epsilon")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
@@ -191,6 +200,39 @@ class Limit:
         return cls(metric, limit)
 
 
+def parse_limits(policy: str | Sequence[str], metrics: Sequence[str], subject: str) -> list[tuple[str, float]]:
+    """Parse one or more ``METRIC:LIMIT`` whose limits are shares.
+
+    Args:
+        policy: a text, or several.
+        metrics: those that may be limited.
+        subject: what they are metrics of, for messages.
+
+    Raises:
+        divulge.InputError: no text, one that is not of this form, another metric, a limit outside [0, 1).
+
+    Examples:
+        >>> parse_limits("share:0.05", ("difference", "share"), "an erasure check")
+        [('share', 0.05)]
+    """
+    limits = []
+    for text in [policy] if isinstance(policy, str) else as_list(policy, "policy"):
+        metric, _, bound = check_string(text, "policy").replace(" ", "").rpartition(":")
+        if metric not in metrics:
+            forms = " or ".join(f"{name}:LIMIT" for name in metrics)
+            raise InputError(f"policy: of {subject}: {forms}, got {format_value(text)}")
+        try:
+            limit = float(bound)
+        except ValueError:
+            raise InputError(f"policy: a number is needed after '{metric}:', got {format_value(bound)}") from None
+        if not 0 <= limit < 1:
+            raise InputError(f"policy: {metric}: must lie in [0, 1), got {limit:g}")
+        limits.append((metric, limit))
+    if not limits:
+        raise InputError("policy: at least 1 METRIC:LIMIT is needed, got none")
+    return limits
+
+
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """Result of holding one recipe against one policy.
@@ -263,7 +305,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
         nothing is "kept" that is above its limit without adjustment, or whose AUC is so when it is turned round. None
         is "broken", or "kept", where the score less what the records alone explain says otherwise. None is "kept" by a
         target that is no better on its own training records than a constant answer: it may be another model than the
-        one that was trained on them.
+        one that was trained on them. None is "kept" that may be exceeded beneath copies of members among the
+        non-members.
 
     Raises:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
@@ -272,66 +315,62 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     if not limits:
         raise InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    metrics = {limit.metric: None for limit in limits}
-    questions = {
-        (outcome.recipe, scope.name, metric): (
-            outcome,
-            unadjusted_outcome,
-            scope.adjusted,
-            _missing_reason(audit, scope, metric),
-        )
-        for scope, unadjusted_scope in zip(scopes(audit), unadjusted_scopes(audit), strict=True)
-        for outcome, unadjusted_outcome in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True)
-        for metric in metrics
+    scope_pairs = list(zip(scopes(audit), unadjusted_scopes(audit), strict=True))
+    metrics = dict.fromkeys(limit.metric for limit in limits)
+    missing_reasons = {
+        (scope.name, metric): _missing_reason(audit, scope, metric) for scope, _ in scope_pairs for metric in metrics
     }
-    n_questions = sum(not missing for *_, missing in questions.values())
-    single_confidence = 1 - error / max(1, count_intervals(audit), n_questions)
-    rulings = {
-        key: None if missing else evaluation.measure(outcome.scores, outcome.members, key[-1], single_confidence)
-        for key, (outcome, *_, missing) in questions.items()
+    n_measured = sum(
+        len(scope.outcomes) for scope, _ in scope_pairs for metric in metrics if not missing_reasons[scope.name, metric]
+    )
+    single_confidence = 1 - error / max(1, count_intervals(audit), n_measured)
+    hidden_leaks = {scope.name: find_hidden_leaks(audit, scope) for scope, _ in scope_pairs}
+    hidden_shares = {
+        scope.name: comparability.hidden_share(audit, scope.members, scope.nonmembers) for scope, _ in scope_pairs
     }
-    unadjusted = {
-        key: evaluation.measure(unadjusted_outcome.scores, unadjusted_outcome.members, key[-1], single_confidence)
-        for key, (_, unadjusted_outcome, adjusted, missing) in questions.items()
-        if adjusted and not missing
-    }
+    void, implausible = _void_reason(audit), plausibility.describe_doubt(audit)
+    stored_records = audit.about.stored
+    suspicion = stored_records.sentence.rstrip(".") if stored_records is not None and stored_records.suspected else ""
+
+    def measure(scores: Floats, members: Bools, metric: str) -> Estimate:
+        return evaluation.measure(scores, members, metric, single_confidence)
+
+    rulings = []
+    for limit in limits:
+        for scope, unadjusted_scope in scope_pairs:
+            missing = missing_reasons[scope.name, limit.metric]
+            for outcome, raw in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True):
+                measured, doubt = None, void or missing
+                if not missing:
+                    measured = measure(outcome.scores, outcome.members, limit.metric)
+                    unadjusted = measure(raw.scores, raw.members, limit.metric) if scope.adjusted else None
+                    unexplained = None
+                    if outcome.unexplained is not None:
+                        unexplained = measure(outcome.unexplained, outcome.members, limit.metric)
+                    is_kept, is_hidden = measured.high <= limit.limit, outcome.recipe in hidden_leaks[scope.name]
+                    doubt = (
+                        void
+                        or _contrary_reason(audit, outcome.recipe, limit, measured, unadjusted, single_confidence)
+                        or _explained_reason(measured, unexplained, limit, hidden=is_hidden)
+                        or (REVERSED if is_kept and _is_above(measured, limit) else "")
+                        or (implausible if measured.low <= limit.limit else "")
+                        or _copies_reason(audit, measured, limit, hidden_shares[scope.name])
+                        or (suspicion if is_kept else "")
+                    )
+                ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt)
+                rulings.append(replace(ruling, adjusted=scope.adjusted, stored=stored_sentence(audit)))
+    return rulings
+
+
+def _void_reason(audit: Audit) -> str:
+    """Explain why no number of the audit can be blamed on the model; empty if the split is not confounded."""
     baseline, adjustment = audit.about.blind_baseline, audit.adjustment
-    void = CONFOUNDED if audit.about.told_apart or (baseline is not None and baseline.confounded) else ""
     if adjustment is not None and adjustment.confounded:
-        void = comparability.describe_confounding(adjustment).rstrip(".")
-    if not void and (audit_verdict := decide_verdict(audit)).answer == "split is confounded":
-        void = audit_verdict.plain.rstrip(".")
-    implausible = plausibility.describe_doubt(audit)
-    hidden = {(name, scope.name) for scope in scopes(audit) for name in find_hidden_leaks(audit, scope)}
-    unexplained = {
-        key: evaluation.measure(outcome.unexplained, outcome.members, key[-1], single_confidence)
-        for key, (outcome, *_, missing) in questions.items()
-        if outcome.unexplained is not None and not missing
-    }
-    return [
-        Ruling(
-            name,
-            scope,
-            metric,
-            limit.limit,
-            measured,
-            void
-            or missing
-            or _contrary_reason(audit, name, limit, measured, unadjusted.get((name, scope, metric)), single_confidence)
-            or _explained_reason(
-                measured, unexplained.get((name, scope, metric)), limit, hidden=(name, scope) in hidden
-            )
-            or _reversed_reason(measured, limit)
-            or _implausible_reason(measured, limit.limit, implausible)
-            or _suspicion(audit, measured, limit.limit),
-            adjusted=adjusted,
-            stored=stored_sentence(audit),
-        )
-        for limit in limits
-        for (name, scope, metric), (*_, adjusted, missing) in questions.items()
-        if metric == limit.metric
-        for measured in [rulings[name, scope, metric]]
-    ]
+        return comparability.describe_confounding(adjustment).rstrip(".")
+    if audit.about.told_apart or (baseline is not None and baseline.confounded):
+        return CONFOUNDED
+    verdict = decide_verdict(audit)
+    return verdict.plain.rstrip(".") if verdict.answer == "split is confounded" else ""
 
 
 def stored_sentence(audit: Audit) -> str:
@@ -340,19 +379,10 @@ def stored_sentence(audit: Audit) -> str:
     return stored.sentence.rstrip(".") if stored is not None and stored.proven else ""
 
 
-def _suspicion(audit: Audit, measured: Estimate | None, limit: float) -> str:
-    """Say that records seem to stand in the model, where the limit would be kept; empty otherwise."""
-    stored = audit.about.stored
-    is_kept = measured is not None and measured.high <= limit
-    return stored.sentence.rstrip(".") if is_kept and stored is not None and stored.suspected else ""
-
-
 def _contrary_reason(
-    audit: Audit, recipe: str, limit: Limit, measured: Estimate | None, raw: Estimate | None, confidence: float
+    audit: Audit, recipe: str, limit: Limit, measured: Estimate, unadjusted: Estimate | None, confidence: float
 ) -> str:
     """Explain which other comparison of the same run contradicts the ruling; empty if none does."""
-    if measured is None:
-        return ""
     text_split = audit.about.texts
     if audit.adjustment is None:
         if text_split is None:
@@ -362,17 +392,17 @@ def _contrary_reason(
             return comparability.EXPLAINED_BY_LENGTH if is_length_effect else ""
         masked = text_split.length <= EQUAL_LENGTH_LEVEL and recipe in text_split.seen_at_equal_length(1 - confidence)
         return comparability.describe_contrary_evidence(audit, (), confidence) if masked else ""
-    if measured.high <= limit.limit and raw is not None and _is_above(raw, limit):
+    if measured.high <= limit.limit and unadjusted is not None and _is_above(unadjusted, limit):
         return comparability.describe_contrary_evidence(audit, [recipe], confidence)
     return ""
 
 
-def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
+def _explained_reason(measured: Estimate, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
     """Explain why the unexplained score contradicts the ruling; empty if it does not.
 
     ``hidden`` where the verdict finds a leak in the unexplained score alone.
     """
-    if measured is None or unexplained is None:
+    if unexplained is None:
         return ""
     is_broken, is_kept = measured.low > limit.limit, measured.high <= limit.limit
     contradicted = (is_broken and unexplained.low <= limit.limit) or (
@@ -381,20 +411,25 @@ def _explained_reason(measured: Estimate | None, unexplained: Estimate | None, l
     return EXPLAINED_BY_RECORDS if contradicted else ""
 
 
-def _reversed_reason(measured: Estimate | None, limit: Limit) -> str:
-    """Explain why a limit on the AUC is not kept by a score whose reverse finds members; empty otherwise."""
-    is_kept = measured is not None and measured.high <= limit.limit
-    return REVERSED if measured is not None and is_kept and _is_above(measured, limit) else ""
-
-
 def _is_above(estimate: Estimate, limit: Limit) -> bool:
     """Check whether the interval lies above the limit; for an AUC, also that of the reversed score."""
     return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
 
 
-def _implausible_reason(measured: Estimate | None, limit: float, doubt: str) -> str:
-    """Explain why an implausible target cannot keep a limit; empty if the limit is broken anyway."""
-    return doubt if doubt and (measured is None or measured.low <= limit) else ""
+def _copies_reason(audit: Audit, measured: Estimate, limit: Limit, hidden: float) -> str:
+    """Explain why a limit may be exceeded beneath copies of members among the non-members; empty if it cannot be.
+
+    AUC and advantage are compared once more as what they would be without the copies. Of a TPR the copies decide the
+    threshold.
+    """
+    if measured.high > limit.limit or not hidden:
+        return ""
+    chance = {"auc": 0.5, "advantage": 0.0}.get(limit.metric)
+    if chance is not None and hidden < 1:
+        largest = max(measured.high - chance, chance - measured.low if limit.metric == "auc" else 0.0)
+        if chance + largest / (1 - hidden) <= limit.limit:
+            return ""
+    return comparability.describe_copies(audit)
 
 
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:

@@ -180,7 +180,7 @@ class Outcome:
         return realised_fpr(outcome.scores[~outcome.members], self.calibration, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
-        """The outcome of the candidates in ``rows`` (a mask or positions); the calibration records stay."""
+        """Return the outcome of the candidates in ``rows`` (a mask or positions); the calibration records stay."""
         labels = None if self.labels is None else self.labels[rows]
         row_values = {
             name: None if values is None else values[rows]
@@ -260,7 +260,7 @@ class Findings:
     duplicate_groups: Ints | None = None
 
     def __getitem__(self, recipe: str) -> Outcome:
-        """The outcome of the recipe of that name."""
+        """Return the outcome of the recipe of that name."""
         return self.outcome(recipe)
 
     def outcome(self, recipe: str) -> Outcome:
@@ -355,7 +355,7 @@ class RealisedFpr:
 
 
 def realised_fpr(nonmembers: Floats, calibration: Floats, level: float, tests: int = 1) -> RealisedFpr:
-    """The realised false-positive rate on non-members ``[n]`` of the threshold at ``level`` of calibration scores.
+    """Return the realised FPR, on non-members ``[n]``, of the threshold at ``level`` of calibration scores.
 
     Raises:
         divulge.InputError: too few calibration records for the level, no non-members.

@@ -23,6 +23,7 @@ from divulge.report import formatting
 from divulge.results import PartialKnowledgeSettings
 from divulge.settings import AuditSettings, Duplicates
 from divulge.targets import FramedTarget
+from divulge.targets.rights import class_name
 from divulge.types import AuditData, PartialRecords, Records, check_features
 from divulge.validation import (
     as_list,
@@ -115,12 +116,13 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         unseen_classes=unseen,
         warnings=tuple(notes),
         duplicates=separated.duplicates,
-        groups=None if groups is None else _name_groups(groups)[separated.kept],
-        known=None if masks is None else masks[separated.kept],
+        groups=None if groups is None else _name_groups(groups)[separated.kept_mask],
+        known=None if masks is None else masks[separated.kept_mask],
         covariates=None
         if covariates is None
-        else {name: values[separated.kept] for name, values in covariates.items()},
+        else {name: values[separated.kept_mask] for name, values in covariates.items()},
         duplicate_groups=separated.groups,
+        copied=separated.copied,
     )
 
 
@@ -173,8 +175,8 @@ def _split_columns(records: Records, prefix: str, set_name: str) -> Records:
             "give an array for each set, a function of records, or 'module:function'"
         )
     names = [name for name in records.table.columns if prefix and name.startswith(prefix)]
-    others = [name for name in records.table.columns if name not in names]
-    if not names or not others:
+    other_columns = [name for name in records.table.columns if name not in names]
+    if not names or not other_columns:
         problem = "no column of a record is left" if names else f"no column begins with {format_value(prefix)}"
         raise InputError(f"features: {set_name}: {problem}, got {columns.format_names(records.table.columns)}")
     return _with_rows(records.without_columns(names), records.table.select(names).to_native(), set_name)
@@ -435,10 +437,8 @@ def _split_population(
         return np.flatnonzero(~is_calibration), np.flatnonzero(is_calibration)
     is_first_copy = first_of_each_group(groups, np.zeros(n))
     is_calibration_group = (is_calibration & is_first_copy)[np.flatnonzero(is_first_copy)[groups]]
-    learning_rows, calibration_rows = (
-        np.flatnonzero(~is_calibration_group),
-        np.flatnonzero(is_calibration_group & is_first_copy),
-    )
+    learning_rows = np.flatnonzero(~is_calibration_group)
+    calibration_rows = np.flatnonzero(is_calibration_group & is_first_copy)
     if len(learning_rows) < 2 or not len(calibration_rows):
         raise InputError(
             f"population: {int(is_first_copy.sum())} distinct records are too few to learn from some and calibrate "
@@ -536,15 +536,18 @@ class SeparatedSets:
         notes: what was done about it.
         groups: number of the distinct record that each remaining candidate is, where copies keep together and a group
             is one observation; None where each record is one.
+        copied: number of kept candidates whose copy in another set can hide a leak: non-members that equal a member,
+            and members that equal a record of the population.
     """
 
     members: Records
     nonmembers: Records
     population: Records
-    kept: Bools
+    kept_mask: Bools
     duplicates: int = 0
     notes: tuple[str, ...] = ()
     groups: Ints | None = None
+    copied: int = 0
 
 
 def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
@@ -553,7 +556,8 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     Where a record holds several documents of a person, so are documents that persons of several sets share.
 
     Raises:
-        divulge.InputError: there are some and the policy is "error"; nothing is left without them.
+        divulge.InputError: there are some and the policy is "error"; nothing is left without them; "keep", and members
+            are in the population more often than non-members, or less often.
     """
     separated = _separate_records(sets, policy)
     record_sets = (separated.members, separated.nonmembers, separated.population)
@@ -571,20 +575,28 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
         )
     n_shared = separated.duplicates + sum(int(mask.sum()) for mask in holders)
     if policy == "keep":
-        note = f"{description}; they were kept, which biases every number towards no leak"
-        return replace(separated, duplicates=n_shared, notes=(*separated.notes, note))
+        learned = {text for record in separated.population.x for text in people.split_record(record)} & set(shared)
+        _check_copies_in_population(
+            *(
+                np.array([not learned.isdisjoint(people.split_record(text)) for text in part.x])
+                for part in record_sets[:2]
+            )
+        )
+        n_copied = separated.copied + int(holders[0].sum() + holders[1].sum())
+        note = f"{description}; they were kept{_KEPT_COPIES}"
+        return replace(separated, duplicates=n_shared, notes=(*separated.notes, note), copied=n_copied)
     (members, has_member), (nonmembers, has_nonmember), (population, has_population) = (
         people.remove_documents(records, shared) for records in record_sets
     )
     if members is None or nonmembers is None or population is None:
         raise InputError(f"duplicates: {description}; nothing is left after dropping them")
-    has_any, kept = np.append(has_member, has_nonmember), separated.kept.copy()
-    kept[separated.kept] = has_any
+    has_any, kept_mask = np.append(has_member, has_nonmember), separated.kept_mask.copy()
+    kept_mask[separated.kept_mask] = has_any
     n_empty = int((~has_any).sum() + (~has_population).sum())
     emptied = f", which leaves nothing of {formatting.format_count(n_empty, 'record')}" if n_empty else ""
     note = f"{description}; these documents were taken out of every record{emptied}"
     groups = None if separated.groups is None else separated.groups[has_any]
-    return SeparatedSets(members, nonmembers, population, kept, n_shared, (*separated.notes, note), groups)
+    return SeparatedSets(members, nonmembers, population, kept_mask, n_shared, (*separated.notes, note), groups)
 
 
 def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedSets:
@@ -637,10 +649,11 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
             "duplicates='drop' or 'keep'"
         )
     if policy == "keep":
-        note = f"{description}; they were kept, which biases every number towards no leak"
-        return SeparatedSets(
-            members, nonmembers, population, kept_rows, n_shared, (note, *_repetition_notes(groups, origin)), groups
-        )
+        is_in_population = among_population[candidates]
+        _check_copies_in_population(is_in_population[: len(members)], is_in_population[len(members) :])
+        n_copied = int(is_shared_nonmember.sum() + is_in_population[: len(members)].sum())
+        notes = (f"{description}; they were kept{_KEPT_COPIES if n_copied else ''}", *_repetition_notes(groups, origin))
+        return SeparatedSets(members, nonmembers, population, kept_rows, n_shared, notes, groups, n_copied)
     # Out of every set, or the sets would differ by what was taken out of them.
     kept_rows &= ~among_population[candidates] & ~(among_members & among_nonmembers)[candidates]
     also_dropped = ""
@@ -670,6 +683,29 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         notes,
         kept_groups,
     )
+
+
+_KEPT_COPIES = ", which biases every number towards no leak"
+_LOPSIDED_COPIES = 0.001  # chance that a random deal of records is refused
+
+
+def _check_copies_in_population(members: Bools, nonmembers: Bools) -> None:
+    """Refuse kept copies in the population of one of the two sides alone.
+
+    Reference models learn these records: they make the target look as if it knew the other side better, or this side
+    less well, whatever it was trained on.
+
+    Args:
+        members: whether each has a copy in the population.
+        nonmembers: likewise.
+    """
+    table = [[int(side.sum()), int((~side).sum())] for side in (members, nonmembers)]
+    if float(stats.fisher_exact(table).pvalue) < _LOPSIDED_COPIES:
+        raise InputError(
+            f"duplicates: {table[0][0]} of {len(members)} members and {table[1][0]} of {len(nonmembers)} non-members "
+            "stand in the population, too: reference models would learn the one side more than the other; take them "
+            "out of the population, or pass duplicates='drop'"
+        )
 
 
 def _repetition_notes(groups: Ints | None, origin: Ints) -> tuple[str, ...]:
@@ -777,7 +813,7 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
         unreadable = [column.name for column in encoder.columns if column.measure not in ("number", "boolean")]
         unreadable += [column.name for column in encoder.columns if column.has_missing]
         raise InputError(
-            f"target: {type(target).__name__} takes numbers, and the columns {columns.format_names(unreadable)} hold "
+            f"target: {class_name(target)} takes numbers, and the columns {columns.format_names(unreadable)} hold "
             "texts, categories, dates or missing values; pass the model with its encoder, as a pipeline or as a "
             "function of a data frame"
         )
@@ -827,7 +863,7 @@ def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, .
     class_names = sorted({name for records in labelled for name in _class_of_each(records)})
     if all(name in ("False", "True") for name in class_names):
         return ("False", "True"), []
-    if all(_is_integer(name) for name in class_names):
+    if all(name.lstrip("-").isdecimal() for name in class_names):
         numbers = sorted(int(name) for name in class_names)
         if numbers[0] < 0:
             return tuple(map(str, numbers)), [
@@ -846,10 +882,6 @@ def _class_of_each(records: Records) -> list[str]:
     if records.class_names is None:
         return [str(number) for number in records.y]
     return [records.class_names[number] for number in records.y]
-
-
-def _is_integer(name: str) -> bool:
-    return name.lstrip("-").isdecimal()
 
 
 def _number_classes(
@@ -1057,9 +1089,17 @@ def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[Audit
         visible,
         fitted_imputer,
         best_completion,
-        _sample_completions(fitted_imputer, visible, _count_draws(inputs.recipes), seeds.derive_seed(seed, "asked")),
         _sample_completions(
-            fitted_imputer, visible, _count_training_completions(inputs.recipes), seeds.derive_seed(seed, "lessons")
+            fitted_imputer,
+            visible,
+            max(recipe.imputed.random for recipe in inputs.recipes),
+            seeds.derive_seed(seed, "asked"),
+        ),
+        _sample_completions(
+            fitted_imputer,
+            visible,
+            _N_TRAINING_COMPLETIONS if any(recipe.references == "in and out" for recipe in inputs.recipes) else 0,
+            seeds.derive_seed(seed, "lessons"),
         ),
         float(known_mask.mean()),
     )
@@ -1076,14 +1116,6 @@ def _whole_record_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe for whole records; a signal that completes records is replaced by the loss."""
     signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
     return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
-
-
-def _count_draws(recipes: tuple[Recipe, ...]) -> int:
-    return max(recipe.imputed.random for recipe in recipes)
-
-
-def _count_training_completions(recipes: tuple[Recipe, ...]) -> int:
-    return _N_TRAINING_COMPLETIONS if any(recipe.references == "in and out" for recipe in recipes) else 0
 
 
 def _sample_completions(

@@ -24,6 +24,8 @@ from divulge.signals import internals
 from divulge.signals.named import NAMED_SIGNALS, OutputSignal
 from divulge.targets import as_regressor, declared_modality, is_label_only, is_regression_model
 from divulge.targets.arrays import as_predictions
+from divulge.targets.estimators import settle_frames
+from divulge.targets.rights import class_name
 from divulge.types import Records
 from divulge.validation import check_array, check_choice, check_labels, check_string, check_strings
 
@@ -215,7 +217,7 @@ def measure_outputs(target: Any, records: Records, required: Sequence[OutputSign
     """
     answers: dict[str, Any] = {}
     for output in dict.fromkeys(signal.output for signal in required):
-        name = f"{type(target).__name__}.{output}"
+        name = f"{class_name(target)}.{output}"
         if not callable(getattr(target, output, None)):
             raise InputError(f"{name}: the model gives no such output")
         answers[output] = check_array(getattr(target, output)(records), name)
@@ -460,13 +462,16 @@ def resolve_task(target: Any, data: AuditData, task: Task) -> Any:
     """Return the target as a classifier or as a regression model, as ``task`` says or, for "auto", data and outputs.
 
     A network or function of one output, whose records have real values in ``y``, is a regression model. Where all of
-    ``y`` are whole numbers, it may be either, and is taken for a classifier.
+    ``y`` are whole numbers, it may be either, and is taken for a classifier. An estimator is given data frames of the
+    library that it can read (`divulge.targets.estimators.settle_frames`).
 
     Raises:
         divulge.InputError: a model that is not of this task.
     """
     if declared_modality(target) is not None:
         return target
+    if isinstance(data.population, Records):
+        target = settle_frames(target, data.population)
     if task == "regression":
         return as_regressor(target)
     if task == "classification":

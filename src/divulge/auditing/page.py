@@ -450,7 +450,14 @@ def trade_off_section(audit: Findings, strongest: str) -> Section:
     blocks: list[Block] = []
     for scope in scopes(audit):
         title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
-        blocks.append(_roc_chart(scope, f"{title}, adjusted for covariates" if scope.adjusted else title, strongest))
+        blocks.append(
+            Chart(
+                roc_specification(scope, strongest),
+                title=f"{title}, adjusted for covariates" if scope.adjusted else title,
+                note="Both axes are logarithmic. The band is a pointwise 95 % interval of one recipe, the dashed line "
+                "is guessing.",
+            )
+        )
     blocks += _fpr_slider(audit, strongest)
     return Section("Trade-off", blocks, annex=True)
 
@@ -459,15 +466,6 @@ def roc_specification(scope: Scope, focus: str | None = None) -> charts.Spec:
     """Return the ROC curves of every recipe in a scope, as a Vega-Lite specification."""
     curves = {outcome.recipe: outcome.roc for outcome in scope.outcomes}
     return charts.roc({name: charts.Curve(c.fpr, c.tpr, c.low, c.high) for name, c in curves.items()}, focus=focus)
-
-
-def _roc_chart(scope: Scope, title: str, strongest: str) -> Chart:
-    return Chart(
-        roc_specification(scope, strongest),
-        title=title,
-        note="Both axes are logarithmic. The band is a pointwise 95 % interval of one recipe, the dashed line is "
-        "guessing.",
-    )
 
 
 def _fpr_slider(audit: Findings, strongest: str) -> list[Block]:

@@ -241,8 +241,8 @@ def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) 
         divulge.InputError: an audit whose recipes train no such models, or of partly known records; and as `audit`,
             before work starts.
     """
-    given = [subject.members, subject.nonmembers, *([] if subject.population is None else [subject.population])]
-    parts = [check_instance(part, "references: records of the audit", Records) for part in given]
+    record_sets = [subject.members, subject.nonmembers, *([] if subject.population is None else [subject.population])]
+    parts = [check_instance(part, "references: records of the audit", Records) for part in record_sets]
     starts = np.cumsum([0, *map(len, parts)])
     numbered = [
         part.with_ids(np.arange(start, start + len(part))) for part, start in zip(parts, starts[:-1], strict=True)
@@ -251,10 +251,10 @@ def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) 
     renumbered = replace(subject, members=members, nonmembers=nonmembers, population=population)
     prepared, _ = _prepare_audit(target, renumbered, options, ignore_progress, None)
     needs = {need for recipe in prepared.inputs.recipes for need in recipe.needs}
-    need = next((one for one in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT) if one in needs), None)
+    need = next((each for each in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT) if each in needs), None)
     if need is None or prepared.partial_knowledge is not None:
-        why = "its recipes train none" if need is None else "it is of partly known records"
-        raise InputError(f"references: the audit has no reference models for whole records: {why}")
+        reason = "its recipes train none" if need is None else "it is of partly known records"
+        raise InputError(f"references: the audit has no reference models for whole records: {reason}")
     records, trained_on = signals.training_data(prepared, need)
     assert records.ids is not None
     rows = records.ids.astype(np.int64)
@@ -271,7 +271,8 @@ def _prepare_audit(
     modality = find_modality(adapted_target)
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
-    if isinstance(options.references, Train):
+    # Other models have no clones, and their modality refuses `Train` in its own words.
+    if isinstance(options.references, Train) and isinstance(modality, Classifier | RegressionModel):
         options = options.model_copy(update={"references": options.references.for_target(adapted_target)})
     checked = check_inputs(subject, options, modality, aligned_target)
     checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
@@ -396,6 +397,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         estimator=summarise_estimator(prepared.target),
         agreement=tuple(log.agreement),
         matched=log.matched,
+        copied=inputs.copied,
     )
     return Audit(
         scores=scores,
@@ -423,10 +425,10 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
 def _find_stored_records(prepared: PreparedAudit, is_comparable: bool) -> StoredRecords | None:
     """Search the target's arrays for the candidates; None where it shows none."""
     inputs = prepared.inputs
-    found = inspection.find_stored_records(
+    stored = inspection.find_stored_records(
         prepared.target, inputs.candidates, inputs.truth, seed=prepared.seed, comparable=is_comparable
     )
-    return found if found.arrays else None
+    return stored if stored.arrays else None
 
 
 def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:

@@ -64,6 +64,7 @@ class AuditInputs:
         covariates: name → values of the candidates, as given by the user; None without any.
         duplicate_groups: number of each candidate's group of equal records, if equal records count once; None if each
             record counts.
+        copied: number of candidates whose copy in another set can hide a leak, where copies were kept.
     """
 
     candidates: Records
@@ -78,6 +79,7 @@ class AuditInputs:
     known: Bools | None = None
     covariates: Mapping[str, Array] | None = None
     duplicate_groups: Ints | None = None
+    copied: int = 0
 
     @property
     def layout(self) -> Layout:
@@ -299,10 +301,8 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
     query_counts = [getattr(signal, "queries", None) for signal in active_signals(audit.inputs.recipes).values()]
     if None in query_counts:
         return forecast
-    sample, white_box = (
-        audit.inputs.population[:_N_TIMED_RECORDS],
-        white_box_names(audit.inputs.recipes),
-    )
+    sample = audit.inputs.population[:_N_TIMED_RECORDS]
+    white_box = white_box_names(audit.inputs.recipes)
     records = len(audit.views[0])
     answers = sum(map(len, audit.views)) + records * sum(
         int(queries) for queries in query_counts if queries is not None

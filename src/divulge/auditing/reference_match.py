@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Records
 
 _HELD_OUT_SHARE, _MIN_HELD_OUT, _MAX_HELD_OUT = 0.2, 20, 1000  # records of the population that are held out
+_PREFERRED_SIGNALS = ("scaled-logit", "negative-loss")  # of which answers are compared, where a recipe reads them
 
 
 def choose_held_out(population: Records, seed: int) -> Bools:
@@ -124,7 +125,7 @@ def report_agreement(audit: PreparedAudit, measured: Measurements, log: AuditLog
     for need in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT):
         if need not in measured.models:
             continue
-        agreement_report = _compare(audit, measured, measured.models[need], need)
+        agreement_report = _compare_answers(audit, measured, measured.models[need], need)
         if agreement_report is None:
             log.warnings.append(
                 f"{need}: too few calibration records to say how well the reference models answer like the target"
@@ -135,7 +136,9 @@ def report_agreement(audit: PreparedAudit, measured: Measurements, log: AuditLog
             log.warnings.append(agreement_report.text)
 
 
-def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need: Need) -> ReferenceAgreement | None:
+def _compare_answers(
+    audit: PreparedAudit, measured: Measurements, models: Models, need: Need
+) -> ReferenceAgreement | None:
     rows = audit.layout.calibration_rows
     is_out = ~models.trained_on[:, rows]
     if rows.stop - rows.start < 2 or not is_out.any(axis=1).all():
@@ -152,14 +155,14 @@ def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need:
         distance = "log-likelihoods per token"
         compared_answers = (target, references) if base is None else (target - base, references - base)
     else:
-        name = next((name for name in _PREFERRED if name in models.signals), next(iter(models.signals), None))
+        name = next((name for name in _PREFERRED_SIGNALS if name in models.signals), next(iter(models.signals), None))
         if name is None or name not in measured.target:
             return None
         # In 32 bits the sum of large answers overflows.
         target = np.asarray(measured.target[name][rows], dtype=np.float64)
         references = np.asarray(models.signals[name][:, rows], dtype=np.float64)
         measure, distance, compared_answers = name, f"{name}s", (target, references)
-        if name in _PREFERRED:
+        if name in _PREFERRED_SIGNALS:
             losses = [-s if name == "negative-loss" else np.logaddexp(0.0, -s) for s in (target, references)]
             measure, compared_answers = "loss", (losses[0], losses[1])
     try:
@@ -184,9 +187,6 @@ def _compare(audit: PreparedAudit, measured: Measurements, models: Models, need:
         text="",
     )
     return replace(report, text=_describe_agreement(report, matched=audit.held_out is not None))
-
-
-_PREFERRED = ("scaled-logit", "negative-loss")
 
 
 def _describe_agreement(report: ReferenceAgreement, *, matched: bool) -> str:

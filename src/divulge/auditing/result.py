@@ -78,11 +78,11 @@ class Audit(Findings):
         return simultaneous_confidence(self)
 
     def __getitem__(self, recipe: str) -> Outcome:
-        """The outcome of the recipe of that name, with the intervals of verdict and report."""
+        """Return the outcome of the recipe of that name, with the intervals of verdict and report."""
         return replace(self.outcome(recipe), confidence=self.confidence)
 
     def summary(self) -> AuditSummary:
-        """All numbers of the report and the run metadata; the content of ``summary.json``."""
+        """Return all numbers of the report and the run metadata; the content of ``summary.json``."""
         return summarise_audit(self)
 
     @property
@@ -233,7 +233,7 @@ UNEXPLAINED_PREFIX = "unexplained:"
 """Prefix of the columns of scores less what the records explain."""
 
 
-def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:
+def read_findings(dossier: RunDirectory, findings_type: type[FindingsT]) -> FindingsT:
     """Read the findings of a run directory; every value is validated.
 
     Raises:
@@ -269,7 +269,8 @@ def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:
     adjustment = None
     if covariates is not None:
         adjustment = adjust(recipe_scores, members, covariates, seed=seed, groups=groups, unexplained=unexplained)
-    return kind(
+    names = summary.class_names
+    return findings_type(
         scores=recipe_scores,
         calibration={name: _float_column(calibration, name, folder) for name in recipes},
         ids=tables.to_array(scores["id"]),
@@ -290,7 +291,7 @@ def read_findings(dossier: RunDirectory, kind: type[FindingsT]) -> FindingsT:
         covariates=covariates,
         adjustment=adjustment,
         path=folder,
-        class_names=_check_class_names(summary, folder),
+        class_names=None if names is None else check_strings(names, f"{folder}: class_names"),
         unexplained_scores=unexplained,
         duplicate_groups=groups,
     )
@@ -311,11 +312,6 @@ def _label_column(frame: pl.DataFrame, folder: Path) -> Ints | None:
 
 def _integer_column(frame: pl.DataFrame, name: str, folder: Path) -> Ints | None:
     return check_labels(tables.to_array(frame[name]), f"{folder}: {name}") if name in frame.columns else None
-
-
-def _check_class_names(summary: AuditSummary, folder: Path) -> tuple[str, ...] | None:
-    names = summary.class_names
-    return None if names is None else check_strings(names, f"{folder}: class_names")
 
 
 def _read_exhibits(dossier: RunDirectory, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:

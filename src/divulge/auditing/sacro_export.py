@@ -99,7 +99,7 @@ def _describe_attack(audit: Findings, name: str, origin: Provenance | None) -> d
     parameters = {} if estimator is None else dict(estimator.parameters)
     return {
         "log_id": str(uuid.uuid5(uuid.NAMESPACE_URL, digest)),
-        "log_time": _format_time(origin),
+        "log_time": "" if origin is None else dt.datetime.fromisoformat(origin.date).strftime("%d/%m/%Y %H:%M:%S"),
         "metadata": {
             "sacroml_version": None,
             "divulge_version": __version__,
@@ -121,10 +121,6 @@ def _describe_attack(audit: Findings, name: str, origin: Provenance | None) -> d
             "attack_instance_logger": {"instance_0": membership_metrics(outcome, _called_members(outcome, audit.fpr))}
         },
     }
-
-
-def _format_time(origin: Provenance | None) -> str:
-    return "" if origin is None else dt.datetime.fromisoformat(origin.date).strftime("%d/%m/%Y %H:%M:%S")
 
 
 def _own_statement(audit: Findings, name: str) -> dict[str, Any]:

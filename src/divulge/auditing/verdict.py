@@ -188,10 +188,19 @@ def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
 
 
 def smallest_detectable_leak(audit: Findings, scope: Scope) -> Detectable:
-    """Return the smallest detectable leak, at the largest FPR at which any TPR is detectable."""
+    """Return the smallest detectable leak, at the largest FPR at which any TPR is detectable.
+
+    Where copies of members among the non-members hide a part of it, an AUC must be the larger by that; of a TPR nothing
+    is said then, as the copies decide the threshold.
+    """
     levels, confidence = sorted(audit.fpr, reverse=True), simultaneous_confidence(audit)
     candidates = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
-    return next((leak for leak in candidates if leak.tpr is not None), candidates[0])
+    leak = next((leak for leak in candidates if leak.tpr is not None), candidates[0])
+    hidden = comparability.hidden_share(audit, scope.members, scope.nonmembers)
+    if not hidden:
+        return leak
+    auc = np.inf if leak.auc is None or hidden == 1 else 0.5 + (leak.auc - 0.5) / (1 - hidden)
+    return replace(leak, auc=float(auc) if auc < 1 else None, tpr=None)
 
 
 def decide_verdict(audit: Findings) -> Verdict:
@@ -292,7 +301,13 @@ def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
     smallest_leak = smallest_detectable_leak(audit, scope)
     if comparable and smallest_leak.auc is not None and smallest_leak.auc <= LARGEST_UNSEEN_AUC:
         return _no_leak_verdict(audit, scope, smallest_leak, smallest_leak.auc)
-    return _too_little_verdict(scope, smallest_leak) if comparable else _no_overlap_verdict(audit, scope)
+    if not comparable:
+        return _no_overlap_verdict(audit, scope)
+    return (
+        _copies_verdict(audit, scope)
+        if comparability.count_copies(audit)
+        else _too_little_verdict(scope, smallest_leak)
+    )
 
 
 def _check_unexplained(
@@ -401,6 +416,8 @@ def _no_leak_verdict(audit: Findings, scope: Scope, smallest_leak: Detectable, a
     rate, undetectable = "", ()
     if smallest_leak.tpr is not None:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
+    elif comparability.count_copies(audit):
+        undetectable = (f"{formatting.capitalize(comparability.describe_copies(audit))}.",)
     else:
         required = evaluation.nonmembers_to_tell(smallest_leak.fpr, smallest_leak.confidence)
         missing = f"{required:,} non-members" if scope.nonmembers < required else "more members"
@@ -430,6 +447,13 @@ def _too_little_verdict(scope: Scope, smallest_leak: Detectable) -> Verdict:
             f"Finding one with {formatting.format_percent(smallest_leak.power)} probability takes about {n_required:,} "
             "of each kind.",
         ),
+    )
+
+
+def _copies_verdict(audit: Findings, scope: Scope) -> Verdict:
+    """Return the verdict if copies of members among the non-members would hide a leak."""
+    return Verdict(
+        "too little data to say", f"Too little data to say{scope.suffix}: {comparability.describe_copies(audit)}."
     )
 
 
@@ -564,10 +588,8 @@ def _describe_surest(surest: SurestRecords, suffix: str) -> str:
     other_side, records = (
         ("other records", "training records") if surest.members else ("training records", "other records")
     )
-    right, wrong = (
-        f"{surest.right:,} of {surest.total:,} {records}",
-        f"{surest.wrong:,} of {surest.others:,} {other_side}",
-    )
+    right = f"{surest.right:,} of {surest.total:,} {records}"
+    wrong = f"{surest.wrong:,} of {surest.others:,} {other_side}"
     end = "high" if surest.members else "low"
     if surest.wrong:
         do = "does" if surest.wrong == 1 else "do"
@@ -589,10 +611,8 @@ def _draw_surest(surest: SurestRecords) -> tuple[DotGrid, ...]:
 
 
 def _tpr_headline(statistic: TestedStatistic, suffix: str) -> Headline:
-    rate, accused = (
-        formatting.natural_frequency(statistic.estimate, statistic.chance),
-        formatting.format_others(statistic.chance),
-    )
+    rate = formatting.natural_frequency(statistic.estimate, statistic.chance)
+    accused = formatting.format_others(statistic.chance)
     sentence = (
         f"About {rate.describe('training records')} can be recognised{suffix} while wrongly accusing at most {accused}."
     )

@@ -12,6 +12,7 @@ import numpy as np
 from divulge import attacks, results, seeds, store
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
+from divulge.auditing.inputs import AuditData, align_data
 from divulge.canaries import canary_page
 from divulge.canaries.canary_page import CanaryRun
 from divulge.canaries.canary_records import Canaries, check_not_trained_on
@@ -28,6 +29,7 @@ from divulge.settings import CanaryAuditSettings
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
 from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
+from divulge.targets.estimators import settle_frames
 from divulge.types import Estimate, Evidence, Records
 from divulge.validation import (
     check_instance,
@@ -332,7 +334,15 @@ def _accuracy(target: Any, holdout: Records, outputs: Outputs) -> Estimate:
     adapted = adapt(target, outputs=outputs)
     if not isinstance(adapted, GivesLabels) or holdout.labels is None:
         raise InputError("holdout: accuracy needs a target that gives labels, and records that have them")
-    return proportion(int((adapted.labels(holdout) == holdout.labels).sum()), len(holdout))
+    records, adapted = _align(holdout, adapted)
+    return proportion(int((adapted.labels(records) == records.labels).sum()), len(records))
+
+
+def _align(records: Records, target: Any) -> tuple[Records, Any]:
+    """Bring columns and classes into the order that a target knows; return it as one that is given data frames."""
+    target = settle_frames(target, records)
+    aligned = align_data(AuditData(members=records, nonmembers=records[:1], population=records[:1]), target, "error")
+    return check_instance(aligned.subject.members, "canaries", Records), aligned.target
 
 
 def _training_accuracy(target: Any, records: Records | None, outputs: Outputs) -> Estimate | None:
@@ -406,7 +416,7 @@ def _score(
 
 def _score_by_outputs(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Floats, str, tuple[str, ...]]:
     """Score by a recipe that needs nothing but the target's outputs on the canaries."""
-    records = canaries.records
+    records, target = _align(canaries.records, target)
     signal = recipe.signal
     learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
     if learns or isinstance(signal, PartialSignal | PreparedSignal):

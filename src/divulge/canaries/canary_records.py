@@ -7,45 +7,38 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import narwhals as nw
 import numpy as np
+import polars as pl
 
-from divulge import columns, lazy, seeds, store
+from divulge import columns, datafiles, seeds, store
+from divulge.canaries.canary_kinds import KINDS, TEXT_KINDS, Kind, build_records, fingerprints, label_values
+from divulge.datafiles import FileLayout, FileRows
 from divulge.errors import InputError
 from divulge.run_directory import RunDirectory
 from divulge.settings import CanarySettings
 from divulge.types import Records
-from divulge.validation import (
-    check_bool,
-    check_choice,
-    check_instance,
-    check_mask,
-    check_path,
-    format_value,
-)
+from divulge.validation import check_bool, check_choice, check_instance, check_mask, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from sklearn import neighbors
+    from divulge.canaries.canary_kinds import TableDraft
+    from divulge.run_directory import RunDraft
+    from divulge.settings import ColumnNames
+    from divulge.types import Bools
 
-    from divulge.types import Array, Bools, Ints
-else:
-    neighbors = lazy.module("sklearn.neighbors")
+__all__ = ["DESIGNS", "KINDS", "TEXT_KINDS", "Canaries", "Design", "Kind", "make", "make_from_file"]
 
 Design: TypeAlias = Literal["coins", "fixed"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
-Kind: TypeAlias = Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram", "own"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-TEXT_KINDS: tuple[Kind, ...] = ("random-token", "unigram")
-Rng: TypeAlias = "np.random.Generator"
 RUN_TYPE = "canaries"
 _MIN_COUNT = 8  # fewer than 8 canaries prove nothing at 95 % confidence
 _DEFAULTS = CanarySettings()
-_MAX_ROUNDS = 20  # of drawing, until enough canaries are distinct
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +52,7 @@ class Canaries:
         kind: how they were made, see `make`.
         seed: of the canaries and of the coins.
         trained_on: number of records of the training set they were made for.
+        rows: the canaries as rows of the table that they were made for; None where that is no file of a table.
     """
 
     records: Records
@@ -67,6 +61,7 @@ class Canaries:
     kind: Kind
     seed: int
     trained_on: int
+    rows: CanaryRows | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_mask(self.included, "included", (len(check_instance(self.records, "records", Records)),))
@@ -83,39 +78,80 @@ class Canaries:
     def redrawn(self, seed: int) -> Canaries:
         """Return the same canaries, with inclusion drawn anew from ``seed``."""
         included = _draw_included(len(self), self.design, seeds.generator(seed, "canaries", "coins"))
-        return Canaries(self.records, included, self.design, self.kind, seed, self.trained_on)
+        return replace(self, included=included, seed=seed)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write ``insert.npz``, to be added to the training set, and ``secret/``, to be kept from whoever trains.
+        """Write ``insert``, to be added to the training set, and ``secret/``, to be kept from whoever trains.
+
+        It is an ``.npz`` for arrays and documents. For a table it is one with the same columns and types, and the
+        labels in a column of their own.
 
         Raises:
             divulge.InputError: the folder is in use, cannot be written, or holds canaries (unless ``overwrite``).
         """
         place = check_path(folder, "out")
-        insert, records = _to_arrays(self.insert), _to_arrays(self.records)
-        key = store.hash_values(RUN_TYPE, self.seed, self.design, self.kind, *(v for _, v in sorted(records.items())))
+        rows = self.rows if self.rows is not None or self.records.table is None else _rows_of_table(self.records)
+        content = _to_arrays(self.records) if rows is None else {"rows": rows.file.to_bytes()}
+        key = store.hash_values(RUN_TYPE, self.seed, self.design, self.kind, *(v for _, v in sorted(content.items())))
         with RunDirectory(place).writing(RUN_TYPE, key, overwrite=check_bool(overwrite, "overwrite")) as draft:
-            draft.write_arrays("insert", insert)
-            draft.write_arrays("secret/canaries", records | {"included": self.included})
-            metadata = _Metadata(1, self.design, self.kind, self.seed, self.trained_on)
-            draft.write_json("secret/canaries", asdict(metadata))
+            if rows is None:
+                draft.write_arrays("insert", _to_arrays(self.insert))
+                draft.write_arrays("secret/canaries", content | {"included": self.included})
+            else:
+                _write_rows(draft, "insert", rows.file.filter(self.included))
+                _write_rows(draft, "secret/canaries", rows.file)
+                draft.write_arrays("secret/canaries", {"included": self.included})
+            order = self.records.class_names if self.records.has_class_order else None
+            table = None if rows is None else rows.description
+            metadata = asdict(_Metadata(1, self.design, self.kind, self.seed, self.trained_on, order, table))
+            if metadata["table"] is not None:
+                del metadata["table"]["layout"]["user_set"]  # which columns the user named matters while a file is read
+            draft.write_json("secret/canaries", metadata)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Canaries:
-        """Load the canaries that `save` wrote; ``insert.npz`` may have been moved to where the model was trained.
+    def load(cls, folder: str | Path, *, texts: Sequence[str] = ()) -> Canaries:
+        """Load the canaries that `save` wrote; the file to insert may have been moved to where the model was trained.
+
+        Args:
+            folder: which `save` wrote.
+            texts: columns of a CSV file that are read as texts, such as 007, because the model was fitted on texts.
 
         Raises:
-            divulge.InputError: no canaries there, damaged ones, an ``insert.npz`` with other records.
+            divulge.InputError: no canaries there, damaged ones, an ``insert`` with other records.
         """
         place = check_path(folder, "canaries")
         directory = RunDirectory(place)
         try:
-            canaries = directory.read(RUN_TYPE, lambda: _read(directory), only="secret/")
+            canaries = directory.read(RUN_TYPE, lambda: _read(directory, texts), only="secret/")
         except InputError as error:
             raise InputError(f"canaries: {error}") from None
-        if os.path.lexists(place / "insert.npz"):
-            _check_insert(store.read_arrays(place / "insert.npz", inside=place), canaries, place / "insert.npz")
+        path = place / f"insert{'.npz' if canaries.rows is None else canaries.rows.file.ending}"
+        if os.path.lexists(path):
+            _check_insert(path, canaries)
         return canaries
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """How the rows of a table are read again as records.
+
+    Args:
+        ending: of the file.
+        library: of the data frame that they were made from.
+        layout: columns and settings.
+    """
+
+    ending: str
+    library: str
+    layout: FileLayout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CanaryRows:
+    """Canaries as rows of a table, and how they are read again."""
+
+    file: FileRows
+    description: TableDescription
 
 
 def make(
@@ -137,8 +173,9 @@ def make(
     Args:
         data: the training set, or records like it; no canary will be one of them.
         kind: "mislabelled" (real records under a wrong label), "far" (the most isolated ones, under a wrong label),
-            "shuffled" (each value from another record), "random", "blank" (one value throughout); for documents
-            "random-token" or "unigram". "own" where ``own`` is given.
+            "shuffled" (each value from another record), "random" (numbers from the range of their column, other values
+            each as likely as the next), "blank" (one number throughout); for documents "random-token" or "unigram".
+            "own" where ``own`` is given.
         count: how many; `divulge.evaluation.canaries_needed` says how many a claim needs.
         design: "coins" (each is included by its own fair coin) or "fixed" (half of them, drawn at random: the bound
             is weaker).
@@ -158,32 +195,110 @@ def make(
         >>> len(canaries), len(canaries.insert) == int(canaries.included.sum())
         (20, True)
     """
-    _check_values(check_instance(data, "data", Records), "data")
-    settings = CanarySettings.check(design=design, seed=seed, **({"kind": kind, "count": count} if own is None else {}))
-    chosen_kind: Kind = settings.kind if own is None else "own"
-    chosen_seed = secrets.randbits(63) if settings.seed is None else settings.seed
-    if own is None:
-        built = _build(chosen_kind, data, settings.count, seeds.generator(chosen_seed, "canaries", "records"))
-        records = built if data.table is None else _name_columns(built.x, built.y, data.table.columns)
-    else:
-        records = _check_own(check_instance(own, "own", Records), data)
-    included = _draw_included(len(records), settings.design, seeds.generator(chosen_seed, "canaries", "coins"))
-    canaries = Canaries(records, included, settings.design, chosen_kind, chosen_seed, len(data))
+    canaries, _ = _make(check_instance(data, "data", Records), own, kind=kind, count=count, design=design, seed=seed)
     if out is not None:
         canaries.save(out, overwrite=overwrite)
     return canaries
+
+
+def make_from_file(
+    path: Path,
+    layout: FileLayout,
+    *,
+    own: Path | None = None,
+    out: Path | None = None,
+    overwrite: bool = False,
+    **settings: Any,
+) -> Canaries:
+    """Make canaries for the training set in a file; those of a table are spelled as its rows are.
+
+    Args:
+        path: of the file, or of a folder of tables.
+        layout: its columns.
+        own: file of the user's own canaries, with the same columns.
+        out: folder to write, see `Canaries.save`.
+        overwrite: replace canaries in ``out``.
+        settings: ``kind``, ``count``, ``design`` and ``seed``, as for `make`.
+
+    Raises:
+        divulge.InputError: a file that cannot be read, and what `make` refuses.
+    """
+    files = {"data": datafiles.read_records(path, layout)}
+    if own is not None:
+        files["own"] = datafiles.read_records(own, layout)
+        if codes := datafiles.find_code_columns(list(files.values())):
+            layout = replace(layout, codes=codes)
+            files = {"data": datafiles.read_records(path, layout), "own": datafiles.read_records(own, layout)}
+    data, own_records = files["data"].records, files["own"].records if own is not None else None
+    canaries, draft = _make(data, own_records, **settings)
+    if data.table is not None:
+        source = datafiles.read_rows(path, layout)
+        own_rows = None if own is None else datafiles.read_rows(own, layout)
+        file = _spell_rows(source, data, layout, draft) if own_rows is None else own_rows.with_columns_of(source)
+        texts = [name for name in data.table.columns if data.table[name].dtype == nw.String]
+        known = replace(
+            _layout_of_values(data, layout.label),
+            scale=layout.scale,
+            separator=file.separator,
+            classes=layout.classes,
+            codes=tuple(texts) if file.ending == ".csv" else (),
+        )
+        canaries = replace(canaries, rows=CanaryRows(file, TableDescription(file.ending, "polars", known)))
+    if out is not None:
+        canaries.save(out, overwrite=overwrite)
+    return canaries
+
+
+def layout_beside(canaries: Canaries, names: ColumnNames) -> FileLayout:
+    """Return how other tables of the same columns are read: as the user names them, else as the canaries' own file."""
+    if canaries.rows is None or canaries.records.table is None:
+        return FileLayout.from_column_names(names)
+    table, own = canaries.records.table, canaries.rows.description.layout
+    texts = tuple(name for name in table.columns if table[name].dtype == nw.String)
+    return replace(
+        FileLayout.from_column_names(names, label=own.label),
+        id="",  # rows that were added as canaries have none
+        group=None,
+        columns=tuple(table.columns),
+        codes=texts,
+        scale=own.scale,
+        classes=own.classes,
+    )
+
+
+def _make(
+    data: Records, own: Records | None, *, kind: str, count: int, design: str, seed: int | None
+) -> tuple[Canaries, TableDraft | None]:
+    """Make canaries; also return where the values of those of a table were taken from."""
+    settings = CanarySettings.check(design=design, seed=seed, **({"kind": kind, "count": count} if own is None else {}))
+    chosen_kind: Kind = settings.kind if own is None else "own"
+    chosen_seed = secrets.randbits(63) if settings.seed is None else settings.seed
+    draft = None
+    if own is None:
+        rng = seeds.generator(chosen_seed, "canaries", "records")
+        records, draft = build_records(chosen_kind, data, settings.count, rng)
+    else:
+        records = _check_own(check_instance(own, "own", Records), data)
+    included = _draw_included(len(records), settings.design, seeds.generator(chosen_seed, "canaries", "coins"))
+    return Canaries(records, included, settings.design, chosen_kind, chosen_seed, len(data)), draft
 
 
 def check_not_trained_on(canaries: Canaries, training: Records) -> None:
     """Raise where a canary that was not included is among the records of the training set.
 
     Raises:
-        divulge.InputError: there is one; its score says nothing, and no bound holds.
+        divulge.InputError: there is one, whose score says nothing, so that no bound holds; or it cannot be told, as one
+            has labels and the other has none.
     """
-    in_training = set(fingerprints(_in_order_of(canaries.records, training, "training")))
+    records = canaries.records
+    if records.y is None:
+        training = training.with_y_of(records[np.zeros(len(training), np.int64)])
+    elif training.y is None:
+        raise InputError("training: its labels are needed, as the canaries have labels; name their column")
+    in_training = set(fingerprints(_in_order_of(records, training, "training")))
     excluded = [
         i
-        for i, fingerprint in enumerate(fingerprints(canaries.records))
+        for i, fingerprint in enumerate(fingerprints(records))
         if fingerprint in in_training and not canaries.included[i]
     ]
     if excluded:
@@ -193,37 +308,19 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
         )
 
 
-def _check_values(records: Records, name: str) -> None:
-    """Raise for records that canaries cannot imitate: values that are not numbers, classes without an order."""
-    if records.encoder is not None and not records.encoder.is_plain:
-        raise InputError(
-            f"{name}: canaries are made of numbers or of documents, and the table holds texts, categories, dates or "
-            "missing values; encode it, or name the documents as data.text"
-        )
-    if records.class_names is not None and not records.has_class_order:
-        raise InputError(
-            f"{name}: the classes have names, {format_value(list(records.class_names))}; set data.classes to all of "
-            "them, in the order of the model's outputs"
-        )
-
-
-def _name_columns(x: Array, y: Array | None, names: Sequence[str]) -> Records:
-    return Records(columns.frame_of_array(x, names), y)
-
-
 def _in_order_of(template: Records, records: Records, name: str) -> Records:
     """Return ``records`` with its columns in the order of ``template``, where both have names.
 
     Raises:
         divulge.InputError: columns that are missing or too many.
     """
-    if template.table is None or records.table is None:
+    if template.table is None or records.table is None or template.encoder is None:
         return records
-    return Records(columns.match_columns(records.table, tuple(template.table.columns), name), records.y, records.ids)
+    columns.match_columns(records.table, template.table.columns, name)
+    return records.with_encoder(template.encoder)
 
 
 def _check_own(canaries: Records, data: Records) -> Records:
-    _check_values(canaries, "own")
     canaries = _in_order_of(data, canaries, "own")
     if (canaries.y is None) != (data.y is None) or canaries.x.shape[1:] != data.x.shape[1:]:
         raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {canaries!r}")
@@ -234,11 +331,7 @@ def _check_own(canaries: Records, data: Records) -> Records:
         raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
     if len(canaries) < _MIN_COUNT:
         raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(canaries)}")
-    return (
-        Records(canaries.x, canaries.y)
-        if data.table is None
-        else _name_columns(canaries.x, canaries.y, data.table.columns)
-    )
+    return canaries.without_ids().with_features(None)
 
 
 def _draw_included(count: int, design: Design, rng: np.random.Generator) -> Bools:
@@ -256,176 +349,114 @@ class _Metadata:
     kind: Kind
     seed: int
     trained_on: int
+    class_order: tuple[str, ...] | None = None
+    table: TableDescription | None = None
 
 
 def _to_arrays(records: Records) -> dict[str, Any]:
-    x = records.x.astype(str) if _are_documents(records) else records.x  # objects cannot be stored without pickle
-    names = {} if records.table is None else {"columns": np.array(records.table.columns)}
-    return {"x": x} | ({} if records.y is None else {"y": records.y}) | names
+    x = records.x.astype(str) if records.x.dtype.kind in "OU" else records.x  # objects cannot be stored without pickle
+    y = label_values(records)
+    return {"x": x} | ({} if y is None else {"y": y})
 
 
-def _read(directory: RunDirectory) -> Canaries:
+def _rows_of_table(records: Records) -> CanaryRows:
+    """Return the rows of a data frame, with its types, and the labels in a column of their own."""
+    assert records.table is not None
+    frame, labels = columns.to_polars(records.table), label_values(records)
+    label = "label"
+    while label in frame.columns:
+        label = f"_{label}"
+    if labels is not None:
+        frame = frame.with_columns(pl.Series(label, labels.tolist()))
+    layout = replace(_layout_of_values(records, label), real_values=True)
+    description = TableDescription(".parquet", records.table.implementation.value, layout)
+    return CanaryRows(FileRows(frame, ".parquet"), description)
+
+
+def _layout_of_values(records: Records, label: str) -> FileLayout:
+    """Return the layout of a table of canaries, in which nothing but their values and labels is read."""
+    assert records.table is not None
+    return FileLayout(label=label, id="", columns=tuple(records.table.columns))
+
+
+def _spell_rows(source: FileRows, data: Records, layout: FileLayout, draft: TableDraft | None) -> FileRows:
+    """Return canaries as rows of the file that they were made for; what is no part of a record is missing in them."""
+    assert data.table is not None
+    assert draft is not None
+    spelled = {}
+    for name in source.frame.columns:
+        column = source.frame[name]
+        if name in draft.numbers:
+            spelled[name] = source.spell_numbers(name, draft.numbers[name] / layout.scale)
+        elif name in data.table.columns:
+            spelled[name] = column.gather(draft.donors[:, data.table.columns.index(name)])
+        elif name == layout.label and draft.label_rows is not None:
+            spelled[name] = column.gather(draft.label_rows)
+        else:
+            spelled[name] = pl.repeat(None, len(draft.donors), dtype=column.dtype, eager=True).alias(name)
+    return replace(source, frame=pl.DataFrame(spelled))
+
+
+def _write_rows(draft: RunDraft, name: str, rows: FileRows) -> None:
+    path = draft.path / f"{name}{rows.ending}"
+    store.make_private_directory(path.parent)
+    store.write_file(path, lambda out: out.write(rows.to_bytes()))
+
+
+def _read(directory: RunDirectory, texts: Sequence[str]) -> Canaries:
     path = directory.path / "secret" / "canaries"
     arrays = directory.read_arrays("secret/canaries")
     metadata = store.parse_json(directory.read_json("secret/canaries"), _Metadata, path.with_suffix(".json"))
-    if "x" not in arrays or "included" not in arrays:
-        raise InputError(f"{path}.npz: damaged: arrays named x and included are needed, got {sorted(arrays)}")
-    names = arrays.get("columns")
-    if names is not None and (names.ndim != 1 or names.dtype.kind != "U" or (len(names),) != arrays["x"].shape[1:]):
-        raise InputError(f"{path}.npz: damaged: columns must be the names of the {arrays['x'].shape[1:]} values")
-    records = (
-        Records(arrays["x"], arrays.get("y"))
-        if names is None
-        else _name_columns(arrays["x"], arrays.get("y"), names.tolist())
-    )
+    required = {"included"} if metadata.table is not None else {"x", "included"}
+    if not required <= set(arrays):
+        raise InputError(
+            f"{path}.npz: damaged: arrays named {' and '.join(sorted(required))} are needed, got {sorted(arrays)}"
+        )
+    rows = None
+    if metadata.table is not None:
+        rows, records = _read_table(path.with_suffix(metadata.table.ending), metadata.table, texts)
+    else:
+        x, names = arrays["x"], arrays.get("columns")
+        if names is not None:  # as earlier versions stored the canaries of a table of numbers
+            if names.ndim != 1 or names.dtype.kind != "U" or (len(names),) != x.shape[1:]:
+                raise InputError(f"{path}.npz: damaged: columns must be the names of the {x.shape[1:]} values")
+            x = columns.frame_of_array(x, names.tolist())
+        records = Records(x, arrays.get("y"))
+    if metadata.class_order is not None and (labels := label_values(records)) is not None:
+        values = records.x if records.table is None else records.table.to_native()
+        records = Records(values, list(map(str, labels.tolist())), class_names=metadata.class_order)
     included = check_mask(arrays["included"], f"{path}.npz: included", (len(records),))
-    return Canaries(records, included, metadata.design, metadata.kind, metadata.seed, metadata.trained_on)
+    return Canaries(records, included, metadata.design, metadata.kind, metadata.seed, metadata.trained_on, rows)
 
 
-def _check_insert(arrays: dict[str, Any], canaries: Canaries, path: Path) -> None:
-    count = len(arrays["x"]) if "x" in arrays and np.ndim(arrays["x"]) else 0
-    if count != canaries.included.sum():
-        raise InputError(f"{path}: holds {count} canaries, but {canaries.included.sum()} were to be included")
-    if sorted(fingerprints(Records(arrays["x"], arrays.get("y")))) != sorted(fingerprints(canaries.insert)):
+def _read_table(path: Path, description: TableDescription, texts: Sequence[str]) -> tuple[CanaryRows, Records]:
+    """Return the canaries in a file of a table, as rows and as records in the library that they were made in."""
+    check_choice(description.ending, f"{path}: ending", (".csv", ".jsonl", ".parquet"))
+    layout = description.layout
+    if description.ending == ".csv":
+        codes = tuple(dict.fromkeys([*layout.codes, *texts]))
+        layout = replace(layout, codes=codes, user_set=frozenset({"separator"}))
+    description = replace(description, layout=layout)
+    records = datafiles.read_records(path, layout).records
+    if records.table is None:
+        raise InputError(f"{path}: damaged: a table with named columns is needed")
+    if description.library == "pandas" and columns.has_pandas():
+        frame = columns.read_frame(columns.to_library(records.table, "pandas"), "x")
+        records = records.with_table(frame)
+    return CanaryRows(datafiles.read_rows(path, layout), description), records
+
+
+def _check_insert(path: Path, canaries: Canaries) -> None:
+    if canaries.rows is None:
+        arrays = store.read_arrays(path, inside=path.parent)
+        if "x" not in arrays or not np.ndim(arrays["x"]):
+            raise InputError(f"{path}: holds 0 canaries, but {canaries.included.sum()} were to be included")
+        insert, table = Records(arrays["x"], arrays.get("y")), canaries.records.table
+        if table is not None:
+            insert = Records(columns.frame_of_array(insert.x, table.columns), arrays.get("y"))
+    else:
+        insert = _read_table(path, canaries.rows.description, ())[1]
+    if len(insert) != canaries.included.sum():
+        raise InputError(f"{path}: holds {len(insert)} canaries, but {canaries.included.sum()} were to be included")
+    if sorted(fingerprints(insert)) != sorted(fingerprints(canaries.insert)):
         raise InputError(f"{path}: holds other canaries than were to be included")
-
-
-def _build(kind: Kind, data: Records, count: int, rng: Rng) -> Records:
-    """Make ``count`` distinct canaries of a kind, none of which is a record of ``data``.
-
-    Args:
-        kind: any of `KINDS` but "own".
-        data: records of the training set, or like them.
-        count: how many.
-        rng: generator of all draws.
-
-    Raises:
-        divulge.InputError: a kind that does not suit the records, more than there can be.
-    """
-    if _are_documents(data) != (kind in TEXT_KINDS):
-        material = "documents" if kind in TEXT_KINDS else "numbers"
-        raise InputError(f"kind: {kind!r} canaries are made of {material}, and the records are not")
-    used = set(fingerprints(data))
-    chosen: list[tuple[Array, int | None]] = []
-    for _ in range(_MAX_ROUNDS):
-        x, y = _MAKERS[kind](data, count, rng)
-        candidates = Records(x, y)
-        for i, fingerprint in enumerate(fingerprints(candidates)):
-            if fingerprint not in used and len(chosen) < count:
-                used.add(fingerprint)
-                chosen.append((candidates.x[i], None if candidates.y is None else int(candidates.y[i])))
-        if len(chosen) == count:
-            labels = None if data.y is None else [label for _, label in chosen]
-            return Records(np.array([x for x, _ in chosen]), labels)
-    raise InputError(
-        f"count: only {len(chosen)} of {count} different {kind!r} canaries that are no records of the data can be made"
-    )
-
-
-def fingerprints(records: Records) -> list[bytes]:
-    """Return one byte string per record; two are equal exactly where values and labels are equal."""
-    labels = [b""] * len(records) if records.y is None else [str(label).encode() for label in records.y.tolist()]
-    return [_content(x) + b"\xff" + label for x, label in zip(records.x, labels, strict=True)]
-
-
-def _are_documents(records: Records) -> bool:
-    """Return whether the records are texts."""
-    return records.x.dtype.kind in "OU"
-
-
-def _content(x: Array | str) -> bytes:
-    # All values in one precision, so that a copy as float64 or as integers counts as the same record.
-    return x.encode() if isinstance(x, str) else (np.asarray(x, np.float32) + 0.0).tobytes()
-
-
-def _mislabelled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Return real records with a wrong label."""
-    labels = _require_labels(data, count)
-    rows = rng.permutation(len(data))[:count]
-    return data.x[rows], _draw_other_labels(labels[rows], np.unique(labels), rng)
-
-
-def _isolated(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Return the records farthest from their nearest neighbour, with a wrong label."""
-    labels = _require_labels(data, count)
-    flat = data.x.reshape(len(data), -1).astype(np.float64)
-    spread = flat.std(0)
-    flat = (flat - flat.mean(0)) / np.where(spread > 0, spread, 1.0)
-    distances = neighbors.NearestNeighbors(n_neighbors=min(2, len(flat))).fit(flat).kneighbors(flat)[0][:, -1]
-    rows = np.argsort(-distances, kind="stable")[:count]
-    return data.x[rows], _draw_other_labels(labels[rows], np.unique(labels), rng)
-
-
-def _shuffled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Take every value from another record: columns keep their distribution and lose their dependence."""
-    flat = data.x.reshape(len(data), -1)
-    rows = rng.integers(0, len(flat), (count, flat.shape[1]))
-    return np.take_along_axis(flat, rows, 0).reshape(count, *data.x.shape[1:]), _draw_labels(data, count, rng)
-
-
-def _random(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Draw values evenly between the least and the greatest of their column."""
-    low, high = data.x.min(0).astype(np.float64), data.x.max(0).astype(np.float64)
-    return _cast_like(rng.uniform(low, high, (count, *data.x.shape[1:])), data.x), _draw_labels(data, count, rng)
-
-
-def _blank(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Return constant records, each with its own value."""
-    level = rng.uniform(float(data.x.min()), float(data.x.max()), count)
-    shape = (count, *(1 for _ in data.x.shape[1:]))
-    return _cast_like(np.broadcast_to(level.reshape(shape), (count, *data.x.shape[1:])), data.x), _draw_labels(
-        data, count, rng
-    )
-
-
-def _random_token(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Draw documents of uniformly drawn words, as long as those of the data."""
-    return _draw_words(data, count, rng, lambda words: np.unique(words))
-
-
-def _unigram(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
-    """Draw documents of words as frequent as in the data, and as long as those of the data."""
-    return _draw_words(data, count, rng, lambda words: words)
-
-
-def _draw_words(data: Records, count: int, rng: Rng, pool: Callable[[Array], Array]) -> tuple[Array, Ints | None]:
-    documents = [str(text).split() for text in data.x]
-    words = pool(np.array([word for document in documents for word in document]))
-    if not len(words):
-        raise InputError("data: the documents have no words")
-    lengths = rng.choice([max(len(document), 1) for document in documents], count)
-    return np.array([" ".join(rng.choice(words, length)) for length in lengths]), _draw_labels(data, count, rng)
-
-
-def _cast_like(values: Array, data: Array) -> Array:
-    return np.rint(values).astype(data.dtype) if data.dtype.kind in "iub" else values.astype(data.dtype)
-
-
-def _require_labels(data: Records, count: int) -> Ints:
-    if count > len(data):
-        raise InputError(f"count: must be at most {len(data)}, one canary per record, got {count}")
-    if data.y is None or len(np.unique(data.y)) < 2:
-        raise InputError("data: a wrong label needs labels of at least 2 classes, which the records lack")
-    return data.y
-
-
-def _draw_labels(data: Records, count: int, rng: Rng) -> Ints | None:
-    """Draw labels evenly from those of the data; None where it has none."""
-    return None if data.y is None else rng.choice(np.unique(data.y), count)
-
-
-def _draw_other_labels(labels: Ints, classes: Ints, rng: Rng) -> Ints:
-    """Draw labels evenly from the other classes."""
-    step = rng.integers(1, len(classes), len(labels))
-    return classes[(np.searchsorted(classes, labels) + step) % len(classes)]
-
-
-_MAKERS: Mapping[str, Callable[[Records, int, Rng], tuple[Array, Ints | None]]] = {
-    "mislabelled": _mislabelled,
-    "far": _isolated,
-    "shuffled": _shuffled,
-    "random": _random,
-    "blank": _blank,
-    "random-token": _random_token,
-    "unigram": _unigram,
-}

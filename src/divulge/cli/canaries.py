@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge.cli import modules, options, printing
-from divulge.cli.modules import canary_page, datafiles, evaluation, formatting, provenance, results, targets
+from divulge.cli.modules import (
+    canary_page,
+    canary_records,
+    datafiles,
+    estimators,
+    evaluation,
+    formatting,
+    provenance,
+    results,
+    targets,
+)
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.settings import CanaryAuditSettings, CanaryPlanSettings, CanarySettings, ColumnNames
@@ -28,8 +38,8 @@ Family = Annotated[
 @options.from_settings
 def make(
     *,
-    data: Annotated[Path, typer.Option(help="The training set, or records like it: .npz, .parquet, .csv.")],
-    out: Annotated[Path, typer.Option(help="Folder to write: insert.npz, and secret/ to keep to yourself.")],
+    data: Annotated[Path, typer.Option(help="The training set, or records like it: a table, .npz.")],
+    out: Annotated[Path, typer.Option(help="Folder to write: what to insert, and secret/ to keep.")],
     settings: CanarySettings,
     columns: ColumnNames,
     own: Annotated[Path | None, typer.Option(help="Canaries of your own, in a file like --data.")] = None,
@@ -37,14 +47,9 @@ def make(
 ) -> None:
     """Make canaries: what to add to a training set, and what to keep."""
     layout = datafiles.FileLayout.from_column_names(columns)
-    canaries = modules.canaries.make(
-        datafiles.read_records(data, layout).records,
-        **dict(settings),
-        own=None if own is None else datafiles.read_records(own, layout).records,
-        out=out,
-        overwrite=overwrite,
-    )
-    printing.line(f"{len(canaries)} canaries, {int(canaries.included.sum())} of them in {out / 'insert.npz'}.")
+    canaries = canary_records.make_from_file(data, layout, own=own, out=out, overwrite=overwrite, **dict(settings))
+    insert = out / f"insert{'.npz' if canaries.rows is None else canaries.rows.file.ending}"
+    printing.line(f"{len(canaries)} canaries, {int(canaries.included.sum())} of them in {insert}.")
     printing.line("Add these to the training set and train as always.")
     printing.line(f"Keep {out / 'secret'} from whoever trains: it says which canaries were included.")
 
@@ -60,6 +65,7 @@ def audit(
     factory: Annotated[str | None, typer.Option(help="module:callable that builds the empty network.")] = None,
     population: Annotated[Path | None, typer.Option(help="Other records, for recipes that learn from them.")] = None,
     training: Annotated[Path | None, typer.Option(help="The training set, to be searched for canaries.")] = None,
+    trust: options.Trust = None,
     family: Family = None,
     settings: CanaryAuditSettings,
     columns: ColumnNames,
@@ -71,14 +77,22 @@ def audit(
 
     The exit code is 1 where it does, and 3 where these canaries cannot test the claim.
     """
-    layout = datafiles.FileLayout.from_column_names(columns)
-    planted = modules.canaries.Canaries.load(canaries)
     if claim_epsilon is None and delta:
         raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")
     claim = None if claim_epsilon is None else modules.canaries.Claim(claim_epsilon, delta)
     provenance.declare_input_files(model=model, canaries=canaries, population=population, training=training)
+    target = targets.load(
+        model,
+        factory=factory,
+        folder=Path(),
+        outputs=settings.outputs,
+        device=settings.device,
+        trust=tuple(trust or ()),
+    )
+    planted = modules.canaries.Canaries.load(canaries, texts=estimators.known_texts(target))
+    layout = canary_records.layout_beside(planted, columns)
     result = modules.canaries.audit(
-        targets.load(model, factory=factory, folder=Path(), outputs=settings.outputs, device=settings.device),
+        target,
         planted,
         claim=claim,
         population=None if population is None else datafiles.read_records(population, layout).records,

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
     from divulge.run_directory import RunDraft
+    from divulge.tables import Table
     from divulge.types import Estimate
 
 Paths = list[Path]
@@ -101,10 +102,9 @@ def identify(
     scores = [_with_direction(name, ask=not json) for name in score or []]
     names = columns.required()
 
-    def make_plan(paths: Sequence[Path], scores: Sequence[str], names: Mapping[str, str]) -> DecisionPlan:
-        frame = score_tables.scan_scores(paths, "candidates")
+    def make_plan(table: Table, scores: Sequence[str], names: Mapping[str, str]) -> DecisionPlan:
         resolved = score_tables.resolve_columns(
-            frame, scores, id=names.get("id"), text=names.get("text"), truth=truth, baseline=baseline
+            table, scores, id=names.get("id"), text=names.get("text"), truth=truth, baseline=baseline
         )
         method = methods.resolve_method(settings.method, decision.METHODS, eta=settings.eta, lam=settings.lam)
         return from_tables.DecisionPlan(
@@ -117,13 +117,15 @@ def identify(
         )
 
     if not (model or endpoint):
-        summary = _decide(folder, make_plan(candidate_tables, scores, names), groups, overwrite)
+        table = score_tables.scan_scores(candidate_tables, "candidates")
+        summary = _decide(folder, make_plan(table, scores, names), groups, table, overwrite)
     else:
         scoring = document_scoring.ScoringOptions(names.get("text", "text"), names.get("id"))
         with _score_tables(model, endpoint, folder, scoring, groups, overwrite) as (draft, scored):
             # What scoring writes has columns of its own, id and text.
-            plan = make_plan(scored[0], scores or ["log_likelihood:high"], {})
-            summary = _decide(draft, plan, scored, overwrite)
+            table = score_tables.scan_scores(scored[0], "candidates")
+            plan = make_plan(table, scores or ["log_likelihood:high"], {})
+            summary = _decide(draft, plan, scored, table, overwrite)
     _show_selection(summary, folder, json)
 
 
@@ -164,12 +166,20 @@ def _score_tables(
 
 
 def _decide(
-    out: Path | RunDraft, plan: DecisionPlan, groups: tuple[Sequence[Path], ...], overwrite: bool
+    out: Path | RunDraft, plan: DecisionPlan, groups: tuple[Sequence[Path], ...], scanned: Table, overwrite: bool
 ) -> IdentificationSummary:
     candidates, calibration, holdout, members = groups
     with printing.bar("deciding") as progress:
         return from_tables.run(
-            candidates, calibration, out, plan, holdout=holdout, members=members, overwrite=overwrite, progress=progress
+            candidates,
+            calibration,
+            out,
+            plan,
+            holdout=holdout,
+            members=members,
+            scanned=scanned,
+            overwrite=overwrite,
+            progress=progress,
         )
 
 

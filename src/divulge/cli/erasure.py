@@ -135,10 +135,10 @@ def _name_requests(paths: list[Path], records: dict[Path, Any]) -> Any:
     """Return the records of each request, by the name of its file; those of a single one as they are."""
     if len(paths) == 1:
         return records[paths[0]]
-    found = {path.stem: records[path] for path in paths}
-    if len(found) < len(paths):
+    requests = {path.stem: records[path] for path in paths}
+    if len(requests) < len(paths):
         raise InputError("--forget: a request has the name of its file, and two files have the same")
-    return found
+    return requests
 
 
 def _read_plan(path: Path, trust: list[str]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from divulge.auditing import result as audit_result
     from divulge.auditing import verdict as audit_summary
     from divulge.auditing import weights as weights_audit
-    from divulge.canaries import canary_page
+    from divulge.canaries import canary_page, canary_records
     from divulge.decisions import fdr as step_up
     from divulge.decisions import methods, planning
     from divulge.defences import trade_off
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from divulge.report import one_page as one_page_report
     from divulge.report import page as report_page
     from divulge.signals import classification, internals
-    from divulge.targets import folders, sacro_folders, token_statistics
+    from divulge.targets import estimators, folders, sacro_folders, token_statistics
     from divulge.unlearning import erasure_page
     from divulge.unlearning import pipeline as erasure_check
     from divulge.unlearning import result as erasure_result
@@ -83,6 +83,7 @@ else:
     audit_summary = lazy.module("divulge.auditing.verdict")
     canaries = lazy.module("divulge.canaries")
     canary_page = lazy.module("divulge.canaries.canary_page")
+    canary_records = lazy.module("divulge.canaries.canary_records")
     case_file = lazy.module("divulge.identification.case_file")
     classification = lazy.module("divulge.signals.classification")
     comparison = lazy.module("divulge.auditing.compare")
@@ -95,6 +96,7 @@ else:
     erasure_check = lazy.module("divulge.unlearning.pipeline")
     erasure_page = lazy.module("divulge.unlearning.erasure_page")
     erasure_result = lazy.module("divulge.unlearning.result")
+    estimators = lazy.module("divulge.targets.estimators")
     evaluation = lazy.module("divulge.evaluation")
     extraction = lazy.module("divulge.extraction")
     extraction_page = lazy.module("divulge.extraction.extraction_page")

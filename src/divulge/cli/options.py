@@ -58,7 +58,7 @@ ADVANCED: Mapping[str, str] = {
     "weights": "leaked band signal fdr selection algorithm truth label id drop show_records",
     "reconstruct": "margin algorithm truth show_records",
     "canaries make": f"own design seed {_COLUMN_OPTIONS}",
-    "canaries audit": f"population training family seed outputs sides confidence recipe device {_COLUMN_OPTIONS}",
+    "canaries audit": f"population training trust family seed outputs sides confidence recipe device {_COLUMN_OPTIONS}",
     "canaries plan": "sides family confidence",
     "labels capacity": _ORACLE_OPTIONS,
     "labels design": f"{_ORACLE_OPTIONS} method template",
@@ -118,7 +118,11 @@ def from_settings(command: Callable[..., None]) -> Callable[..., None]:
         for name, (model, fields) in groups.items():
             values = {field: _parse(model.model_fields[field], given[field]) for field in fields if field in given}
             is_columns = issubclass(model, ColumnNames)
-            arguments[name] = model.from_options(**values) if is_columns else _check(model, values)
+            arguments[name] = (
+                model.from_options(**values)
+                if is_columns
+                else model.check(**{name: value for name, value in values.items() if value is not None})
+            )
         command(**arguments)
 
     run.__annotations__ = {option.name: option.annotation for option in all_options.values()}
@@ -188,11 +192,6 @@ def _parse(field: FieldInfo, value: Any) -> Any:
 
 def _scalars(annotation: Any) -> set[Any]:
     return {annotation} | {scalar for part in typing.get_args(annotation) for scalar in _scalars(part)}
-
-
-def _check(model: type[Settings], values: dict[str, Any]) -> Settings:
-    """Return the settings, where a list that was not given is the default."""
-    return model.check(**{name: value for name, value in values.items() if value is not None})
 
 
 def _format_help(field: FieldInfo) -> str:

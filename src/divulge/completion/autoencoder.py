@@ -99,10 +99,8 @@ class Autoencoder:
         for _ in range(self.steps):
             rows = rng.integers(len(x), size=_BATCH)
             known_mask = rng.random((_BATCH, d)) < rng.random((_BATCH, 1))
-            inputs, hidden = (
-                np.hstack([x[rows] * known_mask, known_mask, class_indicators[rows]]),
-                torch.from_numpy(~known_mask),
-            )
+            inputs = np.hstack([x[rows] * known_mask, known_mask, class_indicators[rows]])
+            hidden = torch.from_numpy(~known_mask)
             error = (network(torch.from_numpy(inputs).float()) - torch.from_numpy(x[rows]).float()) ** 2
             optimizer.zero_grad()
             ((error * hidden).sum() / hidden.sum().clamp(min=1)).backward()

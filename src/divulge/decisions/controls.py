@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import sparse
 
 from divulge import lazy, seeds, statistics
 from divulge.decisions import counts as counting
@@ -38,11 +38,13 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import stats
     from sklearn import linear_model
     from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Array, Floats, Standing
 else:
+    stats = lazy.module("scipy.stats")
     linear_model = lazy.module("sklearn.linear_model")
     sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
@@ -127,10 +129,8 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
         >>> exchangeability(rng.normal(size=300), rng.normal(size=200) + 0.5).state
         'failed'
     """
-    calibration_signals, holdout_signals = (
-        _check_signals(calibration, "calibration"),
-        _check_signals(holdout, "holdout"),
-    )
+    calibration_signals = _check_signals(calibration, "calibration")
+    holdout_signals = _check_signals(holdout, "holdout")
     if calibration_signals.shape[1:] != holdout_signals.shape[1:]:
         raise InputError(
             f"holdout: the same signals as in calibration are needed, got shapes "
@@ -186,10 +186,8 @@ def clean_model(calibration: object, candidates: object, *, level: float = 0.05,
         >>> clean_model([0.0, 1.0, 2.0], [0.5, 1.5]).passed
         True
     """
-    calibration_scores, candidate_scores = (
-        check_vector(calibration, "calibration"),
-        check_vector(candidates, "candidates"),
-    )
+    calibration_scores = check_vector(calibration, "calibration")
+    candidate_scores = check_vector(candidates, "candidates")
     return _compare_samples(
         "clean model", calibration_scores, candidate_scores, "candidates under a model that saw neither", level, seed
     )
@@ -266,10 +264,10 @@ def low_end(calibration: object, holdout: object, *, level: float = 0.05) -> Con
         tail = 2 * len(_LOW_END_PARTS) * float(min(distribution.cdf(n_holdout_low), distribution.sf(n_holdout_low - 1)))
         if tail < p:
             expected = n_low * len(holdout_scores) / len(pooled)
-            p, description = (
-                tail,
+            p = tail
+            description = (
                 f"{n_holdout_low} of the {n_low} lowest scores are of the declared-unseen holdout, "
-                f"{expected:.1f} expected",
+                f"{expected:.1f} expected"
             )
     return Control("low end", p, level, description, conclusive=True)
 
@@ -344,10 +342,8 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     """
     check_number(level, "level", above=0, below=1)
     rng = seeds.generator(seed, "blind text")
-    calibration_texts, candidate_texts = (
-        _check_texts(cal_texts, "cal_texts", rng),
-        _check_texts(cand_texts, "cand_texts", rng),
-    )
+    calibration_texts = _check_texts(cal_texts, "cal_texts", rng)
+    candidate_texts = _check_texts(cand_texts, "cand_texts", rng)
     labels = np.repeat([0, 1], [len(calibration_texts), len(candidate_texts)])
     _, groups = np.unique(calibration_texts + candidate_texts, return_inverse=True)
     in_first_half = (rng.random(int(groups.max()) + 1) < 0.5)[groups]

@@ -183,10 +183,10 @@ def has_unmatched_repeats(counts: Counts) -> bool:
         >>> has_unmatched_repeats(Counts.empty(np.repeat(documents, 10).round(1)).add(candidates.round(1)))
         False
     """
-    values, first, sizes = np.unique(counts.calibration, return_index=True, return_counts=True)
+    values, first_rows, sizes = np.unique(counts.calibration, return_index=True, return_counts=True)
     if len(counts.calibration) - len(values) <= _MAX_REPEATED_SHARE * len(counts.calibration) or len(values) < 3:
         return False
-    above, tied = counts.above[first], counts.tied[first]
+    above, tied = counts.above[first_rows], counts.tied[first_rows]
     if tied[1:-1].any():
         return False
     n_candidates = above[:-2] - above[2:] - tied[2:]  # strictly between the neighbouring values

@@ -616,8 +616,8 @@ class Sensitivity:
         Raises:
             divulge.InputError: a ``gamma`` below 1.
         """
-        least = check_number(gamma, "gamma", above=1, below=math.inf, closed=True) / _ROUNDING
-        return int(np.count_nonzero(self.gammas >= least))
+        smallest = check_number(gamma, "gamma", above=1, below=math.inf, closed=True) / _ROUNDING
+        return int(np.count_nonzero(self.gammas >= smallest))
 
     def up_to(self, share: float = 1.0) -> float:
         """Return the largest ``Γ`` up to which at least this share of the selection is valid; 0 if nothing is selected.

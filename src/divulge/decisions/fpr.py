@@ -178,7 +178,7 @@ def decide(
     return Selection(
         selected=selected,
         p_values=p_values(calibration, candidates),
-        threshold=_smallest_selected_score(candidates, selected),
+        threshold=float(candidates[selected].min()) if selected.any() else math.inf,
         usage=None,
         guarantee=cutoff.guarantee,
         warnings=_calibration_warnings(cutoff) if guarantee == "marginal" else (),
@@ -241,10 +241,6 @@ def _make_guarantee(guarantee_type: str, level: float, confidence: float) -> Gua
         level,
         ("non-member candidates and calibration records are independent draws from one distribution",),
     )
-
-
-def _smallest_selected_score(scores: Floats, selected: Bools) -> float:
-    return float(scores[selected].min()) if selected.any() else math.inf
 
 
 def _calibration_warnings(threshold: ConformalThreshold) -> tuple[str, ...]:

@@ -133,10 +133,8 @@ def calibration(
         (29, 9)
     """
     check_instance(setting, "setting", Setting, "a decisions.planning.Setting")
-    level, target_power = (
-        check_fdr(fdr),
-        check_number(wanted, "wanted", above=0, below=1),
-    )
+    level = check_fdr(fdr)
+    target_power = check_number(wanted, "wanted", above=0, below=1)
     min_calibration = step_up.required_calibration(setting.candidates, level, setting.candidates)
     check_integer(most, "most", least=min_calibration, most=10**7)
     steps = math.ceil(math.log(most / min_calibration) / math.log(_SIZE_RATIO))

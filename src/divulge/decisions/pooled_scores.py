@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from divulge import lazy, seeds
 from divulge.duplicates import hash_tables, sort_rows
@@ -19,10 +19,12 @@ from divulge.errors import InputError
 from divulge.validation import check_matrix, check_vector
 
 if TYPE_CHECKING:
+    from scipy import stats
     from sklearn import linear_model
 
     from divulge.types import Floats, Ints
 else:
+    stats = lazy.module("scipy.stats")
     linear_model = lazy.module("sklearn.linear_model")
 
 
@@ -65,10 +67,8 @@ def adadetect_scores(candidates: object, calibration: object, *others: object, s
     order = seeds.generator(seed, "adadetect", hash_tables(calibration_rows, sort_rows(candidate_rows))).permutation(
         len(calibration_rows)
     )
-    training, held_out = (
-        calibration_rows[order[: len(calibration_rows) // 2]],
-        calibration_rows[order[len(calibration_rows) // 2 :]],
-    )
+    training = calibration_rows[order[: len(calibration_rows) // 2]]
+    held_out = calibration_rows[order[len(calibration_rows) // 2 :]]
     tables = (candidate_rows, held_out, *other_tables)
     rows, row_index = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
     pool = rows[np.sort(row_index.ravel())]

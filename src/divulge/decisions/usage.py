@@ -107,10 +107,8 @@ def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int,
 
 def _proven_lower_bound(n_low: np.ndarray, min_calibration: np.ndarray, m: int, n: int, error: float) -> float:
     """Return a lower bound of the share; each region has at least ``min_calibration`` scores, with or without ties."""
-    candidate_rate, calibration_rate = (
-        statistics.clopper_pearson_upper(n_low, m, error),
-        statistics.clopper_pearson_lower(min_calibration, n, error),
-    )
+    candidate_rate = statistics.clopper_pearson_upper(n_low, m, error)
+    calibration_rate = statistics.clopper_pearson_lower(min_calibration, n, error)
     return float(np.max(1 - candidate_rate / calibration_rate, initial=0.0))
 
 
@@ -119,10 +117,8 @@ def _upper_bound_if_pure(n_low: int, region_size: int, m: int, n: int, error: fl
 
     It is below 0 if more candidates score low than any share allows.
     """
-    candidate_rate, calibration_rate = (
-        statistics.clopper_pearson_lower(n_low, m, error),
-        statistics.clopper_pearson_upper(region_size, n, error),
-    )
+    candidate_rate = statistics.clopper_pearson_lower(n_low, m, error)
+    calibration_rate = statistics.clopper_pearson_upper(region_size, n, error)
     return 1 - float(candidate_rate / calibration_rate)
 
 

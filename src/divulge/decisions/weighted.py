@@ -400,10 +400,8 @@ class Strata:
 
     def iterate_rows(self) -> Iterator[tuple[Ints, Ints]]:
         """Yield the rows of the candidates and of the calibration of each stratum that has both."""
-        (names, candidate_rows), (calibration_names, calibration_rows) = (
-            _rows_by_stratum(self.candidates),
-            _rows_by_stratum(self.calibration),
-        )
+        names, candidate_rows = _rows_by_stratum(self.candidates)
+        calibration_names, calibration_rows = _rows_by_stratum(self.calibration)
         _, candidate_index, calibration_index = np.intersect1d(
             names, calibration_names, assume_unique=True, return_indices=True
         )

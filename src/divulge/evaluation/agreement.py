@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.types import Estimate
 from divulge.validation import check_mask, check_matrix, check_vector
@@ -19,10 +19,14 @@ from divulge.validation import check_mask, check_matrix, check_vector
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import stats
+
     from divulge.types import Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 # A target whose answers are the farthest from the mean of all models, by this factor of what trainings alike differ by,
-# is said to be trained otherwise; with fewer than `_FEW` references by a larger one.
+# is said to be trained otherwise; with fewer than `_MIN_MODELS` references by a larger one.
 _FACTOR, _FACTOR_BELOW_MIN, _MIN_MODELS = 1.25, 2.0, 4
 _LARGEST = 1e100  # answers whose squares can still be added
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import linalg, special, stats
+from scipy import linalg, special
 
 from divulge import lazy, seeds
 from divulge.duplicates import canonical_order, digest_records, first_of_each_group, fold_groups, groups_are_split_whole
@@ -25,10 +25,12 @@ from divulge.validation import check_integer, check_labels, check_number, check_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from scipy import stats
     from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Array, Bools, Floats, Ints
 else:
+    stats = lazy.module("scipy.stats")
     sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 

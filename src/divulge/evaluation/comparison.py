@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from scipy import stats
 
-from divulge import statistics
+from divulge import lazy, statistics
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import epsilon_lower_bound
 from divulge.evaluation.metrics import advantage, tpr_at_fpr
@@ -28,8 +27,12 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import stats
+
     from divulge.statistics import Placements
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    stats = lazy.module("scipy.stats")
 
 STATISTICS = ("auc", "advantage", "epsilon", "tpr@fpr=…")
 PAIRED = "two AUC intervals and their correlation; Gaffke's bound as far as differences repeat"

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from divulge import lazy, seeds
 from divulge.duplicates import first_of_each_group
@@ -36,11 +35,13 @@ from divulge.validation import check_vector
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from scipy import stats
     from sklearn import decomposition, linear_model, preprocessing
     from sklearn.feature_extraction import text as text_features
 
     from divulge.types import Array, Bools, Floats, Ints
 else:
+    stats = lazy.module("scipy.stats")
     decomposition = lazy.module("sklearn.decomposition")
     linear_model = lazy.module("sklearn.linear_model")
     preprocessing = lazy.module("sklearn.preprocessing")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from scipy import stats
 
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
 from divulge.statistics import auc, placements_from_scores
@@ -21,7 +21,11 @@ from divulge.validation import check_bool, check_mask, check_matrix, check_numbe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import stats
+
     from divulge.types import Bools, Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 ErasureAnswer: TypeAlias = Literal[
     "still remembered",
@@ -176,10 +180,10 @@ def erasure_test(
     else:
         control_aucs = control_auc_values(relative[1:], is_forgotten)
         difference, noise, smallest = _difference_from_controls(after_auc, control_aucs, exchangeable)
-        of_adjusted = _difference_from_controls(
+        adjusted_difference = _difference_from_controls(
             auc(adjusted[0], is_forgotten, auc_confidence), control_auc_values(adjusted[1:], is_forgotten), exchangeable
         )[0]
-        differences = [difference, of_adjusted]
+        differences = [difference, adjusted_difference]
         before_shows = (
             before_auc is None or _difference_from_controls(before_auc, control_aucs, exchangeable)[0].low > 0
         )
@@ -195,7 +199,8 @@ def erasure_test(
     )
     answer, reason = _answer(
         difference, p_high, p_low, error=error, before_shows=before_shows, differences=differences, spreads=spreads,
-        least=0.0 if len(control_scores) > 1 else margin, one_training=len(control_scores) == 1 and not exchangeable,
+        smallest_accused=0.0 if len(control_scores) > 1 else margin,
+        one_training=len(control_scores) == 1 and not exchangeable,
         says_nothing=bool(np.ptp(scores) == 0), margin=margin, smallest=smallest,
         # All comparisons must find nothing before "no difference" is said, so that each may use the whole error.
         likely_spread=compare_spread(rows, is_forgotten, 1 - 2 * error, exchangeable) if error < 0.5 else spread,
@@ -233,8 +238,8 @@ def check_control_scores(controls: object, forgotten: Bools) -> Floats:
 
 def control_auc_values(rows: Floats, forgotten: Bools) -> Floats:
     """Return the AUC of each control on the records that it never saw, ``[k]``."""
-    known = ~np.isnan(rows)
-    placed = [placements_from_scores(row[one], forgotten[one])[0] for row, one in zip(rows, known, strict=True)]
+    unseen = ~np.isnan(rows)
+    placed = [placements_from_scores(row[mask], forgotten[mask])[0] for row, mask in zip(rows, unseen, strict=True)]
     return np.array([float(each.value) for each in placed])
 
 
@@ -368,7 +373,7 @@ def _answer(
     *,
     differences: Sequence[Estimate],
     spreads: Sequence[Estimate],
-    least: float,
+    smallest_accused: float,
     one_training: bool,
     error: float,
     before_shows: bool,
@@ -381,7 +386,7 @@ def _answer(
     unsure: ErasureAnswer = "too little data to say"
     if says_nothing:
         return unsure, "the model after the erasure scores all records alike"
-    if accused := _accuse(differences, spreads, p_high, p_low, error, mostly_lower, least):
+    if accused := _accuse(differences, spreads, p_high, p_low, error, mostly_lower, smallest_accused):
         return accused
     if not before_shows:
         return unsure, "the model before the erasure does not show the records either, so nothing is learned"
@@ -407,16 +412,16 @@ def _accuse(
     p_low: Floats,
     error: float,
     mostly_lower: bool,
-    least: float,
+    smallest_accused: float,
 ) -> tuple[ErasureAnswer, str] | None:
     """Return "still remembered" or "overdone" with its reason, where a comparison says so: the AUC is heard first.
 
-    A difference counts where all of ``differences`` (or ``spreads``) lie beyond ``least`` on the same side.
+    A difference counts where all of ``differences`` (or ``spreads``) lie beyond ``smallest_accused`` on the same side.
     """
     difference = differences[0]
     above, below = (
-        lambda found: min(each.low for each in found) > least,
-        lambda found: max(each.high for each in found) < -least,
+        lambda estimates: min(each.low for each in estimates) > smallest_accused,
+        lambda estimates: max(each.high for each in estimates) < -smallest_accused,
     )
     remembered: ErasureAnswer = "still remembered"
     overdone: ErasureAnswer = "overdone: they stand out the other way"

@@ -178,10 +178,8 @@ def _gram_tables(sets: Sequence[Sequence[str]], size: int) -> list[Any]:
 
 def _shared_documents(sets: tuple[str, str], tables: dict[str, Any], share: float) -> SharedDocuments:
     first_table, second_table = (tables[name] for name in sets)
-    forward_matches, backward_matches = (
-        _contained_documents(first_table, second_table, share),
-        _contained_documents(second_table, first_table, share),
-    )
+    forward_matches = _contained_documents(first_table, second_table, share)
+    backward_matches = _contained_documents(second_table, first_table, share)
     pairs: dict[tuple[int, int], float] = {}
     for row, match, contained_share in [
         *forward_matches,

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from divulge.identification.decision import Decision
     from divulge.identification.score_adjustment import AdjustedScores, BlindComparison
     from divulge.identification.score_tables import CleanTable
+    from divulge.tables import Table
     from divulge.types import Estimate, Floats
 
 Progress: TypeAlias = "Callable[[int, int], None]"
@@ -101,6 +102,7 @@ def run(
     *,
     holdout: Sequence[Path] = (),
     members: Sequence[Path] = (),
+    scanned: Table | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> IdentificationSummary:
@@ -116,6 +118,7 @@ def run(
         plan: what to decide.
         holdout: tables of other known non-members, for the exchangeability control.
         members: tables of documents known to have been used, for the estimated share of members.
+        scanned: what `score_tables.scan_scores` made of the candidates, if it was called before.
         overwrite: replace a finished run in ``out``.
         progress: called with the number of rows finished and of all, over both passes.
 
@@ -133,16 +136,21 @@ def run(
         "members": list(members),
     }
     if isinstance(out, RunDraft):
-        return _run(out, sources, plan, progress)
+        return _run(out, sources, plan, scanned, progress)
     with RunDirectory(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
-        return _run(draft, sources, plan, progress)
+        return _run(draft, sources, plan, scanned, progress)
 
 
 def _run(
-    draft: RunDraft, sources: dict[str, list[Path]], plan: DecisionPlan, progress: Progress | None
+    draft: RunDraft,
+    sources: dict[str, list[Path]],
+    plan: DecisionPlan,
+    scanned: Table | None,
+    progress: Progress | None,
 ) -> IdentificationSummary:
     report_progress = progress or (lambda done, total: None)
-    candidates, calibration = (scan_scores(sources[name], name) for name in ("candidates", "calibration"))
+    candidates = scan_scores(sources["candidates"], "candidates") if scanned is None else scanned
+    calibration = scan_scores(sources["calibration"], "calibration")
     with draft.workshop() as folder:
         check_columns(candidates, plan.columns)  # before all of the calibration is read
         cleaning = CleaningOptions(plan.drop_nan, plan.drop_overlap, seed=plan.seed, sample_size=_TEXTS)
@@ -530,5 +538,5 @@ IDENTIFICATION = RunKind(
     headline=identification_page.headline,
     facts=identification_page.settings_facts,
     read=_read_run,
-    records=lambda folder: case_file.list_documents(finished_run.recompute_summary(folder), folder),
+    records=lambda folder: finished_run.read_run(folder, case_file.list_documents),
 )

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
+from divulge import lazy
 from divulge.decisions import controls, pooled_scores
 from divulge.decisions import fdr as step_up
 from divulge.decisions.controls import Control
@@ -20,8 +20,12 @@ from divulge.validation import check_vector
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from scipy import stats
+
     from divulge.evaluation import BaselineComparison
     from divulge.types import Array, Bools, Estimate, Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 ADJUSTED = (
     "scores are adjusted for the blind score: each document counts by how far it exceeds what is usual at its blind "

@@ -337,8 +337,8 @@ def find_stored_records(
                 if ((counts > 0) & ~in_place).any():
                     n_varying = int((np.ptp(rows, axis=0) > 0).sum())
                     # Rows that agree in some columns are more than those that agree in all, and are not counted.
-                    match, found = judge(array.name, form, counts, rows, table if n_columns == n_varying else None)
-                    matches.append((replace(match, columns=n_columns, width=n_varying), found))
+                    match, is_matched = judge(array.name, form, counts, rows, table if n_columns == n_varying else None)
+                    matches.append((replace(match, columns=n_columns, width=n_varying), is_matched))
     plain = forms[0][1]
     mappable = [
         (array.name, table)
@@ -386,15 +386,15 @@ def _judge(
         is_member: bool ``[n]``.
         comparable: whether non-members are a control.
     """
-    row_found = counts > 0
+    is_matched = counts > 0
     p_value = 1.0
-    if row_found.any():
+    if is_matched.any():
         _, first_rows, groups = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         groups = groups.ravel()
         sides = np.zeros((len(first_rows), 2), dtype=bool)
         sides[groups, is_member.astype(int)] = True
-        decides = sides[:, 0] != sides[:, 1]
-        member_rows, found_rows = sides[decides, 1], row_found[first_rows][decides]
+        is_one_sided = sides[:, 0] != sides[:, 1]
+        member_rows, found_rows = sides[is_one_sided, 1], is_matched[first_rows][is_one_sided]
         if found_rows.any():
             n_members_found = int((member_rows & found_rows).sum())
             law = stats.hypergeom(len(member_rows), int(member_rows.sum()), int(found_rows.sum()))
@@ -403,8 +403,8 @@ def _judge(
     if not comparable:
         control_p_value = p_value
         p_value = max(p_value, 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member))
-    found = int((row_found & is_member).sum()), int((row_found & ~is_member).sum())
-    return ArrayMatch(name, form, *found, p_value, control_p_value=control_p_value), row_found
+    n_matched = int((is_matched & is_member).sum()), int((is_matched & ~is_member).sum())
+    return ArrayMatch(name, form, *n_matched, p_value, control_p_value=control_p_value), is_matched
 
 
 def _repetition_p_value(counts: Ints, rows: Floats, table: Array, is_member: Bools) -> float:
@@ -443,8 +443,8 @@ def _record_forms(model: Any, records: Records) -> tuple[list[tuple[Form, Floats
         except InputError as error:
             return forms, [f"the records are not what the model was fitted on ({error})"]
     notes: list[str] = []
-    if (given := _as_table(inputs, notes)) is not None:
-        forms.append(("as the model is given them", given))
+    if (table := _as_table(inputs, notes)) is not None:
+        forms.append(("as the model is given them", table))
     forms += [("as the model's own steps transform them", rows) for rows in _transform(estimator, inputs, notes)]
     distinct = {store.hash_values(rows): (form, rows) for form, rows in reversed(forms)}
     ordered = list(reversed(distinct.values()))
@@ -599,14 +599,14 @@ def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Ints, int
         nearest = order[_nearest(rows[:, c], stored[order, s])]
         pairs = np.abs(stored[nearest, s] - rows[:, c]) <= margins[c]
         chosen = {c: s}
-        for other in varying:
+        for column in varying:
             free = np.setdiff1d(np.arange(stored.shape[1]), list(chosen.values()))
-            if other == c or not len(free) or not np.ptp(rows[pairs, other]) > 0:
+            if column == c or not len(free) or not np.ptp(rows[pairs, column]) > 0:
                 continue
-            differences = np.abs(stored[nearest[pairs]][:, free] - rows[pairs][:, [other]])
-            agreement = (differences <= margins[other]).mean(axis=0)
+            differences = np.abs(stored[nearest[pairs]][:, free] - rows[pairs][:, [column]])
+            agreement = (differences <= margins[column]).mean(axis=0)
             if agreement.max() >= _AGREEMENT:
-                chosen[int(other)] = int(free[agreement.argmax()])
+                chosen[int(column)] = int(free[agreement.argmax()])
         if len(chosen) > max(best[1], 1):
             columns, places = list(chosen), list(chosen.values())
             best = _match_rows(rows[:, columns], stored[:, places], tolerance), len(columns)

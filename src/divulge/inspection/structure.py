@@ -204,15 +204,15 @@ def _leaf_counts(part: Any) -> Ints | None:
 
 def _training_size(parts: list[Any], arrays: list[Any]) -> int | None:
     """Return the number of training records that a model shows: of its neighbours, support vectors or trees."""
-    kept = [rows[0] for part in parts if (rows := _stored_rows(part)) is not None and rows[1] == "records"]
+    row_counts = [rows[0] for part in parts if (rows := _stored_rows(part)) is not None and rows[1] == "records"]
     for part in parts:
         if isinstance(size := getattr(part, "n_samples_fit_", None), int | np.integer):
-            kept.append(int(size))
+            row_counts.append(int(size))
         shape = getattr(part, "shape_fit_", None)
         if isinstance(shape, tuple) and shape:
-            kept.append(int(shape[0]))
+            row_counts.append(int(shape[0]))
         for step in getattr(part, "_predictors", None) or ():  # of boosting by histograms
-            kept += [int(predictor.nodes["count"][0]) for predictor in step if len(predictor.nodes)]
+            row_counts += [int(predictor.nodes["count"][0]) for predictor in step if len(predictor.nodes)]
     forest_sizes = [int(part._n_samples) for part in parts if isinstance(getattr(part, "_n_samples", None), int)]
     roots = [
         int(np.asarray(part.tree_.weighted_n_node_samples)[0])
@@ -220,27 +220,27 @@ def _training_size(parts: list[Any], arrays: list[Any]) -> int | None:
         if hasattr(part, "tree_") and hasattr(part.tree_, "weighted_n_node_samples")
     ]
     sums = [int(a.values.sum()) for a in arrays if a.name.endswith(".leaf_count")]
-    return max([*kept, *forest_sizes, *roots, *sums], default=None)
+    return max([*row_counts, *forest_sizes, *roots, *sums], default=None)
 
 
-_SOME = "some of the records"
+_SOME_RECORDS = "some of the records"
 _STORING = {
     "_fit_X": "records",  # neighbours
     "support_vectors_": "support vectors",
     "X_train_": "records",  # Gaussian processes
     "X_fit_": "records",  # kernel ridge regression, kernel PCA
     "X_": "records",  # spread of labels
-    "component_indices_": _SOME,  # approximations of a kernel
-    "core_sample_indices_": _SOME,  # clusters by density
+    "component_indices_": _SOME_RECORDS,  # approximations of a kernel
+    "core_sample_indices_": _SOME_RECORDS,  # clusters by density
 }
 
 
 def _stored_rows(part: Any) -> tuple[int, str] | None:
     """Return how many training records an estimator keeps by its nature, and what they are called; None for others."""
-    for name, what in _STORING.items():
+    for name, content in _STORING.items():
         rows = getattr(part, name, None)
         if hasattr(rows, "shape") and (rows.ndim == 2 or name.endswith("indices_")):
-            return int(rows.shape[0]), what
+            return int(rows.shape[0]), content
     tree: Any = getattr(part, "tree_", None)  # of a kernel density
     return (len(tree.data), "records") if type(tree).__name__ in ("KDTree", "BallTree") else None
 
@@ -251,7 +251,7 @@ def _storing_hints(parts: list[Any]) -> list[Hint]:
     for part in parts:
         if (rows := _stored_rows(part)) is not None:
             n, content = rows
-            finding = f"{type(part).__name__} holds {n:,} {'records' if content == _SOME else content}"
+            finding = f"{type(part).__name__} holds {n:,} {'records' if content == _SOME_RECORDS else content}"
             hints.append(Hint("stored records", finding, "none", meaning))
     return hints
 
@@ -319,11 +319,11 @@ def _setting_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]
     for part in parts[:1] if not hasattr(parts[0] if parts else None, "steps") else parts:
         parameters = part.get_params(deep=False) if callable(getattr(part, "get_params", None)) else {}
         name = type(part).__name__
-        least = parameters.get("min_samples_leaf", parameters.get("min_child_samples"))
-        if isinstance(least, int) and least < settings.leaf_records:
+        leaf_minimum = parameters.get("min_samples_leaf", parameters.get("min_child_samples"))
+        if isinstance(leaf_minimum, int) and leaf_minimum < settings.leaf_records:
             meaning = "Leaves may hold single records, whose output then shows that they were trained on."
             hints.append(
-                Hint("least records of a leaf", f"{name}: {least}", f"at least {settings.leaf_records}", meaning)
+                Hint("least records of a leaf", f"{name}: {leaf_minimum}", f"at least {settings.leaf_records}", meaning)
             )
         if parameters.get("bootstrap") is False and hasattr(part, "estimators_"):
             meaning = "Every tree saw every record: the output on a training record is that of a fit to it."
@@ -360,8 +360,7 @@ def _listed_setting(part: Any) -> tuple[str, str, str] | None:
     if name.startswith(("KNeighbors", "RadiusNeighbors", "SVC", "NuSVC", "SVR", "NuSVR")):
         return "keeps training records by its nature", "another kind of model", "stored"
     if name.startswith(("RandomForest", "ExtraTreesC", "ExtraTreesR")):
-        many, deep = parameters.get("n_estimators", 100) > 35, depth > 3.5
-        if many and deep:
+        if parameters.get("n_estimators", 100) > 35 and depth > 3.5:
             return "more than 35 trees deeper than 3", "max_depth = 3, or fewer trees", "forest"
     elif name.startswith("DecisionTree") and depth > 7.5 and isinstance(leaf, int) and leaf <= 7:
         return "deeper than 7 with leaves of 7 records or fewer", "max_depth = 7, min_samples_leaf = 8", "tree"

@@ -153,10 +153,6 @@ class Code:
         return np.concatenate(parts)
 
 
-def _set_sizes(base: int, bound: int, dense: bool, levels: int) -> list[int]:
-    return [max_set_size(base, bound << s, dense) for s in range(levels + 1)]
-
-
 def _rows_read(count: int, sizes: list[int]) -> int:
     # Numbers below `count` with s bits: split off the highest bit of `count`, then of the rest, …
     total = 0
@@ -178,7 +174,7 @@ def smallest_blocks(n: int, base: int, bound: int, dense: bool, max_bits: int) -
     # Every intermediate value of the decoder must stay inside int64.
     free_bits = _SAFE_BITS - bound.bit_length() - (base - 1).bit_length() - 2
     largest = 1 << max(k for k in range(max_bits + 1) if k == 0 or 2 * k <= free_bits)
-    sizes = _set_sizes(base, bound, dense, largest.bit_length())
+    sizes = [max_set_size(base, bound << s, dense) for s in range(largest.bit_length() + 1)]
     rows_per_block = _rows_read(largest, sizes)
     n_full, remaining_rows = divmod(n, rows_per_block)
     low, high = 0, largest

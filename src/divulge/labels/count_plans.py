@@ -558,10 +558,8 @@ def _check_counts(spec: OracleSpec) -> None:
     rng = seeds.generator(0, "labels", "counts")
     for _ in range(20):
         y, p = rng.integers(0, 2, spec.n), rng.integers(0, 2, spec.n)
-        value, rearranged_value = (
-            metric(y, p),
-            metric(*_arrange_counts(spec.n, int(y.sum()), int(p.sum()), int((y & p).sum()))),
-        )
+        value = metric(y, p)
+        rearranged_value = metric(*_arrange_counts(spec.n, int(y.sum()), int(p.sum()), int((y & p).sum())))
         if not math.isclose(value, rearranged_value, rel_tol=1e-9, abs_tol=1e-12) and not (
             math.isnan(value) and math.isnan(rearranged_value)
         ):

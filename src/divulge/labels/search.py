@@ -89,10 +89,8 @@ class SearchPlan:
         """Read the labels that all labellings which explain the answers share."""
         first_gap = np.flatnonzero(np.isnan(answers))
         received = answers[: first_gap[0]] if len(first_gap) else answers
-        possible, possible_at_double_noise = (
-            self._possible_labellings(received, 1),
-            self._possible_labellings(received, 2),
-        )
+        possible = self._possible_labellings(received, 1)
+        possible_at_double_noise = self._possible_labellings(received, 2)
         labels = (possible if len(possible) else _all_labellings(self.spec.n, self.spec.classes))[0]
         residual = np.full(self.count, np.nan)
         for index in range(len(received)):

@@ -92,7 +92,7 @@ class Circumstances:
 
     @classmethod
     def parse(cls, text: str) -> Circumstances:
-        """From a few words, separated by commas or "and".
+        """Parse a few words, separated by commas or "and".
 
         Raises:
             divulge.InputError: words that are not understood, or two that contradict each other; the message names
@@ -129,7 +129,7 @@ class Suggestion:
 
 
 def advise(circumstances: Circumstances | str, figures: Sequence[Performance] | None = None) -> tuple[Suggestion, ...]:
-    """The recipes for whole records that can run, from the best measured to the worst, then those never measured.
+    """Return the recipes for whole records that can run, best measured first, those never measured last.
 
     Figures are those with the largest measured number of reference models that is not above what there is. The
     order is that of the TPR at 1 % as a share of the best recipe's on the same data set, averaged over the data
@@ -254,7 +254,7 @@ class Performance:
 
 @cache
 def measured() -> tuple[Performance, ...]:
-    """All figures, as `benchmarks/membership.py` left them.
+    """Return all figures, as `benchmarks/membership.py` left them.
 
     Examples:
         >>> sorted({one.data.kind for one in measured()})

@@ -37,7 +37,7 @@ from divulge.targets.estimators import (
     estimator_inputs,
     sub_estimators,
 )
-from divulge.targets.rights import FramedTarget
+from divulge.targets.rights import FramedTarget, class_name
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _PATIENCE_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopp
 
 
 def is_estimator(value: object) -> bool:
-    """Whether ``value`` is an object in scikit-learn's idiom: it can be cloned and fitted."""
+    """Check whether ``value`` is an object in scikit-learn's idiom: it can be cloned and fitted."""
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("fit", "get_params"))
 
 
@@ -526,7 +526,7 @@ def resolve_training(training: Any, target: Any) -> Any:
             raise InputError(
                 "references: make_model is needed, a function that returns a new network or estimator; without it "
                 "references are clones of the target, which must be a scikit-learn, LightGBM, XGBoost or CatBoost "
-                f"classifier or regressor, and it is of the type {type(target).__name__}"
+                f"classifier or regressor, and it is of the type {class_name(target)}"
             )
         estimator = fitted.estimator
     elif not isinstance(target, targets.TorchTarget):
@@ -556,7 +556,7 @@ def build_estimator(make_model: Callable[..., Any]) -> Any:
 
 
 def is_network_class(make_model: object) -> bool:
-    """Whether ``make_model`` is itself the class of a torch module, which need not be built to be told."""
+    """Check whether ``make_model`` is itself the class of a torch module, which need not be built to be told."""
     return isinstance(make_model, type) and any(c.__module__.startswith("torch.") for c in make_model.__mro__)
 
 

@@ -97,7 +97,10 @@ class GhostClipping:
     def __call__(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
         """Take one step on a batch ``x[b, ...]``, ``y[b]``; the batch may be empty."""
         weights = [linear.get_parameter("weight") for linear in self._linear]
-        biases = [linear.get_parameter("bias") if layer.bias else None for layer, linear in self._pairs()]
+        biases = [
+            linear.get_parameter("bias") if layer.bias else None
+            for layer, linear in zip(self._layers, self._linear, strict=True)
+        ]
         transposed = [w.mT for w in weights]
         inputs, z = stacked.mlp_forward(self._layers, transposed, biases, x.flatten(1))
         slopes = stacked.mlp_backward(self._layers, transposed, inputs, z, y, 1.0)
@@ -117,9 +120,6 @@ class GhostClipping:
             parameter.grad = total / self._size
         network_training.set_learning_rate(self._update, rate)
         self._update.step()
-
-    def _pairs(self) -> Sequence[tuple[stacked.Layer, nn.Module]]:
-        return list(zip(self._layers, self._linear, strict=True))
 
     def release(self, totals: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Add noise to the sums of clipped gradients."""

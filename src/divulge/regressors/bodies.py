@@ -64,7 +64,7 @@ class MLP:
         return _numbers(features, "MLP").reshape(len(features), -1)
 
     def build(self, prepared: Array) -> nn.Module:
-        """Linear layers with ReLU, inputs normalised by running statistics."""
+        """Build linear layers with ReLU, inputs normalised by running statistics."""
         return networks.mlp(prepared.shape[1], self.hidden)
 
 
@@ -86,7 +86,7 @@ class SmallCNN:
         return _images(features, "SmallCNN")
 
     def build(self, prepared: Array) -> nn.Module:
-        """Convolutions of stride 2 with group normalisation, averaged over the image at the end."""
+        """Build convolutions of stride 2 with group normalisation, averaged over the image at the end."""
         return networks.small_cnn(prepared.shape[1], self.width)
 
 
@@ -115,7 +115,7 @@ class TextBag:
         _widths(self.hidden, "TextBag.hidden")
 
     def prepare(self, features: Array) -> Array:
-        """Word numbers int64 ``[n, length]``; 0 where a document has ended.
+        """Return word numbers int64 ``[n, length]``; 0 where a document has ended.
 
         Examples:
             >>> TextBag(length=3, rows=1000).prepare(np.array(["Yes, yes"], dtype=object)).shape
@@ -130,7 +130,7 @@ class TextBag:
         return tokens
 
     def build(self, prepared: Array) -> nn.Module:
-        """An embedding bag and linear layers with ReLU."""
+        """Build an embedding bag and linear layers with ReLU."""
         return networks.text_bag(self.rows, self.dimension, self.hidden)
 
 
@@ -162,11 +162,11 @@ class Backbone:
         return _images(features, "Backbone")
 
     def build(self, prepared: Array) -> nn.Module:
-        """The architecture without its classifier, averaged over the image."""
+        """Build the architecture without its classifier, averaged over the image."""
         return networks.backbone(self.name, self.size, prepared.shape[1], self.weights)
 
     def classifier(self, channels: int, classes: int) -> nn.Module:
-        """The same architecture as a classifier: a target, or a reference model, of images ``[n, channels, h, w]``."""
+        """Build the same architecture as a classifier (target or reference model) of images ``[n, channels, h, w]``."""
         return networks.classifier(networks.backbone(self.name, self.size, channels, self.weights), classes)
 
 
@@ -263,7 +263,7 @@ def _numbers(features: Array, name: str) -> Array:
 
 
 def _images(features: Any, name: str) -> Array:
-    """Images with channels first; a last axis of 1 or 3 is taken for channels."""
+    """Return images with channels first; a last axis of 1 or 3 is taken for channels."""
     images = _numbers(features, name)
     if images.ndim == 3:
         images = images[:, None]

@@ -116,7 +116,7 @@ class Network:
         return tuple(describe(features)) if callable(describe) else ()
 
     def fit(self, features: Array, signal: Floats, seed: int = 0) -> FittedNetwork:
-        """The fitted network.
+        """Fit the network.
 
         Args:
             features: records as the body wants them, ``[z, ...]``.

@@ -17,8 +17,6 @@ from divulge.errors import InputError
 from divulge.targets.torch_modules import resolve_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from divulge.regressors.bodies import Body
     from divulge.types import Array, Floats
 
@@ -88,7 +86,7 @@ class FittedNetwork:
         return location[:, None] + scale[:, None] * _normal_quantiles(self.shape.levels)
 
     def embed(self, features: Array) -> Floats:
-        """The layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
+        """Return the layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
         return _predict(self.module[0], self.shape.body.prepare(np.asarray(features)), self._device)
 
     @property
@@ -103,7 +101,7 @@ class FittedNetwork:
 
 
 def fit_network(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
-    """The network of the epoch with the lowest held-out loss, or of the last one where nothing is held out.
+    """Fit a network; return that of the epoch with the lowest held-out loss, of the last if nothing is held out.
 
     Args:
         shape: what the network is made of.
@@ -116,7 +114,10 @@ def fit_network(shape: NetworkShape, schedule: Schedule, prepared: Array, signal
     location, scale = float(signal.mean()), float(signal.std())
     scale = scale if scale > 0 or np.isnan(scale) else 1.0
     with networks.single_thread(), networks.torch_seed(seeds.derive_seed(seed, "network", "weights"), device):
-        module = nn.Sequential(shape.body.build(prepared), _build_head(shape))
+        module = nn.Sequential(
+            shape.body.build(prepared),
+            nn.LazyLinear(2) if shape.head == "gaussian" else MonotoneHead(len(shape.levels)),
+        )
         module.eval()
         _forward(module, prepared[:2], torch.device("cpu"))
         module.to(device)
@@ -171,10 +172,6 @@ def _validation_loss(shape: NetworkShape, module: nn.Sequential, prepared: Array
     return float(_loss(shape, torch.from_numpy(_predict(module, prepared, device)), target))
 
 
-def _build_head(shape: NetworkShape) -> nn.Module:
-    return nn.LazyLinear(2) if shape.head == "gaussian" else MonotoneHead(len(shape.levels))
-
-
 class MonotoneHead(nn.Module):
     """Quantiles that cannot cross: the lowest one, and positive steps up from it."""
 
@@ -212,14 +209,11 @@ def _forward(module: nn.Module, prepared: Array, device: torch.device) -> torch.
 def _predict(module: nn.Module, prepared: Array, device: torch.device) -> Floats:
     module.eval()
     with torch.inference_mode():
-        parts = [_forward(module, part, device).cpu().numpy() for part in _split_batches(prepared)]
+        parts = [
+            _forward(module, np.ascontiguousarray(part), device).cpu().numpy()
+            for part in (prepared[i : i + _PREDICTION_BATCH] for i in range(0, len(prepared), _PREDICTION_BATCH))
+        ]
     return np.concatenate(parts).astype(np.float64)
-
-
-def _split_batches(prepared: Array) -> Iterator[Array]:
-    return (
-        np.ascontiguousarray(prepared[i : i + _PREDICTION_BATCH]) for i in range(0, len(prepared), _PREDICTION_BATCH)
-    )
 
 
 def _normal_quantiles(levels: tuple[float, ...]) -> Floats:

@@ -78,7 +78,7 @@ def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
 
 
 def calibration(curves: Mapping[str, Curve]) -> Spec:
-    """Observed over expected false positive rate, on logarithmic axes; above the diagonal a promise is broken.
+    """Draw observed over expected false positive rates, on logarithmic axes; above the diagonal a promise is broken.
 
     Args:
         curves: name → ``Curve(expected, observed, low, high)``, with rates in [0, 1].
@@ -140,7 +140,7 @@ def bars(
     unseen: Sequence[bool] | None = None,
     reference: float | None = None,
 ) -> Spec:
-    """One horizontal bar per class or group, in the given order, with its interval as a whisker.
+    """Draw one horizontal bar per class or group, in the given order, with its interval as a whisker.
 
     Args:
         names: name of each group, no two the same.
@@ -177,7 +177,7 @@ def bars(
 
 
 def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: float | None = None) -> Spec:
-    """A dot and its interval for each attack, below one another.
+    """Draw a dot and its interval for each attack, below one another.
 
     Args:
         estimates: attack → value and interval.
@@ -207,7 +207,7 @@ def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: fl
 def class_lanes(
     series: Mapping[str, Mapping[str, Estimate]], *, focus: str, quantity: str, reference: float | None = None
 ) -> Spec:
-    """A dot for each series in each lane, with whiskers on those of ``focus``; the page lets its reader choose another.
+    """Draw a dot for each series in each lane, with whiskers on those of ``focus``; a reader may choose another.
 
     Of more than 30 lanes those are shown in which ``focus`` is largest, in their own order.
 
@@ -314,7 +314,7 @@ def scatter(
     vertical: Mapping[str, float] | None = None,
     horizontal: Mapping[str, float] | None = None,
 ) -> Spec:
-    """Points of several groups and lines to compare them with: |Φ(x)| of members and fresh points at the margin.
+    """Draw points of several groups and lines to compare them with: |Φ(x)| of members and fresh points at the margin.
 
     Of more than 1,500 points as many are drawn, an equal share of each group, evenly spaced in the order of ``x``.
 
@@ -361,7 +361,7 @@ def network(
     candidates: object = (),
     truth: object = (),
 ) -> Spec:
-    """A univariate network: its function, its break-points, the margin lines, and the points read off it.
+    """Draw a univariate network: its function, its break-points, the margin lines, and the points read off it.
 
     Args:
         x: inputs ``[n]``, in increasing order.
@@ -441,14 +441,14 @@ class Curve:
         object.__setattr__(self, "high", None if high is None else check_vector(high, "high", length=len(along)))
 
     def take(self, index: Ints | slice) -> Curve:
-        """The points at ``index``."""
+        """Return the points at ``index``."""
         if self.low is None or self.high is None:
             return Curve(self.x[index], self.y[index])
         return Curve(self.x[index], self.y[index], self.low[index], self.high[index])
 
 
 def _check_rates(curves: Mapping[str, Curve]) -> Mapping[str, Curve]:
-    """``curves`` if every rate lies in [0, 1]."""
+    """Return ``curves`` if every rate lies in [0, 1]."""
     for name, curve in _check_groups(curves, "curves").items():
         for part in (curve.x, curve.y, curve.low, curve.high):
             if part is not None and (part.min() < 0 or part.max() > 1):
@@ -468,31 +468,31 @@ def _points_per_curve(count: int) -> int:
 
 
 def thin_curve(curve: Curve, floor: float, max_points: int = CURVE_POINTS) -> Curve:
-    """The last point at or before each place of a logarithmic grid, and the last point of all."""
+    """Return the last point at or before each place of a logarithmic grid, and the last point of all."""
     grid = np.r_[0.0, np.geomspace(floor, 1.0, max_points - 2)]
     reached = np.searchsorted(curve.x, grid, side="right") - 1
     return curve.take(np.unique(np.r_[np.maximum(reached, 0), len(curve.x) - 1]))
 
 
 def evenly_spaced(count: int, max_points: int) -> Ints:
-    """At most ``max_points`` of the positions ``0..count-1``, evenly spaced, both ends kept."""
+    """Return at most ``max_points`` of the positions ``0..count-1``, evenly spaced, both ends kept."""
     return np.arange(count) if count <= max_points else np.linspace(0, count - 1, max_points).round().astype(np.int64)
 
 
 def _curve_rows(curve: Curve, digits: int = _DIGITS) -> list[dict[str, Any]]:
-    """The points of a curve as one dict each."""
+    """Return the points of a curve as one dict each."""
     columns = {"x": curve.x, "y": curve.y, "low": curve.low, "high": curve.high}
     present = {name: column for name, column in columns.items() if column is not None}
     return [{name: _shorten(column[i], digits) for name, column in present.items()} for i in range(len(curve.x))]
 
 
 def _shorten(value: float, digits: int = _DIGITS) -> float:
-    """Eight digits are more than a chart shows, and half the bytes."""
+    """Round to eight digits: more than a chart shows, and half the bytes."""
     return float(f"{value:.{digits}g}")
 
 
 def _check_groups(groups: Mapping[str, T], name: str) -> Mapping[str, T]:
-    """``groups`` if there is any."""
+    """Return ``groups`` if there is any."""
     if not groups:
         raise InputError(f"{name}: at least 1 entry is needed, got 0")
     return groups
@@ -524,7 +524,7 @@ def _log_log_chart(
 
 
 def _add_focus(spec: Spec, focus: str) -> Spec:
-    """A chart whose reader may hide series and choose the one in focus."""
+    """Return a chart whose reader may hide series and choose the one in focus."""
     return spec | {"params": [{"name": "focus", "value": focus}, {"name": "hidden", "value": []}]}
 
 
@@ -538,7 +538,7 @@ def _curve_layers(
     chosen: bool = False,
     digits: int = _DIGITS,
 ) -> Layer:
-    """Bands, lines and, where asked for, points; one data set for all of them. ``chosen``: one band at a time."""
+    """Return bands, lines and, where asked for, points, of one data set. ``chosen``: one band at a time."""
     rows = [{"series": str(name)} | row for name, curve in curves.items() for row in _curve_rows(curve, digits)]
     banded = any(curve.low is not None for curve in curves.values())
     tooltip = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
@@ -560,7 +560,7 @@ def _curve_layers(
 
 
 def _guide_lines(places: Mapping[str, float], channel: Literal["x", "y"], title: str) -> Layer:
-    """Dashed lines across the plot, each with its name at its end."""
+    """Draw dashed lines across the plot, each with its name at its end."""
     rows = [{"label": str(label), "at": _shorten(check_number(position, label))} for label, position in places.items()]
     encoding = {"x": alt.X("at:Q", title=title), "y": alt.Y("at:Q", title=title)}[channel]
     base: Layer = alt.Chart().encode(encoding)
@@ -573,18 +573,18 @@ def _guide_lines(places: Mapping[str, float], channel: Literal["x", "y"], title:
 
 
 def _lane_axis(rows: Sequence[Row]) -> alt.Y:
-    """A vertical axis with one lane per row, in the order of the rows."""
+    """Return a vertical axis with one lane per row, in the order of the rows."""
     return alt.Y("name:N", title=None, sort=[row["name"] for row in rows])
 
 
 def _finish_lanes(chart: Layer, count: int, quantity: str, reference: float | None) -> Spec:
-    """A chart of lanes, with a reference line where there is one."""
+    """Return a chart of lanes, with a reference line where there is one."""
     layers = [chart] if reference is None else [chart, _guide_lines({"": reference}, "x", quantity)]
     return _finish(alt.layer(*layers), height=26 * count)
 
 
 def _tooltip(row: Row) -> list[str]:
-    """A tooltip that shows everything in ``row``."""
+    """Return a tooltip that shows everything in ``row``."""
     return [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in row.items()]
 
 
@@ -597,7 +597,7 @@ def _group_encoding(
     key: Literal["symbol", "line"] = "symbol",
     legend: bool = True,
 ) -> Row:
-    """Encodings that tell groups apart: by colour, and by shape or dash beside it; ``key`` is what the legend shows."""
+    """Return encodings that tell groups apart, by colour and by shape or dash; ``key`` is what the legend shows."""
     domain = [str(name) for name in names]
     # Layers that share a legend must describe it alike.
     described = alt.Legend(symbolType="stroke", symbolSize=400) if key == "line" else alt.Legend()
@@ -613,7 +613,7 @@ def _group_encoding(
 
 
 def _cycle(items: Sequence[Any], count: int) -> list[Any]:
-    """The first ``count`` items; after the last the second comes, so that no two share both their place and colour."""
+    """Return the first ``count`` items; after the last comes the second, so that no two share place and colour."""
     return [items[(i + i // len(items)) % len(items)] for i in range(count)]
 
 
@@ -623,14 +623,14 @@ def _named_data(name: str, rows: Sequence[Row]) -> alt.InlineData:
 
 
 def _finish(chart: Layer, *, height: int) -> Spec:
-    """The specification of a chart that fills the width of its place."""
+    """Return the specification of a chart that fills the width of its place."""
     return chart.properties(
         width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
     ).to_dict()
 
 
 def _estimate_rows(names: Sequence[str], estimates: Sequence[Estimate]) -> list[Row]:
-    """One row per estimate: name, value and both ends."""
+    """Return one row per estimate: name, value and both ends."""
     if not len(names) or len(names) != len(estimates):
         raise InputError(f"estimates: one per name is needed, got {len(estimates)} for {len(names)} names")
     repeated = [name for name in set(names) if list(names).count(name) > 1]

@@ -71,7 +71,7 @@ def write(page: Page, path: Path | str) -> None:
 
 
 def render(page: Page) -> str:
-    """The page as one HTML document; the same page gives the same bytes.
+    """Render the page as one HTML document; the same page gives the same bytes.
 
     All text is escaped. The document forbids itself, by a content security policy, every connection and every
     script but its own: the charting library (bundled whole), the few lines that draw the charts, and those that sort
@@ -100,7 +100,7 @@ def render(page: Page) -> str:
     n_uses: Counter[str] = Counter()
 
     def label(title: str) -> str:
-        """A name that no other table of the page has, as those who listen to it tell them apart by names alone."""
+        """Return a name that no other table of the page has: who listens to it tells them apart by names alone."""
         name = title or "table"
         n_uses[name] += 1
         return name if title and n_uses[name] == 1 else f"{name} {n_uses[name]}"
@@ -127,7 +127,7 @@ def render(page: Page) -> str:
 
 
 def _keep_units(value: object) -> object:
-    """Text whose numbers keep their unit on the same line; what is trusted as it is stays as it is."""
+    """Keep numbers and their unit on the same line; what is trusted as it is stays as it is."""
     return _UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
 
 
@@ -144,7 +144,7 @@ def _hash(text: str) -> str:
 
 
 def _script(text: str) -> str:
-    """Our own JavaScript, with nothing in it that would end its element early."""
+    """Return our own JavaScript, with nothing in it that would end its element early."""
     return re.sub(r"</(?=script)", r"<\\/", text, flags=re.IGNORECASE)
 
 
@@ -158,7 +158,7 @@ def _asset(name: str) -> str:
 
 
 def _block_views(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
-    """Each block as its template reads it.
+    """Return each block as its template reads it.
 
     Raises:
         divulge.InputError: see `divulge.report.html.render`.
@@ -171,7 +171,7 @@ def _block_views(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
 
 
 def _dot_grids(grids: Sequence[DotGrid]) -> list[tuple[str, markupsafe.Markup, bool]]:
-    """Caption and drawing of each grid of dots, and whether it shows an interval."""
+    """Return caption and drawing of each grid of dots, and whether it shows an interval."""
     return [(grid.caption, markupsafe.Markup(_svg(grid)), grid.high is not None) for grid in grids]  # noqa: S704  drawn here
 
 
@@ -241,7 +241,7 @@ def _chart(chart: Chart) -> dict[str, Any]:
 
 
 def _json(spec: Mapping[str, Any], title: str) -> str:
-    """JSON that may stand inside a script element, whatever its strings hold."""
+    """Return JSON that may stand inside a script element, whatever its strings hold."""
     try:
         text = json.dumps(spec, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError) as error:
@@ -252,7 +252,7 @@ def _json(spec: Mapping[str, Any], title: str) -> str:
 
 
 def _datasets(node: Any, title: str) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """Every data set of a specification that is meant to be read, under its name, in drawing order."""
+    """Return every data set of a specification that is meant to be read, under its name, in drawing order."""
     if not isinstance(node, dict):
         return
     data = node.get("data", {})
@@ -267,7 +267,7 @@ def _datasets(node: Any, title: str) -> Iterator[tuple[str, Sequence[Mapping[str
 
 
 def _titles(node: Any) -> dict[str, str]:
-    """Field → the title its axis, legend or tooltip bears."""
+    """Return a mapping, field → the title its axis, legend or tooltip bears."""
     titles: dict[str, str] = {}
     for part in node.get("layer", ()):
         titles |= _titles(part)
@@ -293,7 +293,7 @@ def _cell(value: object) -> str:
 
 
 def _svg(dots: DotGrid) -> str:
-    """The picture as an inline element; colours come from the page.
+    """Draw the picture as an inline element; colours come from the page.
 
     Each kind of dot is one path of round points, so that a thousand dots take a few kilobytes.
 
@@ -313,13 +313,15 @@ def _svg(dots: DotGrid) -> str:
         "sure": range(min(low, dots.value)),
     }
     paths = "".join(
-        f'<path class="{kind}" d="{_points(dot_range, across)}"/>'
-        for kind, dot_range in dot_classes.items()
+        f'<path class="{dot_class}" d="{_points(dot_range, across)}"/>'
+        for dot_class, dot_range in dot_classes.items()
         if len(dot_range)
     )
     rows = -(-dots.total // across)
-    kind = " ".join(name for name, applies in (("many", dots.total == MAX_DOTS), ("chance", dots.chance)) if applies)
-    class_attribute = f' class="{kind}"' if kind else ""
+    grid_classes = " ".join(
+        name for name, applies in (("many", dots.total == MAX_DOTS), ("chance", dots.chance)) if applies
+    )
+    class_attribute = f' class="{grid_classes}"' if grid_classes else ""
     box = f"0 0 {10 * across} {10 * rows}"
     return f'<svg{class_attribute} viewBox="{box}" aria-hidden="true" focusable="false">{paths}</svg>'
 
@@ -518,12 +520,12 @@ class Glossary:
     _section: set[int] = field(default_factory=set)
 
     def begin(self) -> str:
-        """A new section, in which every term is marked once more."""
+        """Begin a section, in which every term is marked once more."""
         self._section.clear()
         return ""
 
     def marked(self, text: object) -> markupsafe.Markup:
-        """``text``, escaped, each term that this section has not shown yet a button that explains it."""
+        """Return ``text``, escaped, each term that this section has not shown yet a button that explains it."""
         parts, end, full_text = [], 0, str(text)
         button = markupsafe.Markup(_BUTTON)  # noqa: S704  our own constant
         for place in _EVERY.finditer(full_text):
@@ -537,5 +539,5 @@ class Glossary:
         return markupsafe.Markup("").join([*parts, markupsafe.escape(full_text[end:])])
 
     def used(self) -> list[tuple[int, Term]]:
-        """Every term that was marked, in the order of the glossary."""
+        """Return every term that was marked, in the order of the glossary."""
         return [(number, TERMS[number]) for number in sorted(self._pages)]

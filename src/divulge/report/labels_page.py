@@ -78,21 +78,22 @@ def sections(run: LabelsRun) -> list[Section]:
     return [
         Section(ADVICE_TITLE, _defence(summary.defence)),
         Section("How fast labels leak", (_speed(summary), _progress(*run.progress))),
-        regulator_section(_answers(_verdict(summary))),
+        regulator_section(
+            RegulatorAnswers(
+                means="scores of predictions that the attacker chose.",
+                queries=f"On the hidden labels of the scored rows, which are no training data: {_verdict(summary)}",
+                unit="The label of one row.",
+            )
+        ),
     ]
 
 
-def _answers(verdict: str) -> RegulatorAnswers:
-    return RegulatorAnswers(
-        means="scores of predictions that the attacker chose.",
-        queries=f"On the hidden labels of the scored rows, which are no training data: {verdict}",
-        unit="The label of one row.",
-    )
-
-
 def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:
-    """Every single setting: its name, its value, and what it is."""
-    return [(name, _format_threshold(value), MEANING[name]) for name, value in defence.settings.items()]
+    """Return every single setting: its name, its value, and what it is."""
+    return [
+        (name, "none suffices alone" if value is None else f"{value:.4g}", MEANING[name])
+        for name, value in defence.settings.items()
+    ]
 
 
 def _speed(summary: LabelsSummary) -> Table:
@@ -142,10 +143,6 @@ def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:
         title="Share of labels proven, by number of queries",
         note="Labels of a block of queries are read together, when its last answer arrives.",
     )
-
-
-def _format_threshold(value: float | None) -> str:
-    return "none suffices alone" if value is None else f"{value:.4g}"
 
 
 LABELS = RunKind(

@@ -29,7 +29,7 @@ _CARD = (
 
 
 def render(page: Page) -> str:
-    """The words and tables of a page; charts and pictures are named, not drawn.
+    """Render the words and tables of a page; charts and pictures are named, not drawn.
 
     Control characters in the page's text are left out, so that no record can command the reader's terminal.
 
@@ -55,7 +55,7 @@ def render(page: Page) -> str:
 
 
 def card(page: Page) -> str:
-    """A section for a model card (Hugging Face's README.md): the verdict, what it rests on, the evidence in short.
+    """Render a section for a model card (Hugging Face's README.md): verdict, what it rests on, evidence in short.
 
     Examples:
         >>> from divulge.report.page import Page
@@ -132,6 +132,6 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _line(text: str) -> str:
-    """``text`` on one line, without control, direction or unpaired surrogate characters."""
+    """Return ``text`` on one line, without control, direction or unpaired surrogate characters."""
     joined = re.sub(r"\s+", " ", str(text)).strip()
     return "".join(mark for mark in joined if unicodedata.category(mark) not in ("Cc", "Cf", "Cs"))

@@ -128,7 +128,7 @@ def _advice(tone: Tone) -> list[Section]:
 
 
 def _pictures(summary: WeightsSummary) -> tuple[DotGrid, ...]:
-    """The records that are named at a bounded false discovery rate, among all candidates."""
+    """Draw the records that are named at a bounded false discovery rate, among all candidates."""
     fdr_rule = next((rule for name, rule in summary.decisions.items() if name.startswith("FDR") and rule.proven), None)
     if summary.tone != "leak" or fdr_rule is None or not fdr_rule.selected:
         return ()
@@ -255,7 +255,7 @@ def _candidates(summary: ReconstructionSummary) -> list[Block]:
 
 
 def candidate_rows(summary: ReconstructionSummary) -> list[list[str]]:
-    """Position, label, what is known, rules and multiplier of each candidate: what is proven first."""
+    """Return position, label, what is known, rules and multiplier of each candidate: what is proven first."""
     return [
         [
             f"{summary.candidates[i]:.6g}",
@@ -276,7 +276,7 @@ def called_rows(summary: WeightsSummary) -> list[list[str]]:
 
 
 def decision_rows(summary: WeightsSummary) -> list[list[str]]:
-    """Every rule, how many it calls members, and what it claims."""
+    """Return every rule, how many it calls members, and what it claims."""
     return [[name, str(len(rule.selected)), rule.guarantee] for name, rule in summary.decisions.items()]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from divulge import seeds
 from divulge.errors import InputError
 from divulge.targets import GivesLabels
+from divulge.targets.rights import class_name
 from divulge.types import Records
 from divulge.validation import check_integer, check_number
 
@@ -161,7 +162,7 @@ class _ScaledRecords:
     points: Floats
     scale: Floats
     shape: tuple[int, ...]
-    kind: np.dtype[Any]
+    dtype: np.dtype[Any]
 
     @classmethod
     def from_records(cls, target: Any, records: Records) -> _ScaledRecords:
@@ -191,7 +192,7 @@ class _ScaledRecords:
 
     def _query_labels(self, points: Floats) -> Ints:
         return _predicted_labels(
-            self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind))
+            self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.dtype))
         )
 
 
@@ -249,7 +250,7 @@ class _BoundarySearch:
 
 
 def _query_records(target: Any, records: Records) -> tuple[_ScaledRecords, Ints, Ints]:
-    """The records as points, what the target calls them, and what they are: the same where no label is known."""
+    """Return the records as points, what the target calls them, and what they are: the same where no label is known."""
     scaled = _ScaledRecords.from_records(target, records)
     predicted = scaled.labels(scaled.points)
     return scaled, predicted, predicted if records.y is None else records.y
@@ -260,7 +261,7 @@ def _predicted_labels(target: Any, records: Records) -> Ints:
     if isinstance(target, GivesLabels):
         return np.asarray(target.labels(records))
     if not hasattr(target, "logits"):
-        raise InputError(f"target: {type(target).__name__} gives neither labels nor logits")
+        raise InputError(f"target: {class_name(target)} gives neither labels nor logits")
     return target.logits(records).argmax(axis=1)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from divulge.errors import InputError
 from divulge.targets import GivesGradientNorms, GivesHead, GivesLogits
+from divulge.targets.rights import class_name
 from divulge.types import Records
 from divulge.validation import as_list, check_choice, check_instance, check_labels, check_matrix
 
@@ -136,5 +137,5 @@ def require_white_box(target: Any, caller: str) -> None:
     ):
         raise InputError(
             f"target: a torch module is needed (or a target with logits, head and gradient_norms), as {caller} cannot "
-            f"be had without a look inside the network, got {type(target).__name__}"
+            f"be had without a look inside the network, got {class_name(target)}"
         )

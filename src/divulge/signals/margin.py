@@ -114,7 +114,7 @@ class MarginAbs:
 
 
 def densest_value(values: Floats) -> float:
-    """Where values crowd most closely, in relative terms: training points share one margin, fresh points do not.
+    """Find where values crowd most closely, in relative terms: training points share one margin, fresh points do not.
 
     The middle of the relatively narrowest window that holds a fiftieth of the values (at least 5).
 
@@ -167,7 +167,7 @@ class KKTMultipliers:
 
 
 def shallow_network(target: Any) -> ShallowReLU:
-    """The shallow network behind a target: itself, a torch module, or what an adapter holds.
+    """Return the shallow network behind a target: itself, a torch module, or what an adapter holds.
 
     Raises:
         divulge.InputError: a target without readable weights, or another architecture.
@@ -197,7 +197,7 @@ NO_GUARANTEE = Guarantee(
 
 
 def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
-    """The λ ≥ 0 with which the gradients of a pool best rebuild the weights of a torch network, ``[n]``.
+    """Return the λ ≥ 0 with which the gradients of a pool best rebuild the weights of a torch network, ``[n]``.
 
     Args:
         module: a torch network with one output, homogeneous in its parameters (no bias but in the first layer).
@@ -232,7 +232,7 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
 
 
 def homogeneity_degree(module: Any, x: object, tolerance: float = 0.01) -> float:
-    """The L with Φ(aθ; x) = a^L·Φ(θ; x), found by scaling the parameters by 2.
+    """Return the L with Φ(aθ; x) = a^L·Φ(θ; x), found by scaling the parameters by 2.
 
     Raises:
         divulge.InputError: the ratio differs between records: the network is not homogeneous; or no torch module, no

@@ -12,6 +12,7 @@ from divulge import lazy
 from divulge.completion.imputers import FittedImputer, Imputer, Mean
 from divulge.errors import InputError
 from divulge.targets.arrays import PROBABILITY_FLOOR
+from divulge.targets.rights import class_name
 from divulge.validation import check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class FittedMatching:
         module = getattr(target, "module", None)
         if not hasattr(module, "named_parameters"):
             raise InputError(
-                f"gradient-matching: a torch network's weights are needed, {type(target).__name__} shows none"
+                f"gradient-matching: a torch network's weights are needed, {class_name(target)} shows none"
             )
         columns, shape = self.start.columns, partial.x.shape[1:]
         low, high = columns.low.reshape(shape), columns.high.reshape(shape)

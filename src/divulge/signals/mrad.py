@@ -13,6 +13,7 @@ from divulge.completion.imputers import FittedImputer, Imputer, Perceptron, flat
 from divulge.errors import InputError
 from divulge.signals.classification import negative_loss
 from divulge.targets import GivesGradients, GivesHead, Metered
+from divulge.targets.rights import class_name
 from divulge.types import Records
 from divulge.validation import as_list, check_choice, check_integer, check_number, format_value, require_callable
 
@@ -182,7 +183,9 @@ class FittedMRAD:
         x = self._start(partial)
         metered_target = self._meter_queries(target, len(partial))
         for step in range(settings.iterations):
-            x = x - settings.step * settings.gradients.at(metered_target, x, labels, partial.known, self.seed + step)
+            x = x - settings.step * settings.gradients.compute(
+                metered_target, x, labels, partial.known, self.seed + step
+            )
             x = np.where(partial.known, x, self._clipped(x))
         return x
 
@@ -192,7 +195,7 @@ class FittedMRAD:
         if self.detector is not None:
             return self.detector.deviation(target, self.complete(target, partial), labels)
         metered_target, x = self._meter_queries(target, len(partial)), self._start(partial)
-        gradient = self.settings.gradients.at(metered_target, x, labels, partial.known, self.seed)
+        gradient = self.settings.gradients.compute(metered_target, x, labels, partial.known, self.seed)
         return np.linalg.norm(gradient.reshape(len(gradient), -1), axis=1)
 
     def _start(self, partial: PartialRecords) -> Floats:
@@ -261,19 +264,19 @@ class Gradients:
         """Queries per record and step; autograd's forward and backward pass counts as one."""
         return 1 if self.access == "white" else 2 * self.directions
 
-    def at(self, target: GivesLogits, x: Floats, labels: Ints, known: Bools, seed: int) -> Floats:
-        """Gradients ``[n, ...]``, zero where the value is known.
+    def compute(self, target: GivesLogits, x: Floats, labels: Ints, known_mask: Bools, seed: int) -> Floats:
+        """Return gradients ``[n, ...]``, zero where the value is known.
 
         Raises:
             divulge.InputError: white-box access to a target that gives no gradients.
         """
         if self.access == "black":
-            return self._estimate(target, x, labels, known, seed)
+            return self._estimate(target, x, labels, known_mask, seed)
         if not isinstance(target, GivesGradients):
             raise InputError(
-                f"access: 'white' needs a target that gives gradients, {type(target).__name__} does not; use 'black'"
+                f"access: 'white' needs a target that gives gradients, {class_name(target)} does not; use 'black'"
             )
-        return np.where(known, 0.0, target.gradients(Records(x, labels)))
+        return np.where(known_mask, 0.0, target.gradients(Records(x, labels)))
 
     def _estimate(self, target: GivesLogits, x: Floats, labels: Ints, known_mask: Bools, seed: int) -> Floats:
         rng = seeds.generator(seed, "directions")
@@ -407,7 +410,7 @@ class NCI:
         """
         if not isinstance(target, GivesHead):
             raise InputError(
-                f"detector: 'nci' looks at a torch network's last linear layer, {type(target).__name__} shows none"
+                f"detector: 'nci' looks at a torch network's last linear layer, {class_name(target)} shows none"
             )
         h, weights = target.head(Records(x, labels))
         centred = h - target.head(self.auxiliary)[0].mean(axis=0)

@@ -10,6 +10,7 @@ import numpy as np
 from divulge import seeds
 from divulge.errors import InputError
 from divulge.targets import GivesContinuations
+from divulge.targets.rights import class_name
 from divulge.validation import check_integer, check_strings
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class PreparedReCaLL:
         if isinstance(target, type) or not isinstance(target, GivesContinuations):
             raise InputError(
                 "recall: a language model that runs here is needed (divulge.targets.CausalLM), "
-                f"{type(target).__name__} gives no continuations"
+                f"{class_name(target)} gives no continuations"
             )
         start = target.start
         room = int(target.length or 0) - len(start)

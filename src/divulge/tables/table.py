@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -19,6 +20,7 @@ from divulge.tables.arrays import text_expression
 from divulge.tables.delimited import MISSING, BadCell, DelimitedFile, NumberReader, infer_column, open_delimited
 from divulge.tables.json_lines import LINE, JsonLines, convert_json_lines
 from divulge.tables.sources import (
+    FileType,
     Source,
     TableFile,
     check_stream,
@@ -31,7 +33,7 @@ from divulge.tables.sources import (
 from divulge.validation import check_memory, format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 ColumnType: TypeAlias = Literal["number", "text"]
 NUMBER: ColumnType = "number"
@@ -57,7 +59,7 @@ class Part:
         delimited: separator and encoding of a CSV file; None for other files.
         lines: content of a file of JSON lines; None for other files.
         repeated: names that several columns have.
-        rows_at_once: bytes that a row takes in memory, at least.
+        scannable: format and paths of files that one scan can read with others; None for what it cannot.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Part:
     delimited: DelimitedFile | None = None
     lines: JsonLines | None = None
     repeated: frozenset[str] = frozenset()
+    scannable: tuple[FileType, tuple[Path, ...]] | None = None
 
     @property
     def is_text(self) -> bool:
@@ -205,9 +208,28 @@ class Table:
         Raises:
             divulge.InputError: a damaged file, a value of another type.
         """
-        for part in self.parts:
-            with table_errors(_error_prefix(self.name, part.name)):
-                yield from part.batches(column_types, size or BATCH)
+        rows = size or BATCH
+        yield from _rechunk(self._small_batches(column_types, rows), rows)
+
+    def _small_batches(self, column_types: Mapping[str, ColumnType], size: int) -> Iterator[pl.DataFrame]:
+        """Yield batches as the files have them: each of many small files may be one."""
+        for group in _group_parts(self.parts):
+            part = _merge_parts(group)
+            with self._errors(group, lambda part: list(part.batches(column_types, size))):
+                yield from part.batches(column_types, size)
+
+    @contextlib.contextmanager
+    def _errors(self, group: Sequence[Part], read: Callable[[Part], object]) -> Generator[None]:
+        """Name the damaged file among those that are read together: the first that cannot be read alone."""
+        try:
+            yield
+        except BaseException as error:
+            if len(group) > 1 and not isinstance(error, InputError) and not isinstance(error, _NO_DAMAGE):
+                for part in group:
+                    with table_errors(_error_prefix(self.name, part.name)):
+                        read(part)
+            with table_errors(_error_prefix(self.name, group[0].name)):
+                raise
 
     def collect(
         self, columns: Sequence[str] | None = None, texts: Sequence[str] = (), *, with_gaps: Sequence[str] = ()
@@ -226,16 +248,21 @@ class Table:
         _check_fits_memory(self)
         separators = {None if part.delimited is None else part.delimited.separator for part in self.parts}
         are_alike = len(self.parts) > 1 and len(separators) == 1 and None not in separators
+
+        def read(part: Part) -> pl.DataFrame:
+            # What the columns of several CSV files are, all of their values tell together.
+            return _read_part(part, names) if are_alike else _collect_part(part, names, texts, with_gaps)
+
+        groups = _group_parts(self.parts)
         frames = []
-        for part in self.parts:
-            with table_errors(_error_prefix(self.name, part.name)):
-                # What the columns of several CSV files are, all of their values tell together.
-                frames.append(_read_part(part, names) if are_alike else _collect_part(part, names, texts, with_gaps))
+        for group in groups:
+            with self._errors(group, read):
+                frames.append(read(_merge_parts(group)))
         if are_alike:
             frame = pl.concat(frames, how="diagonal")
             names = [name for name in names if name in frame.columns]
             return _infer_columns(frame.select(names), str(separators.pop()), texts, with_gaps)
-        return frames[0] if len(frames) == 1 else _stack(self, frames, names)
+        return frames[0] if len(frames) == 1 else _stack(self.name, [group[0] for group in groups], frames, names)
 
     def has_rows(self) -> bool:
         """Return whether there is any row.
@@ -253,12 +280,18 @@ class Table:
         """Return the requested columns of some rows, by the numbers of the rows from 0; errors as for `batches`."""
         rows_by_number: dict[int, dict[str, Any]] = {}
         start = 0
-        for part in self.parts:
-            with table_errors(_error_prefix(self.name, part.name)):
-                for scan in part._with_exact_numbers(column_types).frames:
-                    rows_by_number |= _take_rows(scan(), rows, start, column_types)
-                    with without_panic_output():
-                        start += int(scan().select(pl.len()).collect().item())
+
+        def read(part: Part) -> int:
+            n_rows = 0
+            for scan in part._with_exact_numbers(column_types).frames:
+                rows_by_number.update(_take_rows(scan(), rows, start + n_rows, column_types))
+                with without_panic_output():
+                    n_rows += int(scan().select(pl.len()).collect().item())
+            return n_rows
+
+        for group in _group_parts(self.parts):
+            with self._errors(group, read):
+                start += read(_merge_parts(group))
         return rows_by_number
 
     def place(self, row: int) -> str:
@@ -272,6 +305,43 @@ class Table:
                     return f"line {numbers[row]}"
                 row -= len(numbers)
         return f"row {row}"
+
+
+_NO_DAMAGE = (GeneratorExit, KeyboardInterrupt, SystemExit, MemoryError)
+_MAX_FILES = 4096  # that are scanned together
+
+
+def _group_parts(parts: Sequence[Part]) -> list[list[Part]]:
+    """Return parts in their order, those together that one scan reads: files of one format with the same columns."""
+    groups: list[list[Part]] = []
+    for part in parts:
+        before = groups[-1] if groups else []
+        if before and len(before) < _MAX_FILES and _can_join(before[-1], part):
+            before.append(part)
+        else:
+            groups.append([part])
+    return groups
+
+
+def _can_join(part: Part, following: Part) -> bool:
+    if part.scannable is None or following.scannable is None or part.scannable[0] != following.scannable[0]:
+        return False
+    return part.dtypes is following.dtypes or list(part.dtypes.items()) == list(following.dtypes.items())
+
+
+def _merge_parts(group: Sequence[Part]) -> Part:
+    """Return parts that one scan reads as one part."""
+    first = group[0].scannable
+    if len(group) == 1 or first is None:
+        return group[0]
+    paths = tuple(path for part in group if part.scannable is not None for path in part.scannable[1])
+    return replace(group[0], frames=(_scan_files(first[0], paths),), scannable=(first[0], paths))
+
+
+def _scan_files(file_format: FileType, paths: Sequence[Path]) -> Callable[[], pl.LazyFrame]:
+    """Return a scan of files of one format; in their names nothing is a pattern."""
+    scan = pl.scan_parquet if file_format == "parquet" else pl.scan_ipc
+    return lambda: scan(list(paths), glob=False, hive_partitioning=False)
 
 
 def _error_prefix(argument: str, file: str) -> str:
@@ -337,7 +407,11 @@ def _open_part(file: TableFile, separator: str | None) -> Part:
             # polars reads a stream only whole; the columns are those of its first rows.
             schema = pl.read_ipc_stream(_stream_source(file), n_rows=0).schema
             return Part(file.name, dict(schema), (lambda: pl.read_ipc_stream(_stream_source(file)).lazy(),))
-        scan = _scan_ipc(file.polars_source) if file_format == "arrow file" else _scan_parquet(file)
+        source = file.polars_source
+        if isinstance(source, Path):
+            scan = _scan_files(file_format, (source,))
+            return Part(file.name, dict(scan().collect_schema()), (scan,), scannable=(file_format, (source,)))
+        scan = _scan_ipc(source) if file_format == "arrow file" else _scan_parquet(source)
         return Part(file.name, dict(scan().collect_schema()), (scan,))
 
 
@@ -359,11 +433,8 @@ def _scan_ipc(source: Any) -> Callable[[], pl.LazyFrame]:
     )
 
 
-def _scan_parquet(file: TableFile) -> Callable[[], pl.LazyFrame]:
-    source = file.polars_source
-    if file.content is not None:
-        return lambda: pl.scan_parquet(source)
-    return lambda: pl.scan_parquet(source, glob=False, hive_partitioning=False)
+def _scan_parquet(content: bytes) -> Callable[[], pl.LazyFrame]:
+    return lambda: pl.scan_parquet(content)
 
 
 def _batches(
@@ -402,19 +473,33 @@ def _take_rows(
 def row_batches(frame: pl.LazyFrame, size: int | None = None) -> Iterator[pl.DataFrame]:
     """Yield the rows of a scan in their order, ``size`` at a time (`BATCH` when None), of the last batch fewer."""
     rows = size or BATCH
-    batches = iter(frame.collect_batches(chunk_size=rows, maintain_order=True, lazy=True))
-    ready: pl.DataFrame | None = None
+    yield from _rechunk(_collect_batches(frame, rows), rows)
+
+
+def _collect_batches(frame: pl.LazyFrame, size: int) -> Iterator[pl.DataFrame]:
+    batches = iter(frame.collect_batches(chunk_size=size, maintain_order=True, lazy=True))
     while True:
         with without_panic_output():
             batch = next(batches, None)
         if batch is None:
-            break
-        ready = batch if ready is None else pl.concat([ready, batch])
-        while len(ready) >= rows:
-            yield ready.slice(0, rows)
-            ready = ready.slice(rows)
-    if ready is not None and len(ready):
-        yield ready
+            return
+        yield batch
+
+
+def _rechunk(batches: Iterable[pl.DataFrame], size: int) -> Iterator[pl.DataFrame]:
+    """Yield the rows of some batches, ``size`` at a time, of the last batch fewer."""
+    ready: list[pl.DataFrame] = []
+    n_ready = 0
+    for batch in batches:
+        ready.append(batch)
+        n_ready += len(batch)
+        while n_ready >= size:
+            joined = pl.concat(ready)
+            yield joined.slice(0, size)
+            n_ready -= size
+            ready = [joined.slice(size)] if n_ready else []
+    if n_ready:
+        yield pl.concat(ready)
 
 
 def _collect_part(
@@ -497,15 +582,15 @@ def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
     return pl.concat([column.cast(dtype) for column in columns])
 
 
-def _stack(table: Table, frames: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
-    """Put the parts of a table below each other.
+def _stack(table: str, parts: Sequence[Part], frames: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
+    """Put the parts of the table of this name below each other.
 
     Raises:
         divulge.InputError: a column is of one kind in a file and of another in another.
     """
     for name in names:
         files_by_type: dict[str, str] = {}
-        for part, frame in zip(table.parts, frames, strict=True):
+        for part, frame in zip(parts, frames, strict=True):
             if name in frame.columns and frame[name].null_count() < len(frame):
                 dtype = frame[name].dtype
                 column_type = (
@@ -519,7 +604,7 @@ def _stack(table: Table, frames: Sequence[pl.DataFrame], names: Sequence[str]) -
         if len(files_by_type) > 1:
             (first_type, first_file), (second_type, second_file) = list(files_by_type.items())[:2]
             raise InputError(
-                f"{_error_prefix(table.name, first_file)}: column {name!r} holds {first_type} here and "
+                f"{_error_prefix(table, first_file)}: column {name!r} holds {first_type} here and "
                 f"{second_type} in {second_file}; columns of one kind are needed"
             )
     empty = [frame.with_columns(pl.col(pl.Null).cast(pl.String)) for frame in frames]
@@ -544,7 +629,7 @@ def _check_fits_memory(table: Table) -> None:
         divulge.InputError: in that case.
     """
     n_bytes = 0
-    for part in table.parts:
+    for part in map(_merge_parts, _group_parts(table.parts)):
         if part.is_text:
             paths = [path for path, _ in part.lines.files] if part.lines is not None else []
             if part.delimited is not None and part.delimited.file.path is not None:

@@ -6,9 +6,9 @@ import contextlib
 import copy
 import datetime as dt
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -291,7 +291,8 @@ def estimator_inputs(
         if names := names or find_names(likely_columns(estimator), records.table.columns):
             table = match_columns(records.table, names, "records", of_model=True)
             frame = _frame_for(estimator, table, frames)
-            return restore_categories(estimator, restore_missing(estimator, restore_types(estimator, frame)))
+            frame = restore_numbers(estimator, restore_types(estimator, frame))
+            return restore_categories(estimator, restore_missing(estimator, frame))
         if frames == "auto" and records.encoder.is_plain:
             return records.x
         return _frame_for(estimator, records.table, frames)
@@ -340,6 +341,46 @@ def _frame_library(
     if (fitted := fitted_frame_library(estimator)) is not None:
         return fitted
     return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
+
+
+_PROBED = 1000  # records that an estimator is asked, to see whether it can read them
+Estimator = TypeVar("Estimator")
+
+
+def settle_frames(target: Estimator, records: Records) -> Estimator:
+    """Return an estimator's target as one that is given data frames of the library that the estimator can read.
+
+    Where nothing in an estimator shows which library that is, it is asked with the user's own frame first. If this
+    fails and the other library's frame does not, it was fitted on the latter.
+
+    Args:
+        target: an adapter; others than those of estimators are returned as they are.
+        records: some that it is going to be asked.
+    """
+    if not isinstance(target, SklearnTarget | SklearnRegressor) or target.frames != "auto" or records.table is None:
+        return target
+    if fitted_frame_library(target.estimator) is not None:
+        return target
+    sample = records[:_PROBED]
+    if _can_read(target, sample):
+        return target
+    own = records.table.implementation.value
+    libraries: list[Literal["pandas", "polars"]] = ["polars", "pandas"] if own == "pandas" else ["pandas", "polars"]
+    for library in libraries:
+        candidate = replace(target, frames=library)
+        if (library != "pandas" or has_pandas()) and _can_read(candidate, sample):
+            return candidate
+    return target  # whose error says what it was given
+
+
+def _can_read(target: SklearnTarget | SklearnRegressor, records: Records) -> bool:
+    try:
+        target.estimator.predict(target.model_inputs(records.copy()))
+    except InputError:  # columns that are missing, say: nothing to do with the library
+        return True
+    except Exception:  # the user's code may raise anything
+        return False
+    return True
 
 
 def clone_unfitted(estimator: Any) -> Any:
@@ -443,10 +484,12 @@ def fitted_frame_library(estimator: Any) -> Literal["pandas", "polars"] | None:
     parts = list(sub_estimators(estimator))
     if any(_pandas_categories(part) is not None or _reads_categories(part) for part in parts) and columns.has_pandas():
         return "pandas"
+    encoded = [categories for part in parts for categories in getattr(part, "categories_", ())]
+    if any(map(_holds_days, encoded)) and columns.has_pandas():
+        return "pandas"
     markers = [
         value
-        for part in parts
-        for categories in getattr(part, "categories_", ())
+        for categories in encoded
         for value in np.asarray(categories, dtype=object).tolist()
         if columns.is_missing(value)
     ]
@@ -518,6 +561,10 @@ def restore_types(estimator: Any, frame: Any) -> Any:
             continue
         column = nw.from_native(frame[name], series_only=True)
         column_type = _type_of_column(column)
+        if column_type == fitted_type == "dates" and hasattr(frame, "select_dtypes"):
+            if (dates := _restore_dates(frame[name], categories)) is not None:
+                frame = frame.assign(**{name: dates})
+            continue
         if column_type in (None, fitted_type) or {column_type, fitted_type} == {"numbers", "truth values"}:
             continue
         fitted_values = [value for value in categories if not columns.is_missing(value)]
@@ -543,6 +590,26 @@ def restore_types(estimator: Any, frame: Any) -> Any:
     )
 
 
+def _restore_dates(series: Any, categories: Any) -> Any | None:
+    """Return a column of dates of pandas as an encoder met it: days of Python's, or time stamps; None as it is.
+
+    pandas reads the dates of a Parquet file as the former and knows those that it parses as the latter, and to an
+    encoder no day is a time stamp.
+    """
+    met_days = _holds_days(categories)
+    if met_days and series.dtype.kind == "M":
+        days = [np.nan if columns.is_missing(value) else value.date() for value in series]
+        return pd.Series(days, series.index, dtype=object)
+    if not met_days and series.dtype.kind == "O":
+        return pd.to_datetime(series)
+    return None
+
+
+def _holds_days(categories: Any) -> bool:
+    """Check whether there are days of Python's among categories, which no frame of polars turns into."""
+    return any(isinstance(value, dt.date) and not isinstance(value, dt.datetime) for value in categories)
+
+
 def text_columns(estimator: Any) -> tuple[str, ...]:
     """Return the columns of which the encoders of an estimator know texts.
 
@@ -560,12 +627,48 @@ def text_columns(estimator: Any) -> tuple[str, ...]:
     return tuple(name for name, values in categories.items() if _type_of_values(values) == "texts")
 
 
+def known_texts(target: Any) -> tuple[str, ...]:
+    """Return the columns of which a target's encoders know texts; none where it is no estimator.
+
+    Examples:
+        >>> known_texts(lambda x: x)
+        ()
+    """
+    return text_columns(target.estimator) if isinstance(target, SklearnTarget | SklearnRegressor) else ()
+
+
 def _category_names(part: Any, names: Sequence[str]) -> list[str]:
     """Return the names of LightGBM's columns of categories; nothing where they are unknown."""
     if _pandas_categories(part) is None or list(_column_names(part)[0]) != list(names):
         return []
     positions = part.booster_.params.get("categorical_column")
     return [names[position] for position in positions or ()]
+
+
+def restore_numbers(estimator: Any, frame: Any) -> Any:
+    """Return a frame in which truth values with gaps are numbers where an imputer of an estimator met numbers.
+
+    pandas' nullable truth values are numbers to scikit-learn, with NaN where one is missing. Those of polars, and of
+    pandas without a type, are objects to it, and an imputer of NaN leaves None where it stands.
+    """
+    if not hasattr(frame, "select_dtypes") and not isinstance(frame, pl.DataFrame):
+        return frame
+    imputed = [
+        name
+        for part, names in _parts_with_columns(estimator, tuple(frame.columns))
+        if hasattr(part, "statistics_") and getattr(part, "_fit_dtype", np.dtype(object)).kind in "fiub"
+        for name in names
+    ]
+    for name in dict.fromkeys(imputed):
+        column = nw.from_native(frame[name], series_only=True) if name in frame.columns else None
+        if column is None or not column.is_null().any() or _type_of_column(column) != "truth values":
+            continue
+        numbers = np.array([np.nan if columns.is_missing(value) else float(value) for value in column.to_list()])
+        if isinstance(frame, pl.DataFrame):
+            frame = frame.with_columns(pl.Series(name, numbers))
+        else:
+            frame = frame.assign(**{name: numbers})
+    return frame
 
 
 def restore_missing(estimator: Any, frame: Any) -> Any:

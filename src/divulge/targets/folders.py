@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     import torch
     import transformers
     from safetensors import torch as tensors
-    from transformers.models.auto import modeling_auto as known
+    from transformers.models.auto import modeling_auto as auto_models
 else:
     huggingface_hub = lazy.module("huggingface_hub")
-    known = lazy.module("transformers.models.auto.modeling_auto")
+    auto_models = lazy.module("transformers.models.auto.modeling_auto")
     transformers = lazy.module("transformers")
     peft = lazy.module("peft")
     tensors = lazy.module("safetensors.torch")
@@ -160,11 +160,11 @@ def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
     if not isinstance(config, dict):
         raise InputError(f"target.model: {path / _CONFIG}: an object is needed, got {format_value(config)}")
     architectures = config.get("architectures") or [
-        _architecture_of_type(known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))
+        _architecture_of_type(auto_models.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))
     ]
     for target_class, names in (
-        (CausalLM, known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
-        (TextClassifier, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
+        (CausalLM, auto_models.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+        (TextClassifier, auto_models.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
     ):
         if isinstance(architectures, list) and len(architectures) == 1 and architectures[0] in names.values():
             return target_class
@@ -369,7 +369,10 @@ def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         "bias": check_choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
         "modules_to_save": None
         if not replaced
-        else [_check_module_name(module, "modules_to_save") for module in _check_name_list(replaced)],
+        else [
+            _check_module_name(module, "modules_to_save")
+            for module in check_instance(replaced, "modules_to_save", list, "a list of names")
+        ],
         "rank_pattern": _read_patterns(config, "rank_pattern", lambda v, n: check_integer(v, n, least=1, most=2**20)),
         "alpha_pattern": _read_patterns(config, "alpha_pattern", check_number),
         **{flag: check_bool(config.get(flag, False), flag) for flag in _LORA_FLAGS},
@@ -386,10 +389,6 @@ def _require_transformers_base(mapping: Any) -> None:
             f"auto_mapping: its base is a class of {format_value(library)}, and only transformers' own are used; "
             f"{_WORKAROUND}"
         )
-
-
-def _check_name_list(value: Any) -> list[Any]:
-    return check_instance(value, "modules_to_save", list, "a list of names")
 
 
 def _check_module_name(value: Any, key: str) -> str:

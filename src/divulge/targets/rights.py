@@ -133,6 +133,13 @@ def declared_modality(target: Any) -> Any:
     return modality if callable(getattr(modality, "compute_signals", None)) else None
 
 
+def class_name(target: Any) -> str:
+    """Return the name of a target's class, for messages: of the user's own class where ours are around it."""
+    while isinstance(target, UserTarget | FramedTarget | Metered):
+        target = target.target
+    return type(target).__name__
+
+
 def is_language_model(target: Any) -> bool:
     """Check whether a target is queried for tokens rather than for classes."""
     return isinstance(target, GivesTokens) and not isinstance(target, GivesLogits)

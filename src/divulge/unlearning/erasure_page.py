@@ -69,7 +69,7 @@ def sections(run: ErasureRun) -> list[Section]:
     """Return what to do, answers, which records, costs and failed checks on one sheet; the rest is the annex."""
     summary = run.summary
     several, pictures = len(summary.findings) > 1, _interval_charts(summary)
-    found = [Paragraph(f"{check.name}: {formatting.as_sentence(check.says)}") for check in summary.checks
+    failed_checks = [Paragraph(f"{check.name}: {formatting.as_sentence(check.says)}") for check in summary.checks
              if not check.passed]  # fmt: skip
     return [
         *_advice(summary),
@@ -78,12 +78,22 @@ def sections(run: ErasureRun) -> list[Section]:
         ),
         Section("Which records", _listed_records(run)),
         Section("What the erasure cost", _quality(summary)),
-        Section("Checks that found something", found),
-        Section("All numbers of each request", [_full_table(summary), *pictures] if several else [], annex=True),
+        Section("Checks that found something", failed_checks),
+        Section(
+            "All numbers of each request",
+            [Table(REQUEST_COLUMNS, request_rows(summary)), *pictures] if several else [],
+            annex=True,
+        ),
         Section("Further comparisons", _further_comparisons(summary), annex=True),
         Section("Scores of the records", _histograms(run), annex=True),
         Section("Checks of records and models", _checks(summary), annex=True),
-        regulator_section(_answers(summary)),
+        regulator_section(
+            RegulatorAnswers(
+                means=f"One score of each record ({summary.signal}), compared with {_describe_controls(summary)}.",
+                queries=f"Of the records that were to be forgotten: {summary.verdict}",
+                unit="One record, as given.",
+            )
+        ),
     ]
 
 
@@ -146,10 +156,6 @@ def _request_table(summary: ErasureSummary) -> Table:
     return Table([REQUEST_COLUMNS[i] for i in places], rows, note=_NOTE)
 
 
-def _full_table(summary: ErasureSummary) -> Table:
-    return Table(REQUEST_COLUMNS, request_rows(summary))
-
-
 def render_notebook(run: ErasureRun) -> str:
     """Return what a notebook shows: the answer, AUCs as a picture, and the table of requests."""
     top, summary = headline(run), run.summary
@@ -176,7 +182,7 @@ def _reasons(summary: ErasureSummary) -> list[Paragraph]:
     """Return why each of several answers is given; that of a single request is the verdict."""
     if len(summary.findings) == 1:
         return []
-    return [Paragraph(f"{one.request}: {formatting.as_sentence(one.reason)}") for one in summary.findings]
+    return [Paragraph(f"{finding.request}: {formatting.as_sentence(finding.reason)}") for finding in summary.findings]
 
 
 def _further_comparisons(summary: ErasureSummary) -> list[Paragraph]:
@@ -220,8 +226,8 @@ def _histograms(run: ErasureRun) -> list[Chart]:
     """Draw the scores of each request's records."""
     several = len(run.summary.findings) > 1
     return [
-        _histogram(run.erasure, one.request, one.request if several else "")
-        for one in run.summary.findings[:_MAX_REQUESTS_DRAWN]
+        _histogram(run.erasure, finding.request, finding.request if several else "")
+        for finding in run.summary.findings[:_MAX_REQUESTS_DRAWN]
     ]
 
 
@@ -323,11 +329,3 @@ def _advice(summary: ErasureSummary) -> list[Section]:
         "benchmarks/results/erasure.md",
     )
     return [Section(ADVICE_TITLE, [BulletList([point])])]
-
-
-def _answers(summary: ErasureSummary) -> RegulatorAnswers:
-    return RegulatorAnswers(
-        means=f"One score of each record ({summary.signal}), compared with {_describe_controls(summary)}.",
-        queries=f"Of the records that were to be forgotten: {summary.verdict}",
-        unit="One record, as given.",
-    )

@@ -283,9 +283,9 @@ def estimate_share(
     null = _relative(controls, after)[~forgotten]
     control_differences, unseen = [], []  # of each control, the records that it never saw
     for i in range(k if k > 1 else 0):
-        known = ~np.isnan(controls[i])
-        control_differences.append(_relative(np.delete(controls[:, known], i, axis=0), controls[i, known]))
-        unseen.append(forgotten[known])
+        is_unseen = ~np.isnan(controls[i])
+        control_differences.append(_relative(np.delete(controls[:, is_unseen], i, axis=0), controls[i, is_unseen]))
+        unseen.append(forgotten[is_unseen])
     if control_differences and not is_alike:
         null = np.concatenate(
             [row[is_forgotten] for row, is_forgotten in zip(control_differences, unseen, strict=True)]

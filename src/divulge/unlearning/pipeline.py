@@ -359,10 +359,10 @@ def _separate_documents(sets: dict[str, Records], names: Sequence[str]) -> tuple
 
 
 def _without_documents(records: Records, documents: set[str], name: str) -> Records:
-    left, _ = people.remove_documents(records, documents)
-    if left is None:
+    remaining, _ = people.remove_documents(records, documents)
+    if remaining is None:
         raise InputError(f"{_argument(name)}: every document stands in a record of another set as well")
-    return left
+    return remaining
 
 
 def _find_copied_scores(scores: Floats, part: Array) -> tuple[Bools, list[str]]:
@@ -394,9 +394,9 @@ def _find_copied_scores(scores: Floats, part: Array) -> tuple[Bools, list[str]]:
                     f"{_argument(name)}, {_argument(later)}: {shared} records are in both: they score alike under "
                     "every model"
                 )
-        kept = rows[np.sort(np.unique(groups[rows], return_index=True)[1])]
-        is_first[rows], is_first[kept] = False, True
-        if copies := len(rows) - len(kept):
+        first_rows = rows[np.sort(np.unique(groups[rows], return_index=True)[1])]
+        is_first[rows], is_first[first_rows] = False, True
+        if copies := len(rows) - len(first_rows):
             warnings.append(
                 f"{_argument(name)}: {copies} records that score like another one under every model were left out: "
                 "copies are no further observations"
@@ -500,10 +500,10 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
         # Never-used records tell how a model generalises, whatever it remembers: how high they score, how far apart.
         ends = []
         for row in controls:
-            known = never & ~np.isnan(row)
-            is_after = np.repeat([False, True], int(known.sum()))
-            joined = np.r_[row[known], after[known]]
-            distances = np.abs(joined - np.median(row[known]))
+            never_rows = np.flatnonzero(never & ~np.isnan(row))
+            is_after = np.repeat([False, True], len(never_rows))
+            joined = np.r_[row[never_rows], after[never_rows]]
+            distances = np.abs(joined - np.median(row[never_rows]))
             ends += [measure(values, is_after, "auc").value for values in (joined, distances)]
         level, width = ends[::2], ends[1::2]
         matched = all(min(aucs) < 0.6 and max(aucs) > 0.4 for aucs in (level, width))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from divulge.auditing.compare import CONFIDENCE, Ruling
-from divulge.errors import InputError
+from divulge.auditing.compare import CONFIDENCE, Ruling, parse_limits
 from divulge.types import Estimate
 from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED
 from divulge.unlearning.result import Erasure
-from divulge.validation import as_list, check_instance, check_number, check_string, format_value
+from divulge.validation import check_instance, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,43 +16,6 @@ if TYPE_CHECKING:
     from divulge.results import ErasureFinding
 
 METRICS = ("difference", "share")
-
-
-@dataclass(frozen=True, slots=True)
-class ErasureLimit:
-    """A limit on one statistic of an erasure check.
-
-    Args:
-        metric: "difference" (of AUC from models that never saw the records, in either direction) or "share" (of the
-            records, still remembered).
-        limit: the largest value that is allowed, in [0, 1).
-
-    Examples:
-        >>> ErasureLimit.parse("difference:0.05")
-        ErasureLimit(metric='difference', limit=0.05)
-    """
-
-    metric: Literal["difference", "share"]
-    limit: float
-
-    @classmethod
-    def parse(cls, text: str) -> ErasureLimit:
-        """Parse ``METRIC:LIMIT``.
-
-        Raises:
-            divulge.InputError: text that is not of this form, another metric, a limit outside [0, 1).
-        """
-        metric, _, bound = check_string(text, "policy").replace(" ", "").rpartition(":")
-        if metric not in METRICS:
-            forms = " or ".join(f"{name}:LIMIT" for name in METRICS)
-            raise InputError(f"policy: of an erasure check: {forms}, got {format_value(text)}")
-        try:
-            limit = float(bound)
-        except ValueError:
-            raise InputError(f"policy: a number is needed after '{metric}:', got {format_value(bound)}") from None
-        if not 0 <= limit < 1:
-            raise InputError(f"policy: {metric}: must lie in [0, 1), got {limit:g}")
-        return cls("share" if metric == "share" else "difference", limit)
 
 
 def gate(erasure: Erasure, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
@@ -73,17 +34,15 @@ def gate(erasure: Erasure, policy: str | Sequence[str], *, confidence: float = C
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
     """
     check_instance(erasure, "erasure", Erasure)
-    limits = [ErasureLimit.parse(text) for text in ([policy] if isinstance(policy, str) else as_list(policy, "policy"))]
-    if not limits:
-        raise InputError("policy: at least 1 METRIC:LIMIT is needed, got none")
+    limits = parse_limits(policy, METRICS, "an erasure check")
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     decided = erasure.decide(1 - error / len(limits))
     rulings = []
-    for limit in limits:
+    for metric, limit in limits:
         for name, request in decided.items():
-            measured = _measure(request.finding, limit.metric)
-            doubt = _doubt(request.finding, measured, limit.limit)
-            rulings.append(Ruling(name, "all", limit.metric, limit.limit, measured, doubt))
+            measured = _measure(request.finding, metric)
+            doubt = _doubt(request.finding, measured, limit)
+            rulings.append(Ruling(name, "all", metric, limit, measured, doubt))
     return rulings
 
 

@@ -154,11 +154,11 @@ class Erasure:
         if len(findings) == 1:
             return f"{formatting.capitalize(answer)}{null}. {formatting.as_sentence(findings[0].reason)}"
         requests_by_answer = {
-            one: [each.request for each in findings if each.answer == one] for one in reversed(_ORDER)
+            each: [finding.request for finding in findings if finding.answer == each] for each in reversed(_ORDER)
         }
         parts = [
-            f"{formatting.capitalize(one)}: {formatting.join_words(names)}."
-            for one, names in requests_by_answer.items()
+            f"{formatting.capitalize(each)}: {formatting.join_words(names)}."
+            for each, names in requests_by_answer.items()
             if names
         ]
         return f"{len(findings)} requests{null}. {' '.join(parts)}"

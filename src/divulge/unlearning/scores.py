@@ -252,7 +252,7 @@ def train_controls(
 
 
 def _find_training_records(
-    records: Records, known: Records, trained_on: Bools, *, n_compared: int, required: bool
+    records: Records, trained_records: Records, trained_on: Bools, *, n_compared: int, required: bool
 ) -> Bools:
     """Return which of the records each model was trained on, bool ``[k, n]``; copies of a record count as the record.
 
@@ -260,13 +260,13 @@ def _find_training_records(
         divulge.InputError: a record that is compared is not among those whose training is known.
     """
     places: dict[Any, list[int]] = {}
-    for row, digest in enumerate(known.digests()):
+    for row, digest in enumerate(trained_records.digests()):
         places.setdefault(digest, []).append(row)
-    found = [places.get(digest, []) for digest in records.digests()]
-    if required and (absent := sum(not rows for rows in found[:n_compared])):
+    rows_of_each = [places.get(digest, []) for digest in records.digests()]
+    if required and (absent := sum(not rows for rows in rows_of_each[:n_compared])):
         raise InputError(
             f"references: {absent} of the {n_compared} records to be forgotten or never used are not among the records "
             "of the audit, so that nobody knows which of its models saw them; models of an online audit compare its "
             "own members and non-members"
         )
-    return np.stack([trained_on[:, rows].any(axis=1) for rows in found], axis=1)
+    return np.stack([trained_on[:, rows].any(axis=1) for rows in rows_of_each], axis=1)

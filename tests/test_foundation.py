@@ -1,4 +1,4 @@
-"""The ground floor: types, checks, seeds, store."""
+"""Types, validation, random streams and the store."""
 
 import os
 import subprocess

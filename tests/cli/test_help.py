@@ -1,4 +1,4 @@
-"""What the help shows: commands in panels, half of the options explained, the others named and accepted."""
+"""`--help`: commands in panels, half of the options explained, the others named and accepted."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the command line makes of odd surroundings: names that are not UTF-8, a full disk, a folder of namesakes."""
+"""The command line in unusual environments: names that are not UTF-8, a full disk, modules of the same name."""
 
 import os
 import resource

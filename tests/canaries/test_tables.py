@@ -1,0 +1,231 @@
+"""Canaries of tables as people have them: texts, categories, dates, codes such as 007, and missing values."""
+
+import datetime as dt
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import skops.io
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import divulge as dv
+from divulge.canaries import Canaries, canary_records, make
+from divulge.run_directory import RunDirectory
+
+
+def frame(n=240, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n)
+    return pl.DataFrame(
+        {
+            "zip": [f"{code:03d}" for code in rng.integers(0, 40, n)],
+            "age": age,
+            "income": pl.Series(rng.normal(3, 1, n).round(2)).set(pl.Series(rng.random(n) < 0.1), None),
+            "sex": pl.Series(rng.choice(["f", "m"], n)).set(pl.Series(rng.random(n) < 0.1), None),
+            "since": [dt.date(2020, 1, 1) + dt.timedelta(days=int(day)) for day in rng.integers(0, 900, n)],
+            "insured": rng.random(n) < 0.5,
+            "outcome": np.where(age + rng.normal(0, 20, n) > 50, "ill", "well"),
+        }
+    )
+
+
+VALUES = ["zip", "age", "income", "sex", "since", "insured"]
+
+
+def records(table, library="polars"):
+    values = table.select(VALUES)
+    return dv.Records(values if library == "polars" else values.to_pandas(), table["outcome"].to_numpy())
+
+
+def write(table, path):
+    """Write a table as its ending says; a CSV file with semicolons and decimal commas."""
+    if path.suffix == ".csv":
+        table.write_csv(path, separator=";", decimal_comma=True)
+    elif path.suffix == ".jsonl":
+        table.with_columns(pl.col("since").cast(pl.String)).write_ndjson(path)
+    else:
+        table.write_parquet(path)
+
+
+def read(path):
+    """Read a table as a user of pandas would."""
+    if path.suffix == ".csv":
+        return pd.read_csv(path, sep=";", decimal=",", dtype={"zip": str})
+    return pd.read_json(path, lines=True, dtype={"zip": str}) if path.suffix == ".jsonl" else pd.read_parquet(path)
+
+
+def fit(table):
+    """A forest that knows its training set by heart, behind the encoders that such a table needs."""
+    encoders = ColumnTransformer(
+        [
+            ("words", OneHotEncoder(handle_unknown="ignore"), ["zip", "sex", "since"]),
+            ("numbers", SimpleImputer(), ["age", "income"]),
+        ],
+        remainder="drop",
+    )
+    model = make_pipeline(encoders, RandomForestClassifier(30, bootstrap=False, random_state=0))
+    return model.fit(table[VALUES], table["outcome"])
+
+
+class TestKinds:
+    @pytest.mark.parametrize("library", ["pandas", "polars"])
+    @pytest.mark.parametrize("kind", ["mislabelled", "far", "shuffled", "random"])
+    def test_every_canary_is_new_and_of_the_types_of_the_table(self, kind, library):
+        data = records(frame(), library)
+        made = make(data, kind=kind, count=100, seed=1).records
+        known = canary_records.fingerprints(data)
+        assert len(set(canary_records.fingerprints(made)) - set(known)) == 100
+        assert made.table.schema == data.table.schema
+        assert made.table.implementation is data.table.implementation
+        for name in ("zip", "sex", "insured"):  # such columns have no values between those that occur
+            assert set(made.table[name].to_list()) <= set(data.table[name].to_list())
+        assert set(made.y.tolist()) == {0, 1}
+        assert made.class_names == data.class_names
+
+    @pytest.mark.parametrize("kind", ["mislabelled", "far"])
+    def test_a_wrong_label_is_wrong(self, kind):
+        data = records(frame())
+        truth = dict(zip(data.digests(), data.y.tolist(), strict=True))
+        made = make(data, kind=kind, count=100, seed=0).records
+        assert all(truth[x] != y for x, y in zip(made.digests(), made.y.tolist(), strict=True))
+
+    def test_random_numbers_stay_in_the_range_and_whole_ones_whole(self):
+        data = records(frame())
+        made = make(data, kind="random", count=100, seed=0).records.table.to_native()
+        age, income = made["age"], made["income"]
+        assert age.dtype == pl.Int64
+        assert age.min() >= data.table["age"].min()
+        assert age.max() <= data.table["age"].max()
+        assert len(set(income) - set(data.table["income"])) > 90
+
+    def test_one_value_throughout_needs_numbers(self):
+        with pytest.raises(dv.InputError, match="'blank' canaries hold one number throughout, and the columns 'zip'"):
+            make(records(frame()), kind="blank")
+        numbers = dv.Records(frame().select("age", "income"), frame()["outcome"].to_numpy())
+        made = make(numbers, kind="blank", count=20, seed=0).records.table.to_native()
+        assert (made["age"] == made["income"].round()).all()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("y", ["texts", "truth values", "signs", "whole numbers", "real values"])
+def test_what_is_written_is_what_is_read(tmp_path, library, y):
+    table = frame()
+    labels = (table["outcome"] == "ill").to_numpy()
+    spelled = {
+        "texts": table["outcome"].to_numpy(),
+        "truth values": labels,
+        "signs": np.where(labels, 1, -1),
+        "whole numbers": labels.astype(int),
+        "real values": labels + 0.5,
+    }[y]
+    values = table.select(VALUES)
+    data = dv.Records(values if library == "polars" else values.to_pandas(), spelled)
+    made = make(data, count=60, seed=0, out=tmp_path / "c")
+    loaded = Canaries.load(tmp_path / "c")
+    assert canary_records.fingerprints(loaded.records) == canary_records.fingerprints(made.records)
+    np.testing.assert_array_equal(loaded.included, made.included)
+    assert loaded.records.table.implementation is made.records.table.implementation
+    insert = pl.read_parquet(tmp_path / "c" / "insert.parquet")
+    assert insert.columns == [*VALUES, "label"]
+    assert set(insert["label"]) <= set(spelled.tolist())
+    if library == "polars":
+        assert insert.select(VALUES).schema == values.schema
+
+
+def test_the_order_of_the_classes_is_kept(tmp_path):
+    table = frame()
+    data = dv.Records(table.select(VALUES), table["outcome"].to_numpy(), class_names=["well", "ill"])
+    make(data, count=60, seed=0, out=tmp_path / "c")
+    assert Canaries.load(tmp_path / "c").records.class_names == ("well", "ill")
+
+
+def test_canaries_of_an_earlier_version_keep_the_names_of_their_columns(tmp_path):
+    """Such a folder holds numbers and, beside them, the names of their columns; by position they would be mistaken."""
+    numbers = dv.Records(frame().select("age", "income").drop_nulls().to_numpy())
+    made = make(numbers, kind="random", count=60, seed=0, out=tmp_path / "c")
+    names = {"x": made.records.x, "columns": np.array(["age", "income"])}
+    with RunDirectory(tmp_path / "c").changing("canaries") as draft:
+        draft.write_arrays("secret/canaries", names | {"included": made.included})
+        draft.write_arrays("insert", names | {"x": made.insert.x})
+    assert Canaries.load(tmp_path / "c").records.table.columns == ["age", "income"]
+
+
+def test_an_insert_of_other_canaries_is_refused(tmp_path):
+    make(records(frame()), count=60, seed=0, out=tmp_path / "c")
+    path = tmp_path / "c" / "insert.parquet"
+    insert = pl.read_parquet(path)
+    insert.with_columns(pl.col("age") + 1).write_parquet(path)
+    with pytest.raises(dv.InputError, match="holds other canaries than were to be included"):
+        Canaries.load(tmp_path / "c")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
+def test_a_mixed_file_from_make_to_audit(divulge, tmp_path, ending):
+    """The user adds the rows to their file, trains a pipeline and has it audited; other columns are left alone."""
+    table = frame().with_columns(id=pl.Series([f"{i:04d}" for i in range(240)]), note=pl.lit("x"))
+    data, population = tmp_path / f"train{ending}", tmp_path / f"others{ending}"
+    write(table[:160], data)
+    write(table[160:], population)
+    made = ["canaries", "make", "--data", data, "--label", "outcome", "--drop", "note", "--count", 150]
+    code, out, err = divulge(*made, "--seed", 3, "--out", tmp_path / "c")
+    assert code == 0, err
+    assert f"insert{ending}" in "".join(out.split())
+    insert, before = read(tmp_path / "c" / f"insert{ending}"), read(data)
+    assert list(insert.columns) == list(before.columns)
+    for name in ("zip", "age", "income", "sex", "since", "outcome"):  # every value as the file spells it
+        assert set(insert[name].dropna()) <= set(before[name].dropna())
+    training = pd.concat([before, insert], ignore_index=True)
+    assert training["zip"].map(len).eq(3).all()
+    skops.io.dump(fit(training), tmp_path / "model.skops")
+    if ending == ".csv":  # as rows that are added to the file
+        rows = (tmp_path / "c" / "insert.csv").read_text().split("\n", 1)[1]
+        data.write_text(data.read_text() + rows)
+    audit = ["canaries", "audit", tmp_path / "model.skops", "--canaries", tmp_path / "c", "--claim-epsilon", 1]
+    audit += ["--trust", "datetime.date", "--training", data]
+    code, out, err = divulge(*audit, "--json")
+    assert code == 1, err + out
+    alone = json.loads(out)
+    assert alone["bound"]["low"] > 1
+    if ending == ".csv":
+        code, out, err = divulge(*audit, "--population", population, "--json")
+        assert code == 1, err + out
+    secret = tmp_path / "c" / "secret" / f"canaries{ending}"
+    code, _, err = divulge(*audit[:-1], secret)
+    assert code == 2
+    assert "canaries that were not to be included are records of the training set" in err
+
+
+def test_canaries_of_a_users_own_keep_their_spelling(divulge, tmp_path):
+    write(frame(), tmp_path / "train.csv")
+    own = frame(40, seed=9).with_columns(zip=pl.lit("900"))
+    write(own, tmp_path / "own.csv")
+    told = ["canaries", "make", "--data", tmp_path / "train.csv", "--own", tmp_path / "own.csv", "--label", "outcome"]
+    code, _, err = divulge(*told, "--out", tmp_path / "c")
+    assert code == 0, err
+    insert = read(tmp_path / "c" / "insert.csv")
+    assert set(insert["zip"]) == {"900"}
+    loaded = Canaries.load(tmp_path / "c", texts=["zip"])
+    assert len(loaded) == 40
+    assert set(loaded.records.table["zip"].to_list()) == {"900"}
+
+
+def test_a_training_set_without_labels_cannot_be_searched(divulge, tmp_path):
+    """Nothing would be found in it, whatever it holds."""
+    planted = make(records(frame()), count=60, seed=0)
+    with pytest.raises(dv.InputError, match="training: its labels are needed"):
+        canary_records.check_not_trained_on(planted, dv.Records(frame().select(VALUES)))
+
+
+def test_the_accuracy_on_a_training_set_without_one_class_is_by_the_names_of_the_classes():
+    table = frame().with_columns(outcome=pl.when(pl.col("age") < 30).then(pl.lit("a")).otherwise("outcome"))
+    model = fit(table.to_pandas())
+    planted = make(records(table), count=60, seed=0)
+    rest = table.filter(pl.col("outcome") != "a")
+    result = dv.canaries.audit(model, planted, training=records(rest, "pandas"))
+    assert result.training_accuracy.value == 1.0
