@@ -31,7 +31,7 @@ from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
 from divulge.targets import adapt
 from divulge.targets.arrays import as_predictions
-from divulge.targets.estimators import SklearnRegressor, SklearnTarget, clone_unfitted
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
@@ -332,7 +332,7 @@ def _with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
             raise InputError(f"settings: {type(_last_step(estimator)).__name__} has no parameter {name!r}")
         changed_parameters[full] = value
     with errors.user_code_errors(f"settings: {_describe(settings)}"):
-        return clone_unfitted(estimator).set_params(**changed_parameters)
+        return clones.clone_as_trained(estimator).set_params(**changed_parameters)
 
 
 def _describe(settings: Mapping[str, Any]) -> str:
