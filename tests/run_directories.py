@@ -13,8 +13,9 @@ import divulge as dv
 from divulge import canaries, cli, extraction, run_directory, store
 from divulge.attributes.result import AttributeInference
 from divulge.canaries import proof
+from divulge.defences import trade_off
 from divulge.extraction import Completions, Cut, MeasuredDocuments
-from divulge.results import AttributeSettings
+from divulge.results import AttributeSettings, SettingResult
 from divulge.targets import Decoding
 
 
@@ -95,6 +96,16 @@ def write_attributes(folder):
     ).save(folder)  # fmt: skip
 
 
+def write_trade_off(folder):
+    def setting(name, low, loss=None):
+        auc, right = dv.Estimate(low + 0.05, low, low + 0.1, 0.95, "delong"), dv.Estimate(0.8, 0.7, 0.9, 0.95, "exact")
+        change = None if loss is None else dv.Estimate(loss, loss - 0.01, loss + 0.01, 0.95, "exact")
+        return SettingResult(name, "leak found", auc, None, right, change, 0, 1.0)
+
+    rows = (setting(trade_off.AS_IT_IS, 0.75), setting("max_depth = 2", 0.5, 0.01))
+    trade_off.TradeOff(rows, "loss", 0.1, "accuracy", 0.05, 0, 0, "DecisionTreeClassifier").save(folder)
+
+
 WRITERS = {
     "audit": write_audit,
     "identification": write_identification,
@@ -102,6 +113,7 @@ WRITERS = {
     "canary-audit": write_canary_audit,
     "erasure": write_erasure,
     "attributes": write_attributes,
+    "trade-off": write_trade_off,
 }
 LEAKS = {
     "audit": "training records (49 to 93) can be recognised",
@@ -110,6 +122,7 @@ LEAKS = {
     "canary-audit": "is violated",
     "erasure": "Still remembered",
     "attributes": "Whoever knows the rest of a training record",
+    "trade-off": "As it is, the AUC of loss is 0.8",
 }
 
 
@@ -135,6 +148,8 @@ def forge_verdict(run, kind):
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "not shown", "extracted": 0}
         elif kind == "attributes":
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "no leak found"}
+        elif kind == "trade-off":
+            summary |= {"verdict": "No leak found.", "tone": "clear", "recommended": "as it is"}
         elif kind == "erasure":
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "too little data to say"}
             summary["findings"] = [one | {"answer": "too little data to say"} for one in summary["findings"]]

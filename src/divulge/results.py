@@ -1522,9 +1522,11 @@ class ArrayMatch:
         form: in which form they stand there.
         members: number of members whose row stands in it.
         nonmembers: number of non-members whose row does.
-        p_value: chance of so many more members, if the array had nothing to do with membership.
+        p_value: chance of so many more members, if the array had nothing to do with membership; where the sets are not
+            comparable, also of so many members with a twin among other records that were drawn as they were.
         columns: columns of this form in which they stand there, where these were looked for one by one; else None.
         width: varying columns of this form, of which these are some; None where they were not looked for one by one.
+        control_p_value: the first of these two chances, by the non-members alone; None where the sets are comparable.
     """
 
     array: str
@@ -1534,6 +1536,7 @@ class ArrayMatch:
     p_value: float
     columns: int | None = None
     width: int | None = None
+    control_p_value: float | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -1562,6 +1565,8 @@ class StoredRecords:
             not ruled out, as there are too few records for that.
         bound: bound on the chance of a false match, over all searches together.
         not_searched: why some of the model or of the records was not searched; empty where all was.
+        no_control: why the non-members were no control, so that rows had to repeat between members and model more often
+            than among either; empty where they were one.
     """
 
     found: int
@@ -1574,6 +1579,7 @@ class StoredRecords:
     suspected: int = 0
     bound: float = FALSE_MATCH
     not_searched: tuple[str, ...] = ()
+    no_control: str = ""
 
     @property
     def proven(self) -> bool:
@@ -1583,6 +1589,11 @@ class StoredRecords:
     @property
     def sentence(self) -> str:
         """Finding, in a sentence."""
+        if self.suspected and self.no_control:
+            return (
+                f"{self.suspected:,} of {self.members:,} training records have an equal in this file, and as "
+                f"{self.no_control}, it may be another's: rows repeat, or are too few."
+            )
         if self.suspected:
             return (
                 f"{self.suspected:,} of {self.members:,} training records seem to stand in this file; {self.members:,} "

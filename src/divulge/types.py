@@ -291,23 +291,30 @@ class Records:
         """Return all records in one, in order; labels, ids and frames are kept where every part has them."""
         if any(part.y is not None and part.labels is None for part in parts):
             parts = [part.with_real_values() for part in parts]
+
+        def join(name: str) -> Any:
+            arrays = [getattr(part, name) for part in parts]
+            return None if any(array is None for array in arrays) else np.concatenate(arrays)
+
         first_part = parts[0]
-        encoder, tables = first_part.encoder, [part.table for part in parts if part.table is not None]
-        joined = columns.concatenate(tables) if len(tables) == len(parts) else None
-        if joined is not None and any(part.encoder is not encoder for part in parts):
-            encoder = TableEncoder.fit([joined])
-        same = joined is None or all(part.encoder is encoder for part in parts)
-        y: Any = None if any(part.y is None for part in parts) else np.concatenate([part.y for part in parts])
-        ids: Any = None if any(part.ids is None for part in parts) else np.concatenate([part.ids for part in parts])
-        with_features = [part.features for part in parts if part.features is not None]
+        table, encoder = None, None
+        tables = [part.table for part in parts if part.table is not None]
+        if len(tables) == len(parts):
+            table, encoder = columns.concatenate(tables), first_part.encoder
+        if table is None or all(part.encoder is encoder for part in parts):
+            x = join("x")
+        else:
+            encoder = TableEncoder.fit([table])
+            x = encoder.encode(table)
+        ids, features = join("ids"), join("features")
         return first_part._with(
-            x=np.concatenate([part.x for part in parts]) if same or encoder is None else encoder.encode(joined),
-            y=y,
+            x=x,
+            y=join("y"),
             ids=None if ids is None else check_ids(ids, "ids", len(ids)),
-            table=joined,
-            encoder=None if joined is None else encoder,
-            features=np.concatenate(with_features) if len(with_features) == len(parts) else None,
-            feature_names=first_part.feature_names if len(with_features) == len(parts) else None,
+            table=table,
+            encoder=encoder,
+            features=features,
+            feature_names=None if features is None else first_part.feature_names,
         )
 
     def digests(self) -> list[bytes]:
@@ -361,13 +368,16 @@ def check_features(value: object, name: str, length: int) -> tuple[Floats, tuple
 
 _LOWEST_CLASS = -1  # of whole numbers that are classes; -1 is the other class, or none, in many tables
 
+_WHOLE_FLOATS = 2.0**53  # from here on every float is a whole number, and neighbouring classes would be one
+
 
 def _holds_real_values(y: object) -> bool:
     """Tell real values from class labels, which pandas may have made floats of."""
     values = to_numpy(y, "y")
     if values.dtype.kind not in "iuf" or not values.size or not np.isfinite(values).all():
         return False
-    return bool((values % 1 != 0).any() or values.min() < _LOWEST_CLASS)
+    is_large = values.dtype.kind == "f" and bool(np.abs(values).max() >= _WHOLE_FLOATS)
+    return is_large or bool((values % 1 != 0).any() or values.min() < _LOWEST_CLASS)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

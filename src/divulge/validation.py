@@ -271,18 +271,15 @@ def check_class_labels(
     missing_rows = [row for row, label in enumerate(labels) if is_missing(label)]
     if missing_rows:
         raise InputError(
-            f"{name}: {len(missing_rows)} records have no class (first: row {missing_rows[0]}); leave them out"
+            f"{name}: {len(missing_rows)} records have no class or value (first: row {missing_rows[0]}); leave them out"
         )
-    if all(
-        isinstance(label, float) and label.is_integer() and abs(label) < 2**53 for label in labels
-    ):  # pandas makes floats of 0 and 1 in passing
+    # pandas makes floats of 0 and 1 in passing.
+    if all(isinstance(label, float) and label.is_integer() and abs(label) < 2**53 for label in labels):
         return check_class_labels(values.astype(np.int64), name, length=length, names=names)
     infinite_rows = [row for row, label in enumerate(labels) if isinstance(label, float) and math.isinf(label)]
     if infinite_rows:
         raise InputError(f"{name}: labels must be finite, got {labels[infinite_rows[0]]} in row {infinite_rows[0]}")
-    label_types = {
-        str if isinstance(label, str) else bool if isinstance(label, bool) else type(label) for label in labels
-    }
+    label_types = {str if isinstance(label, str) else type(label) for label in labels}  # NumPy's texts are texts
     if len(label_types) > 1 or not label_types <= {str, bool, int}:
         raise InputError(
             f"{name}: whole-number labels are needed, or names of classes, got "

@@ -388,7 +388,7 @@ class TestEncoding:
 
     def test_labels_are_read_whatever_their_library_calls_missing(self):
         frame = pl.DataFrame({"a": [1, 2]})
-        with pytest.raises(dv.InputError, match=r"y: 1 records have no class \(first: row 1\)"):
+        with pytest.raises(dv.InputError, match=r"y: 1 records have no class or value \(first: row 1\)"):
             dv.Records(frame, pd.array([True, None], dtype="boolean"))
         with pytest.raises(dv.InputError, match=r"ids: 1 records have no identifier \(first: row 0\)"):
             dv.Records(frame, ids=pd.array([None, 7], dtype="Int64"))

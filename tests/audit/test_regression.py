@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -108,6 +109,62 @@ def test_scores_do_not_depend_on_the_unit_of_y(sets):
     ]
     for recipe in runs[0]:
         np.testing.assert_allclose(runs[0].scores[recipe], runs[1].scores[recipe], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("scale", "estimator"),
+    [
+        (2.0**30, RandomForestRegressor(8, random_state=0)),
+        (-1.0, RandomForestRegressor(8, random_state=0)),
+        (2.0**-30, KNeighborsRegressor(2)),  # trees of scikit-learn do not split where the variance is below 2e-16
+        (2.0**200, KNeighborsRegressor(2)),
+    ],
+)
+def test_no_attack_depends_on_the_unit_of_y(scale, estimator):
+    """Powers of two, under which models are scaled exactly: all scores are the same, but for rounding."""
+    recipes_run = [recipe.name for recipe in recipes.regression_recipes() if recipe.name != "quantile"]
+    runs = []
+    for factor in (1.0, scale):
+        sets = {
+            name: dv.Records(records.x, factor * records.y).with_real_values()
+            for name, records in {"members": draw(40, 0), "nonmembers": draw(40, 1), "population": draw(100, 2)}.items()
+        }
+        target = estimator.fit(sets["members"].x, sets["members"].y)
+        references = Train(count=3, engine="serial")
+        runs.append(audited(target, sets, recipes=recipes_run, references=references, fpr=[0.1], task="regression"))
+    assert runs[0].verdict.answer == runs[1].verdict.answer
+    for name in recipes_run:
+        np.testing.assert_allclose(runs[0].scores[name], runs[1].scores[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y: np.where(np.arange(len(y)) == 3, np.nan, y), "1 records have no class or value .first: row 3."),
+        (lambda y: np.where(np.arange(len(y)) == 3, np.inf, y), "labels must be finite, got inf in row 3"),
+        (lambda y: y * 1e200, r"members: y: values must spread over 1e-140 to 1e\+140"),
+        (lambda y: y * 1e-200, r"members: y: values must spread over 1e-140 to 1e\+140"),
+    ],
+)
+def test_values_of_which_no_square_can_be_taken_are_refused(change, message):
+    model = LinearRegression().fit(draw(20, 0).x, draw(20, 0).y)
+
+    def audit():
+        drawn = {"members": draw(20, 0), "nonmembers": draw(20, 1), "population": draw(40, 2)}
+        return audited(model, {name: dv.Records(r.x, change(r.y)).with_real_values() for name, r in drawn.items()})
+
+    with pytest.raises(dv.InputError, match=message):
+        audit()
+
+
+def test_large_whole_numbers_are_values_and_no_classes():
+    """From 2**53 on every float is whole: times in nanoseconds, incomes in cents times a billion."""
+    assert dv.Records(np.zeros((2, 1)), [1.7e18, 1.8e18]).labels is None
+    assert dv.Records(np.zeros((2, 1)), [3.0, 4.0]).labels is not None
+    sets = {name: dv.Records(r.x, 1e17 * (10 + r.y)) for name, r in {"members": draw(60, 0), "nonmembers": draw(60, 1),
+            "population": draw(120, 2)}.items()}  # fmt: skip
+    model = LinearRegression().fit(sets["members"].x, sets["members"].y)
+    assert audited(model, sets).about.regression_fit.r_squared_members.value > 0.5
 
 
 # Targets.

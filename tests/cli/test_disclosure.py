@@ -109,6 +109,9 @@ def test_the_one_page_summary_holds_verdict_files_and_lines_to_sign(run, divulge
         assert divulge("report", folder, "--one-page", "--format", name, "--to", to)[0] == 0
         text = to.read_text()
         assert "name and date" in text
+        assert "RandomForestClassifier" in text
+        assert "min_samples_leaf = 1" in text
+        assert "What this does not show" in text
         assert not any(value in text for value in rows_of_records(parts))
         assert "AUC" in text
     assert len((tmp_path / "page.html").read_text()) < 60_000  # no charting library

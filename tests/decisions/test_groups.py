@@ -38,6 +38,44 @@ def test_false_discoveries_are_counted_in_groups(shared, known_in_groups):
     assert np.mean(power) > (0.5 if known_in_groups else 0.1)
 
 
+def draw_sizes(rng, sizes, lift=0.0):
+    """Independent scores of groups of these sizes, and the group of each."""
+    return rng.normal(size=int(sizes.sum())) + lift, np.repeat(np.arange(len(sizes)), sizes)
+
+
+@pytest.mark.parametrize("larger", [False, True])
+def test_groups_of_other_sizes_are_doubted_where_large_ones_are_members(larger):
+    """Groups of 1 to 3 and of 20 documents. If those of 20 are the members, non-members are smaller than the
+    calibration's groups: the bound fails, and the guarantee is doubtful. If membership is thrown for every group, it
+    is kept."""
+    rng, false, claimed, doubts = np.random.default_rng(int(larger)), [], [], 0
+    for _ in range(200):
+        sizes = np.where(rng.random(275) < 0.5, 20, rng.integers(1, 4, 275))
+        members, others, known = np.split(sizes, (15, 75))
+        if larger:
+            members, others = np.full(15, 20), rng.integers(1, 4, 60)
+        (high, one), (low, other) = draw_sizes(rng, members, 2.0), draw_sizes(rng, others)
+        calibration, third = draw_sizes(rng, known)
+        found = fdr.select_groups(np.append(high, low), np.append(one, other + 15), calibration, third, fdr=0.2)
+        chosen = found.selection.selected
+        false.append(chosen[15:].sum() / max(chosen.sum(), 1))
+        is_doubted = found.selection.guarantee.standing == "doubtful"
+        assert is_doubted == any("take equally many" in text for text in found.selection.warnings)
+        doubts += is_doubted
+        claimed.append(0.0 if is_doubted else false[-1])
+    assert np.mean(claimed) <= binom.isf(1e-6, 200, 0.2) / 200
+    assert np.mean(false) > 0.3 if larger else np.mean(false) <= binom.isf(1e-6, 200, 0.2) / 200
+    assert doubts > 180 if larger else doubts <= binom.isf(1e-3, 200, 0.1)
+
+
+def test_groups_of_one_size_are_not_doubted_and_smaller_candidates_are():
+    rng = np.random.default_rng(0)
+    calibration, third = draw_sizes(rng, np.full(200, 20))
+    for size, standing in ((20, "holds"), (1, "doubtful")):
+        scores, groups = draw_sizes(rng, np.full(30, size))
+        assert fdr.select_groups(scores, groups, calibration, third, fdr=0.2).selection.guarantee.standing == standing
+
+
 def test_without_members_few_groups_are_ever_selected_whatever_the_dependence():
     """Documents of a group that are all alike, and groups that are all alike: the worst for rules that add up."""
     rng, false = np.random.default_rng(3), []

@@ -4,25 +4,37 @@ import pickle
 import tomllib
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from joblib.externals.loky.backend import reduction
+from sklearn.base import is_regressor
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import RadiusNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from skops import io as skops_io
 
 import divulge as dv
 from divulge import plan as plans
 from divulge import targets
 from divulge.errors import InputError
-from divulge.references import Train
-from divulge.references.clones import CloneTraining, clone_estimator, train_clone
+from divulge.references import Custom, Train, clones
+from divulge.references.clones import CloneTraining, clone_as_trained, clone_estimator, digest_estimator, train_clone
 from divulge.targets import SklearnTarget
 from divulge.targets.estimators import describe_estimator
 
@@ -103,6 +115,163 @@ def test_each_clone_has_its_own_seed_and_one_thread_down_to_the_last_step():
     assert seeds[0] == seeds[1] != seeds[2]
     assert {p["randomforestclassifier__n_jobs"] for p in parameters} == {1}
     assert nested.get_params()["randomforestclassifier__random_state"] == 5
+
+
+def boosted(name):
+    """A booster that records of its own stopped early, its number of rounds, and what reads that of a clone."""
+    held_out = (SETS["nonmembers"].x[:40], SETS["nonmembers"].y[:40])
+    x, y = SETS["members"].x, SETS["members"].y
+    match name:
+        case "lightgbm" | "lightgbm in a pipeline":
+            import lightgbm
+
+            booster = lightgbm.LGBMClassifier(num_iterations=60, verbose=-1, n_jobs=1, early_stopping_round=2)
+            if name == "lightgbm":
+                model = booster.fit(x, y, eval_X=held_out[0], eval_y=held_out[1])
+            else:
+                model = make_pipeline(StandardScaler(), booster)
+                model.fit(x, y, lgbmclassifier__eval_X=held_out[0], lgbmclassifier__eval_y=held_out[1])
+            return model, booster.best_iteration_, lambda clone: clone.get_params()["num_iterations"]
+        case "xgboost":
+            import xgboost
+
+            model = xgboost.XGBClassifier(n_estimators=60, n_jobs=1, early_stopping_rounds=2)
+            model.fit(x, y, eval_set=[held_out], verbose=False)
+            return model, model.best_iteration + 1, lambda clone: clone.n_estimators
+        case _:
+            import catboost
+
+            settings = {"verbose": 0, "thread_count": 1, "allow_writing_files": False, "learning_rate": 0.5}
+            model = catboost.CatBoostClassifier(
+                iterations=60, early_stopping_rounds=2, use_best_model=True, **settings
+            ).fit(x, y, eval_set=held_out)
+            return model, model.tree_count_, lambda clone: clone.get_params()["iterations"]
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
+def test_boosting_that_was_stopped_early_has_as_many_rounds_in_its_clones(name):
+    target, rounds, rounds_of = boosted(name)
+    assert 0 < rounds < 60
+    assert rounds_of(clone_as_trained(target)) == rounds
+    result = dv.audit(target, **SETS, recipes=["lira"], references=Train(count=2, engine="serial"), fpr=[0.05])
+    assert np.isfinite(result.scores["lira"]).all()
+    assert f"={rounds}" in result.about.settings.references
+
+
+def test_rounds_are_those_of_a_step_of_a_pipeline_and_of_a_forest_that_grew():
+    pipeline, rounds, _ = boosted("lightgbm in a pipeline")
+    assert clone_as_trained(pipeline).get_params()["lgbmclassifier__num_iterations"] == rounds
+    forest = fitted(RandomForestClassifier(6, warm_start=True, random_state=0))
+    forest.set_params(n_estimators=20)  # what it would grow to at the next call of fit
+    assert clone_as_trained(forest).n_estimators == 6
+
+
+def test_early_stopping_that_no_clone_can_repeat_is_refused_before_work_starts():
+    import xgboost
+
+    unfitted = xgboost.XGBClassifier(n_estimators=5, early_stopping_rounds=2)
+    held_out = (SETS["nonmembers"].x[:40], SETS["nonmembers"].y[:40])
+    search = GridSearchCV(unfitted, {"max_depth": [1, 2]}, cv=2)
+    search.fit(SETS["members"].x, SETS["members"].y, eval_set=[held_out], verbose=False)
+    for target, references in ((search, Train(count=2)), (fitted(GaussianNB()), Train(lambda: unfitted, count=2))):
+        with pytest.raises(InputError, match="XGBClassifier stops early on a validation set, which clones do not have"):
+            dv.audit(target, **SETS, recipes=["lira"], references=references, fpr=[0.05])
+    # A booster that takes its validation set from what it is given does so in its clones, too.
+    own = HistGradientBoostingClassifier(max_iter=20, early_stopping=True, n_iter_no_change=2)
+    assert clone_as_trained(fitted(own)).get_params() == own.get_params()
+
+
+def real_valued(records):
+    return dv.Records(records.x, records.x[:, 0] + records.x[:, 1] ** 2 / 3).with_real_values()
+
+
+NESTED = {
+    "search": lambda: GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 3]}, cv=KFold(3, shuffle=True)),
+    "calibrated": lambda: CalibratedClassifierCV(DecisionTreeClassifier(max_depth=3), cv=KFold(3, shuffle=True)),
+    "stack": lambda: StackingClassifier([("a", DecisionTreeClassifier()), ("b", GaussianNB())], cv=2),
+    "vote": lambda: VotingClassifier([("a", DecisionTreeClassifier()), ("b", GaussianNB())], voting="soft"),
+    "stack of regressors": lambda: StackingRegressor([("a", RandomForestRegressor(3)), ("b", Ridge())], cv=2),
+    "target that is transformed": lambda: TransformedTargetRegressor(
+        RandomForestRegressor(3), func=np.arcsinh, inverse_func=np.sinh
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_clones_of_nested_estimators_depend_on_the_seed_alone(name):
+    estimator = NESTED[name]()  # random_state is None everywhere
+    sets = {k: real_valued(r) for k, r in SETS.items()} if is_regressor(estimator) else SETS
+    target = fitted(estimator, sets["members"])
+    options = {"recipes": ["lira"], "references": Train(count=2, engine="serial"), "fpr": [0.05]}
+    np.random.seed(1)  # noqa: NPY002  what random_state=None draws from
+    one = dv.audit(target, **sets, **options)
+    np.random.seed(2)  # noqa: NPY002
+    other = dv.audit(target, **sets, **options)
+    np.testing.assert_array_equal(one.scores["lira"], other.scores["lira"])
+
+
+def test_any_number_of_processes_trains_the_same_clones():
+    target = fitted(make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0, n_jobs=2)))
+    trainings = [Train(count=3, engine="serial"), Train(count=3, engine="processes", workers=2)]
+    runs = [dv.audit(target, **SETS, recipes=["lira"], references=each, fpr=[0.05]) for each in trainings]
+    np.testing.assert_array_equal(*(run.scores["lira"] for run in runs))
+
+
+class Shift(StandardScaler):
+    """A step of the user's own."""
+
+
+def test_the_key_in_the_pool_holds_all_that_a_clone_depends_on(tmp_path, monkeypatch):
+    def trained(seed=0, records=SETS["population"], **changes):
+        estimator = RandomForestClassifier(**({"n_estimators": 3} | changes))
+        splits = dv.references.splits.offline(len(records), 2, 0)
+        observe = [SETS["members"]]
+        return CloneTraining(estimator, 2).fit(records, splits, seed=seed, observe=observe, pool=tmp_path / "pool")
+
+    assert trained().reused == 0
+    assert trained().reused == 2
+    assert trained(random_state=5, n_jobs=2).reused == 2  # a clone has its own
+    assert trained(max_depth=3).reused == 0
+    assert trained(seed=1).reused == 0
+    assert trained(records=dv.Records(SETS["population"].x, 1 - SETS["population"].y)).reused == 0
+    version = clones.metadata.version
+    monkeypatch.setattr(clones.metadata, "version", lambda package: version(package) + ".1")
+    assert trained().reused == 0
+    monkeypatch.undo()
+    functions = [FunctionTransformer(func) for func in (lambda x: x + 1, lambda x: x + 2)]
+    assert len({digest_estimator(make_pipeline(each, GaussianNB())) for each in functions}) == 2
+    long = [FunctionTransformer(kw_args={"weights": pd.Series(np.arange(500) == hit)}) for hit in (250, 251)]
+    assert len({digest_estimator(each) for each in long}) == 2
+    assert digest_estimator(Shift()) != digest_estimator(StandardScaler())
+    assert digest_estimator(LogisticRegression(C=2)) != digest_estimator(LogisticRegression(C=3))
+    search = [GridSearchCV(GaussianNB(), {"var_smoothing": grid}) for grid in ([1e-9, 1e-3], [1e-9, 1e-2])]
+    assert len({digest_estimator(each) for each in search}) == 2
+
+
+def test_clones_keep_nothing_in_the_users_cache(tmp_path):
+    target = fitted(make_pipeline(StandardScaler(), GaussianNB(), memory=str(tmp_path)))
+    before = sorted(tmp_path.rglob("*"))
+    dv.audit(target, **SETS, recipes=["lira"], references=Train(count=2, engine="serial"), fpr=[0.05])
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_model_with_weights_has_references_that_are_trained_with_theirs():
+    """Weights are no parameters: clones know nothing of them, and the user's own training finds them by identifier."""
+    rng = np.random.default_rng(3)
+    sets = {k: dv.Records(r.x, r.y, [f"{k}{i}" for i in range(len(r))]) for k, r in SETS.items()}
+    weights = {i: w for r in sets.values() for i, w in zip(r.ids, rng.uniform(0.1, 5, len(r)), strict=True)}
+
+    def train(records, seed):
+        w = [weights[i] for i in records.ids]
+        return LogisticRegression(C=100).fit(records.x, records.y, sample_weight=w)
+
+    target = train(sets["members"], 0)
+    options = {"recipes": ["lira"], "fpr": [0.05]}
+    weighted = dv.audit(target, **sets, references=Custom(train, count=4, engine="serial"), **options)
+    plain = dv.audit(target, **sets, references=Train(count=4, engine="serial"), **options)
+    assert np.abs(weighted.scores["lira"] - plain.scores["lira"]).max() > 0.1
+    by_class = fitted(LogisticRegression(class_weight="balanced"))
+    assert clone_estimator(by_class, 0).class_weight == "balanced"
 
 
 @pytest.mark.parametrize("library", ["forest", "xgboost"])

@@ -23,15 +23,22 @@ COMMANDS = {
     "audit": [
         ("report", "RUN"),
         ("report", "RUN", "--format", "json"),
+        ("report", "RUN", "--format", "csv"),
         ("gate", "RUN", "--max", "auc:0.9"),
         ("compare", "RUN", "RUN"),
         ("decide", "RUN", "--fpr", "0.1"),
     ],
-    "identification": [("report", "RUN"), ("decide", "RUN", "--fdr", "0.1"), ("decide", "RUN", "--top", "3")],
+    "identification": [
+        ("report", "RUN"),
+        ("report", "RUN", "--format", "csv"),
+        ("decide", "RUN", "--fdr", "0.1"),
+        ("decide", "RUN", "--top", "3"),
+    ],
     "extraction": [("report", "RUN"), ("report", "RUN", "--format", "json"), ("report", "RUN", "--format", "csv")],
     "canary-audit": [("report", "RUN"), ("report", "RUN", "--format", "json")],
     "erasure": [("report", "RUN"), ("report", "RUN", "--format", "csv"), ("gate", "RUN", "--max", "difference:0.1")],
-    "attributes": [("report", "RUN"), ("report", "RUN", "--format", "csv")],
+    "trade-off": [("report", "RUN"), ("report", "RUN", "--format", "json")],
+    "attributes": [("report", "RUN"), ("gate", "RUN", "--max", "share:0.1"), ("report", "RUN", "--format", "csv")],
 }
 NEEDED = (
     "summary.json",
@@ -41,6 +48,9 @@ NEEDED = (
     "scores.npz",
     "documents.parquet",
     "guesses.parquet",
+    "calibration.parquet",
+    "records.parquet",
+    "value_names.json",
 )
 FREE = ("plan.toml", "report.html")  # nothing is computed from them
 
@@ -195,6 +205,21 @@ def test_what_is_computed_again_is_what_the_run_wrote(runs, tmp_path, divulge, k
     assert told == json.loads((runs / kind / "summary.json").read_text())
 
 
+@pytest.mark.parametrize("rows", [[], slice(1), slice(1, 2), "without loss"])
+def test_a_trade_off_without_a_setting_is_refused(runs, tmp_path, divulge, rows):
+    def cut(summary):
+        if rows == "without loss":
+            summary["rows"][1]["loss"] = None
+        else:
+            summary["rows"] = summary["rows"][rows] if rows else []
+
+    run = tmp_path / "run"
+    shutil.copytree(runs / "trade-off", run)
+    forge(run, "summary.json", cut)
+    code, err = ask(divulge, ("report", "RUN"), run)
+    assert (code, "summary.json" in err) == (2, True)
+
+
 def test_a_selection_that_its_counts_do_not_lead_to_is_refused(runs, tmp_path, divulge):
     run = tmp_path / "run"
     shutil.copytree(runs / "identification", run)
@@ -240,6 +265,22 @@ def test_marks_and_scores_of_an_identification_are_compared_row_by_row(runs, tmp
         assert "selection.parquet" in err
     with pytest.raises(dv.InputError, match=r"selection\.parquet"):
         dv.load(run)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_no_command_reads_a_table_that_is_not_what_the_run_wrote(runs, tmp_path, divulge, kind):
+    """Records that change their names, without a change of the mark: nobody is named in the place of another."""
+    tables = [path.name for path in (runs / kind).glob("*.parquet")]
+    assert tables or kind in ("canary-audit", "trade-off")
+    for name in tables:
+        run = tmp_path / name
+        shutil.copytree(runs / kind, run)
+        rows = pl.read_parquet(run / name)
+        rows.with_columns(pl.col(rows.columns[0]).reverse()).write_parquet(run / name)
+        for command in COMMANDS[kind]:
+            code, err = ask(divulge, command, run)
+            assert code == 2, command
+            assert f"{name}: damaged" in err
 
 
 @pytest.mark.parametrize("column", ["id", "suffix", "verbatim", "log_p", "overlap"])

@@ -1,6 +1,7 @@
 """Damaged and hostile files: one error of ours that names the file, and nothing else, whatever stands in them."""
 
 import io
+import json
 import random
 import zlib
 
@@ -169,3 +170,28 @@ def test_no_message_quotes_a_file(error):
 def test_what_ends_the_process_is_let_through(error):
     with pytest.raises(type(error)), tables.table_errors("file"):
         raise error
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"id": "a", "s": 1}\n\n{"id": "b", "s": 2, "id": "c"}\n', "line 3: the key 'id' occurs twice"),
+        ('{"id":"a","s":1}\n{"id":"b","s":2,"\\u0069d":"c"}\n', "line 2: the key 'id' occurs twice"),
+        ('{"id":"a","":1,"":2}\n', "line 1: the key '' occurs twice"),
+        ('{"id":"a","inner":{"k":1,"k":2}}\n', "line 1: the key 'k' occurs twice"),
+    ],
+)
+def test_a_key_that_an_object_has_twice_is_refused(tmp_path, lines, message):
+    """Python's reader keeps the last value and says nothing, so that a score may be another one."""
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines)
+    with pytest.raises(dv.InputError, match=message):
+        tables.read_table(path)
+
+
+def test_what_looks_like_a_key_within_a_text_is_none(tmp_path):
+    texts = ['say "id": x', '"id":', '\\"id\\":', "\\", '\\\\":']
+    rows = [{"id": text, "s\\": 1.0} for text in texts]
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert tables.read_table(path).to_dicts() == rows

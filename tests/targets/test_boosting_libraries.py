@@ -94,3 +94,47 @@ def test_categories_of_any_library_are_those_that_the_model_knows(name, tables):
     for frame in frames:
         given = dv.targets.estimators.estimator_inputs(model, dv.Records(frame, y))
         np.testing.assert_array_equal(model.predict_proba(given), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "options"),
+    [
+        ("catboost", "model.cbm", {}),
+        ("catboost", "model.json", {"format": "json"}),
+        ("xgboost", "model.json", {}),
+        ("xgboost", "model.ubj", {}),
+        ("lightgbm", "model.txt", {}),
+    ],
+)
+def test_a_librarys_own_file_is_refused_with_the_way_on(tmp_path, tables, name, file, options):
+    library = pytest.importorskip(name)
+    x, y = tables["members"]
+    if name == "catboost":
+        model = library.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False, thread_count=1)
+    else:
+        classifier = library.XGBClassifier if name == "xgboost" else library.LGBMClassifier
+        model = classifier(n_estimators=2, n_jobs=1)
+    model.fit(x, y)
+    saved = model.booster_ if name == "lightgbm" else model
+    saved.save_model(str(tmp_path / file), **options)
+    with pytest.raises(dv.InputError, match=f"(?i)is a file of {name}'s own.*skops.io.dump"):
+        dv.targets.load(str(tmp_path / file))
+
+
+def test_a_catboost_classifier_is_read_from_skops_where_it_is_trusted(tmp_path, tables):
+    library, skops_io = pytest.importorskip("catboost"), pytest.importorskip("skops.io")
+    x, y = tables["members"]
+    city = np.random.default_rng(0).choice(["Rome", "Oslo"], len(x)).astype(object)
+    frame = x.assign(city=city)
+    model = library.CatBoostClassifier(
+        iterations=5, verbose=0, allow_writing_files=False, thread_count=1, cat_features=["city"]
+    ).fit(frame, y)
+    path = str(tmp_path / "model.skops")
+    skops_io.dump(model, path)
+    with pytest.raises(dv.InputError, match=r"not trusted: catboost\.core\.CatBoostClassifier"):
+        dv.targets.load(path)
+    target = dv.targets.load(path, trust=["catboost.core.CatBoostClassifier"])
+    reversed_columns = dv.Records(pl.from_pandas(frame[frame.columns[::-1]]), y)
+    np.testing.assert_array_equal(
+        target.logits(reversed_columns), dv.targets.SklearnTarget(model).logits(dv.Records(frame, y))
+    )

@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+from divulge import run_directory
 from run_directories import LEAKS, TRAPS, WRITERS, drop_from_mark, forge_verdict, write_audit
 
 httpx = pytest.importorskip("httpx")
@@ -94,6 +95,26 @@ def test_a_verdict_is_computed_again_when_a_file_changes(runs, served, tmp_path)
     shutil.copytree(tmp_path / "other", folder / "run")
     assert LEAKS["audit"] not in client.get("/").text
     assert "damaged" not in client.get("/").text
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_no_page_waits_for_any_file(runs, served, kind):
+    """A FIFO in the place of each file: list, page, report, decision and comparison answer, and one Ctrl-C ends it."""
+    folder, client = served
+    names = sorted(path.name for path in (runs / kind).iterdir() if path.name != run_directory.MANIFEST_NAME)
+    for name in names:
+        run = folder / f"run-{name}"
+        shutil.copytree(runs / kind, run)
+        (run / name).unlink()
+        os.mkfifo(run / name)
+        drop_from_mark(run, name)
+    shutil.copytree(runs / "audit", folder / "sound")
+    addresses = links(client)
+    assert len(addresses) == len(names) + 1
+    for address in addresses[:-1]:
+        query = f"?run={address.split('/')[-1]}&run={addresses[-1].split('/')[-1]}"
+        for page in (address, f"{address}/report", f"{address}/decision?level=0.1", f"/compare{query}"):
+            assert client.get(page).status_code in (200, 400)
 
 
 @pytest.mark.parametrize("kind", WRITERS)

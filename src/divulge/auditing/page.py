@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         PartialKnowledgeSettings,
         RealisedRate,
         RecipeStatistics,
+        ReferenceAgreement,
         TransferSummary,
     )
     from divulge.types import Array, Estimate, Floats
@@ -114,6 +115,7 @@ def sections(run: AuditRun[Any]) -> list[Section]:
     return [
         _advice_section(audit, summary),
         Section("Evidence", [strongest_recipe_table(summary, strongest)]),
+        model_section(summary),
         Section("How well the reference models match the target", reference_blocks(summary), annex=True),
         Section("All recipes", [all_recipes_fold(summary)], annex=True),
         known_share_section(audit, tuple(related.values())),
@@ -126,6 +128,44 @@ def sections(run: AuditRun[Any]) -> list[Section]:
         _links_section(related),
         regulator_section(_regulator_answers(audit, audit_verdict, summary, strongest)),
     ]
+
+
+MODEL_TITLE = "The model"
+
+
+def model_section(summary: AuditSummary) -> Section:
+    """Return what was audited: class and parameters of an estimator, else the type of the target, and how it fits."""
+    about, rows = summary.about, []
+    if (estimator := about.estimator) is None:
+        rows.append(("model", about.settings.target))
+    else:
+        steps = f", after {', '.join(estimator.steps)}" if estimator.steps else ""
+        rows.append(("class", f"{estimator.name}{steps}"))
+        # What is left at None says least, such as most of the forty parameters of XGBoost.
+        names = sorted(estimator.parameters, key=lambda name: (estimator.parameters[name] is None, name))
+        if names:
+            rows.append(("parameters", ", ".join(f"{name} = {estimator.parameters[name]}" for name in names)))
+    if (accuracy := about.accuracy) is not None:
+        rows.append(_pair_row("accuracy", format_percent_estimate, accuracy.members, accuracy.nonmembers))
+    if (fit := about.regression_fit) is not None:
+        if fit.r_squared_members is not None and fit.r_squared_nonmembers is not None:
+            rows.append(_pair_row("R²", format_estimate, fit.r_squared_members, fit.r_squared_nonmembers))
+        rows.append(_pair_row("mean absolute error", formatting.format_error, fit.error_members, fit.error_nonmembers))
+    rows += [("reference models", _describe_match(agreement)) for agreement in about.agreement]
+    return Section(MODEL_TITLE, [Table(("what", "value"), rows, sortable=False)], annex=True)
+
+
+def _pair_row(name: str, format_value: Callable[[Any], str], members: Any, nonmembers: Any) -> tuple[str, str]:
+    return name, f"{format_value(members)} on members, {format_value(nonmembers)} on non-members"
+
+
+def _describe_match(agreement: ReferenceAgreement) -> str:
+    """Return in a few words whether reference models match the target."""
+    if agreement.differs is None:
+        return f"{agreement.models}; too few to tell whether they match the model"
+    if agreement.differs:
+        return f"{agreement.models}; trained otherwise than the model, so that a leak tends to be understated"
+    return f"{agreement.models}; they differ from the model no more than trainings alike do"
 
 
 def _largest_auc(summary: AuditSummary) -> str:

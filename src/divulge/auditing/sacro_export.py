@@ -66,6 +66,8 @@ def describe_target_file(audit: Findings, origin: Provenance | None = None) -> d
     estimator, accuracy = about.estimator, about.accuracy
     sources = {} if origin is None else {source.role: source.name for source in origin.sources}
     gap = None if accuracy is None else accuracy.members.value - accuracy.nonmembers.value
+    if (fit := about.regression_fit) is not None and fit.r_squared_members and fit.r_squared_nonmembers:
+        gap = fit.r_squared_members.value - fit.r_squared_nonmembers.value  # the score of a regressor
     return {
         "dataset_name": sources.get("members", ""),
         "dataset_module_path": "",

@@ -207,7 +207,8 @@ def decide_verdict(audit: Findings) -> Verdict:
     """Decide what leaks, with what confidence and under which threat model.
 
     Training records that stand in the model itself come before everything that is measured: they are there, whether or
-    not the sets are comparable otherwise.
+    not the sets are comparable otherwise. Where these are not, the records' own repetitions are the control (see
+    `divulge.inspection.find_stored_records`).
     """
     stored = audit.about.stored
     if stored is not None and stored.proven:
@@ -223,6 +224,8 @@ def decide_verdict(audit: Findings) -> Verdict:
             recipe=measured.recipe,
         )
     decided = _decide_by_scores(audit)
+    if stored is not None and stored.suspected and decided.answer == "split is confounded":
+        return replace(decided, more=(*decided.more, stored.sentence))
     if stored is not None and stored.suspected and decided.answer == "no leak found":
         return Verdict("too little data to say", f"Too little data to say: {stored.sentence}", (decided.plain,))
     return decided

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import seeds
+from divulge import seeds, statistics
 from divulge.decisions import counts as counting
 from divulge.decisions import fpr, usage
 from divulge.decisions.counts import Counts, ranks
@@ -471,8 +471,10 @@ def select_groups(
     over documents says nothing about groups. There are two ways:
 
     - The calibration comes in groups as well. Each group has one score, the mean of its documents' scores. Groups of
-      non-members are exchangeable with those of the calibration, and every method applies, in finite samples and for
-      any dependence within groups. This way has the power; plan for it.
+      non-members, their sizes included, are exchangeable with those of the calibration, and every method applies, in
+      finite samples and for any dependence within groups. This way has the power; plan for it. Where sizes differ
+      between candidates and calibration, or between selected groups and others, the guarantee is doubtful: equally
+      many documents of every group keep it.
     - The calibration comes in no groups. The p-values of a group's documents are combined by ``e`` times their
       geometric mean, which is valid under any dependence (Vovk & Wang), and groups, which share the calibration, by
       Benjamini and Yekutieli's step-up. This costs most of the power.
@@ -505,14 +507,20 @@ def select_groups(
     scores, calibration_scores = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
     names, sizes, means = _group_means(scores, groups, "groups")
     if calibration_groups is not None:
-        _, _, calibration_means = _group_means(calibration_scores, calibration_groups, "calibration_groups")
+        _, calibration_sizes, calibration_means = _group_means(
+            calibration_scores, calibration_groups, "calibration_groups"
+        )
         selection = select(means, calibration_means, fdr=level, method=method)
+        doubts = _doubt_sizes(sizes, selection.selected, calibration_sizes)
         guarantee = Guarantee(
             "FDR over groups",
             selection.guarantee.level,
             (ASSUMES_EXCHANGEABLE_GROUPS,) if selection.guarantee.says else (),
+            selection.guarantee.standing,
         )
-        return GroupSelection(names, sizes, _with_guarantee(selection, guarantee, tuple(selection.warnings)))
+        if doubts:
+            guarantee = guarantee.at_most("doubtful")
+        return GroupSelection(names, sizes, _with_guarantee(selection, guarantee, (*selection.warnings, *doubts)))
     p = combine_p_values(fpr.p_values(calibration_scores, scores), groups)
     harmonic = float((1 / np.arange(1, len(p) + 1)).sum())
     warning = "the calibration comes in no groups: p-values are combined for the worst dependence, at a cost in power"
@@ -526,6 +534,36 @@ def select_groups(
     )
     threshold = float(means[selection.selected].min()) if selection.count else math.inf
     return GroupSelection(names, sizes, _with_guarantee(selection, selection.guarantee, (warning,), threshold))
+
+
+_SIZE_LEVEL = 0.01  # at which sizes of groups are said to differ
+
+
+def _doubt_sizes(sizes: Ints, selected: Bools, calibration_sizes: Ints) -> tuple[str, ...]:
+    """Say where sizes of groups speak against groups that are exchangeable, their sizes included.
+
+    Means of few documents vary more than means of many. Where members are the large groups, the non-members are smaller
+    than the calibration's groups, and more of them score high.
+
+    Args:
+        sizes: documents of each candidate group.
+        selected: which of them are selected.
+        calibration_sizes: documents of each group of the calibration.
+    """
+    comparisons = [("candidates and calibration", sizes, calibration_sizes)]
+    if 0 < selected.sum() < len(selected):
+        comparisons.append(("selected groups and the others", sizes[selected], sizes[~selected]))
+    differing = [
+        text
+        for text, one, other in comparisons
+        if statistics.rank_sum_p_value(one.astype(np.float64), other.astype(np.float64)) <= _SIZE_LEVEL
+    ]
+    if not differing:
+        return ()
+    return (
+        f"{' and '.join(differing)} differ in how many documents a group has: means of few documents vary more, so if "
+        "large groups are members more often, the bound fails; take equally many documents of every group",
+    )
 
 
 def combine_p_values(p_values: object, groups: object) -> Floats:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import errors, statistics, store
+from divulge import errors, results, statistics, store
 from divulge.auditing.inputs import align_data
 from divulge.auditing.modality import Classifier, resolve_task
 from divulge.auditing.pipeline import audit, find_modality
@@ -31,7 +31,7 @@ from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
 from divulge.targets import adapt
 from divulge.targets.arrays import as_predictions
-from divulge.targets.estimators import SklearnRegressor, SklearnTarget, clone_unfitted
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
@@ -332,7 +332,7 @@ def _with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
             raise InputError(f"settings: {type(_last_step(estimator)).__name__} has no parameter {name!r}")
         changed_parameters[full] = value
     with errors.user_code_errors(f"settings: {_describe(settings)}"):
-        return clone_unfitted(estimator).set_params(**changed_parameters)
+        return clones.clone_as_trained(estimator).set_params(**changed_parameters)
 
 
 def _describe(settings: Mapping[str, Any]) -> str:
@@ -442,6 +442,25 @@ def facts(run: SummaryRun) -> dict[str, str]:
     }
 
 
+def _read_run(directory: RunDirectory) -> SummaryRun:
+    """Read the summary; the verdict is reached from its rows again.
+
+    Raises:
+        divulge.InputError: damaged, or without a setting.
+    """
+    stored = results.read_summary(directory.path, TradeOffSummary)
+    if len(stored.rows) < 2 or any(row.loss is None for row in stored.rows[1:]):
+        raise InputError(f"{directory.path / 'summary.json'}: damaged: a model and at least 1 setting are needed")
+    result = TradeOff(
+        stored.rows, stored.recipe, stored.fpr, stored.utility, stored.max_loss, stored.seed, stored.references,
+        stored.model, stored.warnings,
+    )  # fmt: skip
+    best = result.recommended
+    return SummaryRun(
+        replace(stored, verdict=result.verdict, tone="plain", recommended="" if best is None else best.name)
+    )
+
+
 TRADE_OFF = RunKind(
     name=RUN_TYPE,
     title="Settings that give away less",
@@ -450,4 +469,5 @@ TRADE_OFF = RunKind(
     headline=headline,
     facts=facts,
     warnings=lambda run: run.summary.warnings,
+    read=_read_run,
 )

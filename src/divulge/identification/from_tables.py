@@ -538,5 +538,5 @@ IDENTIFICATION = RunKind(
     headline=identification_page.headline,
     facts=identification_page.settings_facts,
     read=_read_run,
-    records=lambda folder: case_file.list_documents(finished_run.recompute_summary(folder), folder),
+    records=lambda folder: finished_run.read_run(folder, case_file.list_documents),
 )

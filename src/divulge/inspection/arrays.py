@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -274,6 +275,7 @@ def find_stored_records(
     *,
     seed: int = 0,
     bound: float = FALSE_MATCH,
+    comparable: bool = True,
 ) -> StoredRecords:
     """Search every array of a model for candidate rows.
 
@@ -283,10 +285,15 @@ def find_stored_records(
         is_member: bool ``[n]``, True for the members.
         seed: of the pairs of rows that are tried for an affine map.
         bound: bound on the chance that a match is reported for a model whose arrays do not depend on membership.
+        comparable: whether non-members are drawn as the members are, and so control for rows that are there by chance.
+            Where they are not, a model that holds other people, drawn as the members, must pass for one that holds no
+            member; how often rows repeat among the members tells how often theirs would be equal to members' rows.
 
     Returns:
         What was found. A record counts if its row stands in an array in which members stand significantly more often
-        than non-members. Rows that are both a member's and a non-member's decide nothing.
+        than non-members. Rows that are both a member's and a non-member's decide nothing. Unless sets are comparable,
+        a match must also be unlikely for other records drawn as the members were: if two records have one row, that
+        these are a member and a stored one must happen significantly more often than their numbers explain.
 
     Raises:
         divulge.InputError: a mask of another length, a bound outside (0, 1).
@@ -302,7 +309,9 @@ def find_stored_records(
     check_number(bound, "bound", above=0.0, below=1.0)
     is_member = check_mask(is_member, "is_member", (len(records),))
     arrays = collect_arrays(model)
-    empty = StoredRecords(0, int(is_member.sum()), 0, int((~is_member).sum()), (), 0, len(arrays), bound=bound)
+    no_control = "" if comparable else "members and non-members differ by themselves"
+    n_members, n_nonmembers = int(is_member.sum()), int((~is_member).sum())
+    empty = StoredRecords(0, n_members, 0, n_nonmembers, (), 0, len(arrays), bound=bound, no_control=no_control)
     if not arrays:
         return replace(empty, not_searched=("the model shows no arrays",))
     if records.x.dtype == object or not is_member.any() or is_member.all():
@@ -313,20 +322,22 @@ def find_stored_records(
     searches = 0
     forms, form_notes = _record_forms(model, records)
     coarse = _tolerance(np.asarray(records.x))
+    judge = partial(_judge, is_member=is_member, comparable=comparable)
     for form, rows in forms:
         for array in searchable:
             in_place = np.zeros(len(records), dtype=bool)
             for table in _tables(array, rows.shape[1]):
                 searches += 1
-                is_matched = _match_rows(rows, table, coarse)
-                matches.append(_judge(array.name, form, is_matched, rows, is_member))
-                in_place |= is_matched
+                counts = _match_rows(rows, table, coarse)
+                matches.append(judge(array.name, form, counts, rows, table))
+                in_place |= counts > 0
             for table in _column_tables(array, rows.shape[1]):
                 searches += 1
-                is_matched, n_columns = _match_columns(rows, table, coarse)
-                if (is_matched & ~in_place).any():
-                    match, _ = _judge(array.name, form, is_matched, rows, is_member)
+                counts, n_columns = _match_columns(rows, table, coarse)
+                if ((counts > 0) & ~in_place).any():
                     n_varying = int((np.ptp(rows, axis=0) > 0).sum())
+                    # Rows that agree in some columns are more than those that agree in all, and are not counted.
+                    match, is_matched = judge(array.name, form, counts, rows, table if n_columns == n_varying else None)
                     matches.append((replace(match, columns=n_columns, width=n_varying), is_matched))
     plain = forms[0][1]
     mappable = [
@@ -340,9 +351,13 @@ def find_stored_records(
         notes.append(f"a scale and shift was looked for in {_MOST_AFFINE} of {len(mappable)} arrays")
     for name, table in mappable[:_MOST_AFFINE]:
         searches += 1
-        is_matched = _match_affine(plain, table, seeds.generator(seed, "stored records", name), coarse)
-        matches.append(_judge(name, "up to a scale and shift of each column", is_matched, plain, is_member))
-    unlikely = [match.members for match, _ in matches if match.p_value * searches <= SUSPICION]
+        counts = _match_affine(plain, table, seeds.generator(seed, "stored records", name), coarse)
+        matches.append(judge(name, "up to a scale and shift of each column", counts, plain, table))
+    unlikely = [
+        match.members
+        for match, _ in matches
+        if (match.p_value if match.control_p_value is None else match.control_p_value) * searches <= SUSPICION
+    ]
     proven = [(match, rows) for match, rows in matches if match.p_value * searches <= bound]
     proven.sort(key=lambda pair: -pair[0].members)
     any_row = np.logical_or.reduce([rows for _, rows in proven]) if proven else np.zeros(len(records), dtype=bool)
@@ -357,22 +372,58 @@ def find_stored_records(
     )
 
 
-def _judge(name: str, form: Form, row_found: Bools, rows: Floats, is_member: Bools) -> tuple[ArrayMatch, Bools]:
-    """Test whether members stand in an array more often than non-members; each distinct row counts once."""
+def _judge(
+    name: str, form: Form, counts: Ints, rows: Floats, table: Array | None, *, is_member: Bools, comparable: bool
+) -> tuple[ArrayMatch, Bools]:
+    """Test whether members stand in an array more often than non-members; each distinct row counts once.
+
+    Args:
+        name: of the array.
+        form: of the rows.
+        counts: stored rows that are equal to each of the rows, ``[n]``.
+        rows: ``[n, d]``.
+        table: the stored rows; None where they were compared by some of their columns.
+        is_member: bool ``[n]``.
+        comparable: whether non-members are a control.
+    """
+    is_matched = counts > 0
     p_value = 1.0
-    if row_found.any():
+    if is_matched.any():
         _, first_rows, groups = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         groups = groups.ravel()
         sides = np.zeros((len(first_rows), 2), dtype=bool)
         sides[groups, is_member.astype(int)] = True
-        decides = sides[:, 0] != sides[:, 1]
-        member_rows, found_rows = sides[decides, 1], row_found[first_rows][decides]
+        is_one_sided = sides[:, 0] != sides[:, 1]
+        member_rows, found_rows = sides[is_one_sided, 1], is_matched[first_rows][is_one_sided]
         if found_rows.any():
             n_members_found = int((member_rows & found_rows).sum())
             law = stats.hypergeom(len(member_rows), int(member_rows.sum()), int(found_rows.sum()))
             p_value = float(law.sf(n_members_found - 1))
-    counts = int((row_found & is_member).sum()), int((row_found & ~is_member).sum())
-    return ArrayMatch(name, form, *counts, p_value), row_found
+    control_p_value = None
+    if not comparable:
+        control_p_value = p_value
+        p_value = max(p_value, 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member))
+    n_matched = int((is_matched & is_member).sum()), int((is_matched & ~is_member).sum())
+    return ArrayMatch(name, form, *n_matched, p_value, control_p_value=control_p_value), is_matched
+
+
+def _repetition_p_value(counts: Ints, rows: Floats, table: Array, is_member: Bools) -> float:
+    """Return the chance of so many members with a stored twin, if other records drawn as the members were stored.
+
+    Then members and stored records are exchangeable: of two records with one row, which no third has, one is a member
+    and one is stored with a probability that follows from their numbers alone. Where neither members nor stored records
+    repeat among themselves, every member with a twin is evidence that it is the member that is stored.
+    """
+    _, first_rows, n_equal = np.unique(rows[is_member], axis=0, return_index=True, return_counts=True)
+    n_twins = counts[is_member][first_rows]
+    stored = np.asarray(table, dtype=np.float64)
+    stored = stored[np.isfinite(stored).all(axis=1)]
+    n_twice = int((np.unique(stored, axis=0, return_counts=True)[1] == 2).sum())
+    pairs_across = int(((n_equal == 1) & (n_twins == 1)).sum())
+    pairs_within = int(((n_equal == 2) & (n_twins == 0)).sum()) + max(n_twice - int((n_twins == 2).sum()), 0)
+    n, m = int(is_member.sum()), len(stored)
+    share = 2 * n * m / max((n + m) * (n + m - 1), 1)
+    return float(stats.binom.sf(pairs_across - 1, pairs_across + pairs_within, share))
 
 
 def _record_forms(model: Any, records: Records) -> tuple[list[tuple[Form, Floats]], list[str]]:
@@ -506,28 +557,28 @@ def _scale(rows: Floats) -> Floats:
     return np.maximum(np.where(scale > 0, scale, np.maximum(largest, 1.0)), largest * 1e-1)
 
 
-def _match_rows(rows: Floats, table: Array, coarse: float) -> Bools:
-    """Return which of ``rows [n, d]`` stand in ``table [k, d]``, to the precision of the stored numbers."""
+def _match_rows(rows: Floats, table: Array, coarse: float) -> Ints:
+    """Return how often each of ``rows [n, d]`` stands in ``table [k, d]``, to the precision of the stored numbers."""
     tolerance, relative = max(_tolerance(table), coarse), _scale(rows)
     stored = np.asarray(table, dtype=np.float64)
     stored = stored[np.isfinite(stored).all(axis=1)]
     low, high = rows.min(axis=0) - tolerance * relative, rows.max(axis=0) + tolerance * relative
     stored = stored[((stored >= low) & (stored <= high)).all(axis=1)]
     if not len(stored):
-        return np.zeros(len(rows), dtype=bool)
-    tree = spatial.KDTree(np.unique(stored / relative, axis=0))
-    distances, _ = tree.query(rows / relative, p=np.inf, distance_upper_bound=2 * tolerance)
-    return np.isfinite(distances)
+        return np.zeros(len(rows), dtype=np.int64)
+    distinct, n_equal = np.unique(stored / relative, axis=0, return_counts=True)
+    distances, places = spatial.KDTree(distinct).query(rows / relative, p=np.inf, distance_upper_bound=2 * tolerance)
+    return np.where(np.isfinite(distances), n_equal[np.minimum(places, len(distinct) - 1)], 0)
 
 
-def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Bools, int]:
-    """Return which rows stand in ``table`` by at least two of their columns, in any order, and by how many.
+def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Ints, int]:
+    """Return how often each row stands in ``table`` by at least two of their columns, in any order, and by how many.
 
     The column with most values in a column of the table pairs rows with stored rows; other columns must agree on them.
     """
     stored = np.asarray(table, dtype=np.float64)
     stored = stored[np.isfinite(stored).all(axis=1)]
-    nothing = np.zeros(len(rows), dtype=bool), 0
+    nothing = np.zeros(len(rows), dtype=np.int64), 0
     if len(stored) < _LEAST_ROWS:
         return nothing
     tolerance = max(_tolerance(table), coarse)
@@ -540,7 +591,7 @@ def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Bools, in
         for s, values in enumerate(ordered)
         for c in varying
     ]
-    best: tuple[Bools, int] = nothing
+    best: tuple[Ints, int] = nothing
     for n_hits, c, s in sorted(hits, key=lambda hit: (-hit[0], hit[1] != hit[2]))[:_ANCHORS]:
         if n_hits < _LEAST_HITS:
             break
@@ -576,12 +627,12 @@ def _sample_values(column: Floats) -> Floats:
     return values[np.linspace(0, len(values) - 1, min(len(values), _N_VALUES)).astype(int)]
 
 
-def _match_affine(rows: Floats, table: Array, rng: np.random.Generator, coarse: float) -> Bools:
-    """Return which rows stand in ``table`` after the map ``a_j x_j + b_j`` of each column that matches most of them.
+def _match_affine(rows: Floats, table: Array, rng: np.random.Generator, coarse: float) -> Ints:
+    """Return how often each row stands in ``table`` after the map ``a_j x_j + b_j`` of columns that matches most rows.
 
     Two stored rows are taken for two candidates, which fixes the map; a third tests it, then all.
     """
-    best = np.zeros(len(rows), dtype=bool)
+    best = np.zeros(len(rows), dtype=np.int64)
     stored = np.asarray(table, dtype=np.float64)
     stored = np.unique(stored[np.isfinite(stored).all(axis=1)], axis=0)
     varies = (np.ptp(rows, axis=0) > 0) & (np.ptp(stored, axis=0) > 0 if len(stored) else False)
@@ -598,12 +649,12 @@ def _match_affine(rows: Floats, table: Array, rng: np.random.Generator, coarse: 
             moved = rows.copy()
             moved[:, varies] = rows[:, varies] * slope + shift
             moved[:, ~varies] = stored[0, ~varies]
-            row_found = _match_rows(moved, table, coarse)
-            if row_found.sum() > best.sum():
-                best = row_found
-        if best.sum() >= max(3, len(stored) // 2):
+            counts = _match_rows(moved, table, coarse)
+            if (counts > 0).sum() > (best > 0).sum():
+                best = counts
+        if (best > 0).sum() >= max(3, len(stored) // 2):
             break
-    return best if best.sum() > 2 else np.zeros(len(rows), dtype=bool)
+    return best if (best > 0).sum() > 2 else np.zeros(len(rows), dtype=np.int64)
 
 
 def _fit_maps(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
@@ -15,7 +16,7 @@ import numpy as np
 from divulge import errors, seeds, store, targets
 from divulge.errors import InputError
 from divulge.references import fitting, matching, pool
-from divulge.references.engines import Placement
+from divulge.references.engines import Placement, limit_to_one_thread
 from divulge.references.jobs import (
     Job,
     LocalEngine,
@@ -43,8 +44,14 @@ if TYPE_CHECKING:
     from divulge.references.engines import EngineName
     from divulge.types import Array, Floats, Ints, Records
 
-_SEED_NAMES = ("random_state", "random_seed")
+_SEED_NAMES = ("random_state", "random_seed", "seed")
 _THREAD_NAMES = ("n_jobs", "thread_count", "nthread")
+# Names under which LightGBM and CatBoost know the number of rounds, and LightGBM the rounds after which it gives up.
+_ROUND_NAMES = (
+    "n_estimators", "iterations", "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round",
+    "num_rounds", "nrounds", "num_boost_round", "max_iter",
+)  # fmt: skip
+_PATIENCE_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 
 
 def is_estimator(value: object) -> bool:
@@ -58,10 +65,13 @@ class CloneTraining:
 
     A clone has the estimator's parameters (`sklearn.base.clone`), and its own seed wherever it draws at random. It is
     given the records as the target is (the same columns, the same kind of frame) and their classes by the names that
-    the target knows them by. It is trained on one thread, so that it is the same on every machine.
+    the target knows them by. It is trained on one thread, so that it is the same on every machine and in any number of
+    processes. Boosting that a validation set stopped early has as many rounds in each clone as in the target. A search
+    for parameters (`GridSearchCV`) and the folds of a stack or a calibration are run again by each clone.
 
     Args:
-        estimator: what is cloned: the target's estimator, or one that ``make_model`` returned.
+        estimator: what is cloned: the target's estimator, or one that ``make_model`` returned; kept as an unfitted
+            copy.
         count: number of reference models.
         engine: "auto", "serial", "processes" or "ray".
         workers: processes for "processes"; None means one per core.
@@ -69,7 +79,8 @@ class CloneTraining:
         match: which parameters are tried, see `Train`.
 
     Raises:
-        divulge.InputError: the estimator holds fitted parts, which have seen the target's training records.
+        divulge.InputError: the estimator holds fitted parts, which have seen the target's training records; it stops
+            early on a validation set, and after how many rounds is not known.
     """
 
     estimator: Any
@@ -94,14 +105,15 @@ class CloneTraining:
         if unknown := [name for name in changes if name not in parameters]:
             check_choice(unknown[0], f"match: a parameter of {type(clone).__name__}", parameters)
         with errors.user_code_errors(f"match: {type(clone).__name__}"):
-            return replace(training, estimator=clone_unfitted(self.estimator).set_params(**changes))
+            return replace(training, estimator=clone_as_trained(self.estimator).set_params(**changes))
 
     def make_learner(self, records: Records) -> CloneLearner:
         """Return the learner of these settings."""
         return CloneLearner(self)
 
     def __post_init__(self) -> None:
-        _refuse_fitted_parts(clone_estimator(self.estimator, 0))
+        object.__setattr__(self, "estimator", clone_as_trained(self.estimator))
+        _refuse_fitted_parts(self.estimator)
 
     def fit(
         self,
@@ -172,7 +184,7 @@ class CloneLearner(OutputLearner):
         return store.hash_values(
             "clone",
             pool.ARITHMETIC_VERSION,
-            describe_estimator(config.estimator),
+            digest_estimator(config.estimator),
             _library_versions(config.estimator),
             *target_description,
             task.data,
@@ -184,16 +196,22 @@ class CloneLearner(OutputLearner):
         )[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
-        """Return a function that fits a clone to the records of a job."""
+        """Return a function that fits a clone to the records of a job, on one thread, on which it is asked too."""
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
-            if task.measure is not None:
-                regressor = train_regressor(self.config, task.records[job.rows], job.seed)
-                tick(1.0)
-                return output_only_model(partial(task.measure, regressor), regressor)
-            target = train_clone(self.config, task.records[job.rows], job.seed, task.classes)
+            with limit_to_one_thread():
+                if task.measure is not None:
+                    model = train_regressor(self.config, task.records[job.rows], job.seed)
+                else:
+                    model = train_clone(self.config, task.records[job.rows], job.seed, task.classes)
             tick(1.0)
-            return output_only_model(lambda records: target.logits(records).astype(np.float32), target)
+            return output_only_model(partial(ask, model), model)
+
+        def ask(model: Any, records: Records) -> Floats:
+            with limit_to_one_thread():
+                if task.measure is not None:
+                    return task.measure(model, records)
+                return model.logits(records).astype(np.float32)
 
         return learn
 
@@ -302,23 +320,187 @@ def train_regressor(config: CloneTraining, records: Records, seed: int) -> Any:
 
 
 def clone_estimator(estimator: Any, seed: int) -> Any:
-    """Return an unfitted copy with the same parameters, one thread, and ``seed`` wherever it draws at random."""
+    """Return an unfitted copy with the same parameters, one thread, and ``seed`` wherever it draws at random.
+
+    It keeps nothing in a cache of the user's (``memory`` of a pipeline) and prints nothing, as the answer of a command
+    may be read by a program.
+    """
     with errors.user_code_errors(f"references: {type(estimator).__name__}"):
-        clone = clone_unfitted(estimator)
+        clone = clone_as_trained(estimator)
         parameters = clone.get_params(deep=True)
         changed: dict[str, Any] = {}
-        for name in parameters:
+        for name, value in parameters.items():
             parameter = name.rpartition("__")[2]
             if parameter in _SEED_NAMES:
                 changed[name] = seeds.derive_seed(seed, "clone", name) % 2**31
             elif parameter in _THREAD_NAMES:
                 changed[name] = 1
+            elif parameter == "memory" and value is not None:
+                changed[name] = None
+            elif parameter == "verbose" and isinstance(value, bool | int) and value > 0:
+                changed[name] = type(value)(0)
+            elif not is_estimator(value) and getattr(value, "random_state", 0) is None and _is_shuffled(value):
+                changed[name] = copy.copy(value)  # folds that are drawn at random, of a search or a calibration
+                changed[name].random_state = seeds.derive_seed(seed, "clone", name) % 2**31
         if type(clone).__module__.startswith("catboost"):  # it lists only the parameters that were set
             if not any(name in _SEED_NAMES for name in parameters):
                 changed["random_seed"] = seeds.derive_seed(seed, "clone", "random_seed") % 2**31
             changed |= {} if "thread_count" in parameters else {"thread_count": 1}
             changed["allow_writing_files"] = False
+        for prefix, part in _named_parts(clone).items():
+            changed |= {f"{prefix}{name}": value for name, value in _silent_parameters(part).items()}
         return clone.set_params(**changed) if changed else clone
+
+
+def _silent_parameters(part: Any) -> dict[str, Any]:
+    """Return parameters that keep LightGBM and CatBoost, which tell of their training by default, from printing."""
+    library, parameters = type(part).__module__.split(".")[0], part.get_params(deep=False)
+    if library == "lightgbm":
+        return dict.fromkeys([name for name in ("verbosity", "verbose") if name in parameters] or ["verbose"], -1)
+    if library != "catboost":
+        return {}
+    silent = {"logging_level": "Silent", "silent": True, "verbose_eval": False, "verbose": False}
+    return dict([next(((name, value) for name, value in silent.items() if name in parameters), ("verbose", False))])
+
+
+def clone_as_trained(estimator: Any) -> Any:
+    """Return an unfitted copy with the same parameters that is trained for as long as the estimator was.
+
+    The number of trees or rounds is that of the fitted estimator: boosting may have been stopped early by a validation
+    set (LightGBM, XGBoost, CatBoost), which no clone has, and a forest may have grown in several calls of ``fit``.
+
+    Raises:
+        divulge.InputError: early stopping on a validation set, and no fitted estimator that says after how many rounds.
+    """
+    with errors.user_code_errors(f"references: {type(estimator).__name__}"):
+        clone, parts = clone_unfitted(estimator), _named_parts(estimator)
+        changed = {
+            f"{prefix}{name}": value
+            for prefix, part in parts.items()
+            for name, value in _rounds_as_trained(part, clone.get_params(deep=True), prefix).items()
+        }
+        clone = clone.set_params(**changed) if changed else clone
+    named = {id(part) for part in parts.values()}
+    hidden = [part for part in sub_estimators(estimator) if id(part) not in named and _stopped_rounds(part)]
+    waiting = [part for part in _named_parts(clone).values() if _waits_for_validation(part)]
+    for part in [*waiting, *hidden]:
+        raise InputError(
+            f"references: {type(part).__name__} stops early on a validation set, which clones do not have, and how "
+            "many rounds they need is not known; give make_model, which returns the estimator with a number of rounds "
+            "and without early stopping, or your own training with Custom"
+        )
+    return clone
+
+
+def _named_parts(estimator: Any) -> dict[str, Any]:
+    """Return an estimator and those among its parameters, by the prefix of their parameters' names."""
+    parameters = estimator.get_params(deep=True)
+    return {"": estimator} | {f"{name}__": value for name, value in parameters.items() if is_estimator(value)}
+
+
+def _rounds_as_trained(part: Any, parameters: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the parameters with which an estimator is trained for as many rounds as it was; none where it says none.
+
+    Args:
+        part: fitted or not.
+        parameters: all that a clone of the whole estimator has.
+        prefix: of the names of this part's parameters.
+    """
+
+    def present(names: Sequence[str]) -> list[str]:
+        return [name for name in names if prefix + name in parameters]
+
+    library, rounds = type(part).__module__.split(".")[0], _stopped_rounds(part)
+    if library in ("lightgbm", "xgboost", "catboost"):
+        if rounds is None:
+            return {}
+        changed: dict[str, Any] = dict.fromkeys(present(_ROUND_NAMES) or ["n_estimators"], rounds)
+        if library == "catboost":  # without a validation set it ignores how long it should wait
+            changed |= dict.fromkeys(present(("use_best_model",)), False)
+        else:
+            changed |= dict.fromkeys(present(_PATIENCE_NAMES), None if library == "xgboost" else 0)
+        if library == "xgboost" and (callbacks := parameters.get(f"{prefix}callbacks")):
+            changed["callbacks"] = [each for each in callbacks if type(each).__name__ != "EarlyStopping"] or None
+        return changed
+    if (
+        isinstance(getattr(part, "bootstrap", None), bool)
+        and hasattr(part, "estimators_")
+        and present(["n_estimators"])
+    ):
+        return {"n_estimators": len(part.estimators_)}
+    return {}
+
+
+def _stopped_rounds(part: Any) -> int | None:
+    """Return after how many rounds a validation set stopped boosting; None where none did, or it is not fitted."""
+    library = type(part).__module__.split(".")[0]
+    if library == "lightgbm":
+        best = getattr(part, "best_iteration_", None)
+        return int(best) if best is not None and best > 0 else None
+    if library == "xgboost":
+        try:
+            best = getattr(part, "best_iteration", None)
+        except Exception:  # not fitted yet
+            return None
+        return None if best is None else int(best) + 1
+    if library == "catboost" and getattr(part, "tree_count_", None) and _has_no_own_validation(part):
+        return int(part.tree_count_)
+    return None
+
+
+def _has_no_own_validation(part: Any) -> bool:
+    """Whether an estimator of CatBoost splits off no validation set of its own, as its clones would too."""
+    return not part.get_params().get("eval_fraction")
+
+
+def _waits_for_validation(part: Any) -> bool:
+    """Whether a booster cannot be trained without a validation set, by which it stops early."""
+    library, parameters = type(part).__module__.split(".")[0], part.get_params(deep=False)
+    if library == "xgboost":
+        callbacks = parameters.get("callbacks") or ()
+        stops = any(type(each).__name__ == "EarlyStopping" for each in callbacks)
+        return stops or bool(parameters.get("early_stopping_rounds"))
+    return library == "lightgbm" and any((parameters.get(name) or 0) > 0 for name in _PATIENCE_NAMES)
+
+
+def _is_shuffled(folds: Any) -> bool:
+    return callable(getattr(folds, "split", None)) and getattr(folds, "shuffle", True)
+
+
+def digest_estimator(estimator: Any) -> str:
+    """Return a digest of an estimator's class and parameters, and of the source of classes and functions among them.
+
+    Seeds and threads are left out: a clone has its own. What has no value of its own (its repr holds an address) makes
+    a digest that never matches again, as in `divulge.references.pool.digest_function`.
+
+    Examples:
+        >>> from sklearn.preprocessing import FunctionTransformer
+        >>> one, other = FunctionTransformer(lambda x: x + 1), FunctionTransformer(lambda x: x + 2)
+        >>> digest_estimator(one) == digest_estimator(other)
+        False
+    """
+    estimator_class = type(estimator)
+    parts: list[str] = [estimator_class.__module__, estimator_class.__qualname__]
+    if not _has_version(estimator_class.__module__.split(".")[0]):
+        parts.append(pool.digest_function(estimator_class))
+    for name, value in sorted(estimator.get_params(deep=False).items()):
+        if name not in (*_SEED_NAMES, *_THREAD_NAMES, "memory"):
+            parts += [name, _digest_parameter(value)]
+    return store.hash_values("estimator", *parts)
+
+
+def _digest_parameter(value: Any) -> str:
+    if not isinstance(value, type) and callable(getattr(value, "get_params", None)):
+        return digest_estimator(value)
+    if isinstance(value, list | tuple):
+        return store.hash_values(type(value).__name__, *map(_digest_parameter, value))
+    if isinstance(value, dict):
+        return store.hash_values("dict", *(f"{_digest_parameter(k)}: {_digest_parameter(v)}" for k, v in value.items()))
+    if hasattr(value, "__array__"):  # a data frame's repr leaves out what stands in its middle
+        return store.hash_values(type(value).__name__, np.asarray(value))
+    if callable(value):
+        return pool.digest_function(value)
+    return pool.digest_value(value)
 
 
 def model_inputs(target: SklearnTarget | SklearnRegressor | None, estimator: Any, records: Records) -> Any:
@@ -410,12 +592,20 @@ def _refuse_fitted_parts(clone: Any) -> None:
 
 def _library_versions(estimator: Any) -> list[str]:
     """Return the versions of the libraries that an estimator's parts come from."""
-    packages = {type(part).__module__.split(".")[0] for part in sub_estimators(estimator)}
-    distributions = {"sklearn": "scikit-learn"}
-    versions = []
-    for package in sorted(packages):
-        try:
-            versions.append(f"{package} {metadata.version(distributions.get(package, package))}")
-        except metadata.PackageNotFoundError:  # the user's own module
-            versions.append(package)
-    return versions
+    packages = sorted({type(part).__module__.split(".")[0] for part in _named_parts(estimator).values()})
+    return [
+        f"{package} {metadata.version(_DISTRIBUTIONS.get(package, package))}" if _has_version(package) else package
+        for package in packages
+    ]
+
+
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+
+
+def _has_version(package: str) -> bool:
+    """Whether a package is an installed one; the user's own modules have no version."""
+    try:
+        metadata.version(_DISTRIBUTIONS.get(package, package))
+    except metadata.PackageNotFoundError:
+        return False
+    return True

@@ -134,9 +134,18 @@ def format_regression_fit(fit: RegressionFit | None) -> dict[str, str]:
         ("non-members", fit.r_squared_nonmembers, fit.error_nonmembers),
     )
     texts = {f"R² on {name}": format_estimate(r_squared) for name, r_squared, _ in sets if r_squared is not None}
-    # An error is in the unit of the values, whose size is not known.
-    errors = {f"mean absolute error on {name}": f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]" for name, _, e in sets}
-    return texts | errors
+    return texts | {f"mean absolute error on {name}": format_error(error) for name, _, error in sets}
+
+
+def format_error(error: Estimate) -> str:
+    """Format an error of predictions with four digits: it is in the unit of the values, whose size is not known.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> format_error(Estimate(1234.5, 1200.0, 1300.0, 0.95, "student"))
+        '1234 [1200, 1300]'
+    """
+    return f"{error.value:.4g} [{error.low:.4g}, {error.high:.4g}]"
 
 
 def format_percent_estimate(estimate: Estimate | None) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Of each kind of report: the sections that stand on the sheet, and how many of their blocks do.
 _SECTIONS = {
+    "The model": 1,
     "Evidence": 1,
     "Selection": 1,
     "What is proven": 1,
@@ -27,7 +28,7 @@ _SECTIONS = {
     "Warnings": 2,
 }
 _MAX_FILES, _MAX_ROWS = 8, 8
-_MAX_CHARACTERS = 420  # of a paragraph
+_MAX_CHARACTERS = 420  # of a paragraph, or of a cell
 _DECISION = (("decision (release / change / refuse)", ""), ("reason", ""), ("name and date", ""))
 
 
@@ -41,7 +42,7 @@ def one_page(page: Page, origin: Provenance | None = None) -> Page:
     Examples:
         >>> from divulge.report.page import Page
         >>> [section.title for section in one_page(Page("churn-model", "Nothing leaks.", "clear", ())).sections]
-        ['Where this comes from', 'For the file']
+        ['What this does not show', 'Where this comes from', 'For the file']
     """
     public_page = hide_records(page)
     sections = [
@@ -51,13 +52,25 @@ def one_page(page: Page, origin: Provenance | None = None) -> Page:
     ]
     return replace(
         public_page,
-        sections=[section for section in [*sections, *_origin_sections(origin), _FOR_THE_FILE] if section.blocks],
+        sections=[
+            section for section in [*sections, _LIMITS, *_origin_sections(origin), _FOR_THE_FILE] if section.blocks
+        ],
         pictures=(),
         more=[_shorten(text) for text in page.more[:2]],
         compact=True,
     )
 
 
+_LIMITS = Section(
+    "What this does not show",
+    [
+        Paragraph(
+            "That nothing leaks: attacks that were not run may find more. Intervals are about the choice of records, "
+            "not about another training of the model. Whether the files name all training records, and whether the "
+            "others were never used, is taken from whoever gave them. Other outputs were not looked at."
+        )
+    ],
+)
 _FOR_THE_FILE = Section("For the file", [Table(("", ""), _DECISION, sortable=False)])
 
 
@@ -67,7 +80,8 @@ def _brief_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
         if isinstance(block, Paragraph):
             yield Paragraph(_shorten(block.text))
         elif isinstance(block, Table):
-            yield replace(block, rows=block.rows[:_MAX_ROWS], note="", sortable=False)
+            rows = [[_shorten(cell) for cell in row] for row in block.rows[:_MAX_ROWS]]
+            yield replace(block, rows=rows, note="", sortable=False)
         elif isinstance(block, BulletList):
             yield BulletList([Bullet(each.title, _shorten(each.text)) for each in block.points[:3]], block.title)
         elif isinstance(block, Collapsible):

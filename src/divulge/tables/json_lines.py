@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,9 @@ _TYPE_NAMES: dict[type, str] = {
 }
 _DECODER = json.JSONDecoder()
 _EXACT = json.JSONDecoder(parse_float=_Number, parse_constant=_Number)
+_PAIRS = json.JSONDecoder(
+    object_pairs_hook=lambda pairs: _require_distinct_keys(pairs), parse_int=str, parse_float=str, parse_constant=str
+)
 _SEVERAL_OBJECTS = re.compile(rb"\}[ \t]*,[ \t]*\{")
 
 
@@ -84,7 +88,8 @@ def convert_json_lines(file: TableFile, compression: str, *, exact: bool = False
         exact: keep numbers with a fraction or an exponent as the file spells them, not as float64.
 
     Raises:
-        divulge.InputError: a line that is no JSON object, half of a surrogate pair, no line at all.
+        divulge.InputError: a line that is no JSON object, a key that an object has twice, half of a surrogate pair, no
+            line at all.
     """
     folder = TemporaryFolder()
     files: list[tuple[Path, tuple[str, ...]]] = []
@@ -120,8 +125,43 @@ def _objects(batch: Sequence[tuple[int, bytes]], *, exact: bool) -> tuple[list[i
         except (ValueError, RecursionError):
             rows = []
         if len(rows) == len(nonempty) and all(type(row) is dict for row in rows):
+            _check_keys(nonempty, rows, joined)
             return [number for number, _ in nonempty], rows
-    return [number for number, _ in nonempty], [_object(number, text, exact=exact) for number, text in nonempty]
+    rows = [_object(number, text, exact=exact) for number, text in nonempty]
+    _check_keys(nonempty, rows, joined)
+    return [number for number, _ in nonempty], rows
+
+
+class _RepeatedKey(ValueError):
+    """A key that an object has twice, of which the decoder would keep the last value and say nothing."""
+
+
+def _check_keys(lines: Sequence[tuple[int, bytes]], rows: Sequence[Mapping[str, Any]], content: bytes) -> None:
+    """Raise if an object has a key twice.
+
+    A quote and a colon end a key, unless a backslash before them shows that they are part of a text. Where there are as
+    many keys as values, none is repeated; only otherwise (in inner objects, say) each line is looked at.
+
+    Raises:
+        divulge.InputError: in that case; it names the line and the key.
+    """
+    n_keys = sum(
+        sign * content.count(backslashes + b'"' + space + b":")
+        for sign, backslashes in ((1, b""), (-1, b"\\"), (1, b"\\\\"))
+        for space in (b"", b" ")
+    )
+    if n_keys == sum(map(len, rows)):
+        return
+    for number, text in lines:
+        try:
+            _PAIRS.decode(text.decode())
+        except _RepeatedKey as error:
+            raise InputError(f"line {number}: the key {format_value(str(error))} occurs twice in one object") from None
+
+
+def _require_distinct_keys(pairs: list[tuple[str, Any]]) -> None:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise _RepeatedKey(next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1))
 
 
 def _strip_line(number: int, line: bytes) -> bytes:

@@ -143,6 +143,12 @@ def refuse_unsafe_file(path: Path) -> None:
 
 
 def _not_loadable(path: Path) -> InputError:
+    if library := _detect_boosting_library(path):
+        trust = "; such a file needs trust = ['catboost.core.CatBoostClassifier']" if library == "CatBoost" else ""
+        return InputError(
+            f"target.model: {path} is a file of {library}'s own, which lacks what the estimator in Python knows of "
+            f"its classes and columns; save that by skops.io.dump(model, 'model.skops'), and name the .skops{trust}"
+        )
     return InputError(
         f"target.model: {path} cannot be loaded without running code from it: {_refusal_reason(path)}. What can: {SAFE}"
     )
@@ -208,6 +214,19 @@ def _refusal_reason(path: Path) -> str:
         if file_type
         else f"its kind ({path.suffix or 'no ending'}) is not known here"
     )
+
+
+def _detect_boosting_library(path: Path) -> str:
+    """Return the library of boosted trees whose own format a file has; empty for none of them."""
+    with path.open("rb") as file:
+        head = file.read(1 << 16)
+    if head.startswith(b"CBM1"):
+        return "CatBoost"
+    if head.startswith(b"tree\nversion="):
+        return "LightGBM"
+    if b'"learner"' in head or (head.startswith(b"{L") and b"learner" in head[:64]):
+        return "XGBoost"
+    return "CatBoost" if path.suffix.lower() == ".json" and b'"features_info"' in head else ""
 
 
 def _detect_file_type(path: Path) -> str:

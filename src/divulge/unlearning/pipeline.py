@@ -146,7 +146,7 @@ def forget(
     warnings: list[str] = []
     ids, part = _identify_records(sets)
     if from_tables:
-        tables = _models(before, after, controls_given)
+        tables = _list_models(before, after, controls_given)
         read = {name: read_scores(model, ids, name) for name, model in tables.items()}
         is_first, copied = _find_copied_scores(np.stack([scores.scores for scores in read.values()]), part)
         if copied:
@@ -158,10 +158,10 @@ def forget(
         sets, dropped = _separate(sets)
         warnings += dropped
         ids, part = _identify_records(sets)
-        stacked = _stack(sets)
+        stacked = _stack_records(sets)
         read = {
             name: score_model(model, stacked, name, outputs=outputs, device=device, task=task)
-            for name, model in _models(before, after, controls_given).items()
+            for name, model in _list_models(before, after, controls_given).items()
         }
         trained = np.empty((0, len(ids)))
         model_options: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
@@ -228,7 +228,7 @@ def _list_controls(retrained: Any, references: Any) -> tuple[dict[str, Any], Any
     }, None
 
 
-def _models(before: Any, after: Any, controls: Mapping[str, Any]) -> dict[str, Any]:
+def _list_models(before: Any, after: Any, controls: Mapping[str, Any]) -> dict[str, Any]:
     return {**({} if before is None else {"before": before}), "after": after, **controls}
 
 
@@ -404,7 +404,7 @@ def _find_copied_scores(scores: Floats, part: Array) -> tuple[Bools, list[str]]:
     return is_first, warnings
 
 
-def _stack(sets: Mapping[str, Records]) -> list[Records]:
+def _stack_records(sets: Mapping[str, Records]) -> list[Records]:
     """Return the records to be forgotten, those never used, and the rest where there is any."""
     groups = [
         [records for name, records in sets.items() if name.startswith("[")],

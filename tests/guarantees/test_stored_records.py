@@ -1,0 +1,116 @@
+"""Stored records where members differ from non-members: they are found, and rows of others are not taken for theirs.
+
+A model that holds rows of other people, drawn as the members were, holds rows that are equal to members' by chance, and
+more of them than of non-members that are drawn otherwise. Nothing of that proves that a member is stored.
+"""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import divulge as dv
+from divulge.inspection import find_stored_records
+
+RUNS, BOUND = 40, 0.2
+
+
+def numbers(n, shift, rng):
+    return rng.normal(size=(n, 3)) + shift
+
+
+def tied(n, shift, rng):
+    return np.round(2 * rng.normal(size=(n, 3)) + 2 * shift)
+
+
+def bits(n, shift, rng):
+    return (rng.random((n, 10)) < 0.3 + 0.4 * shift).astype(float)
+
+
+def ages(n, shift, rng):
+    return np.column_stack([rng.integers(18 + 20 * shift, 60 + 20 * shift, n), rng.integers(0, 2, (n, 2))])
+
+
+def sites(n, shift, rng):
+    """A column that says on which side a record is, and little else."""
+    return np.column_stack([np.round(rng.normal(size=(n, 2))), np.full(n, shift)])
+
+
+TABLES = [numbers, tied, bits, ages, sites]
+
+
+def search(table, stored_of, n, seed, bound=BOUND):
+    rng = np.random.default_rng(seed)
+    members, nonmembers, others = table(n, 0, rng), table(n, 1, rng), table(n, 0, rng)
+    stored = stored_of(members, others, rng)
+    records, is_member = dv.Records(np.r_[members, nonmembers]), np.arange(2 * n) < n
+    return find_stored_records({"a": stored}, records, is_member, bound=bound, comparable=False)
+
+
+@pytest.mark.parametrize(("table", "n"), [*((table, n) for table in TABLES for n in (20, 60)), (bits, 120)])
+def test_rows_of_others_are_not_said_to_be_members(table, n):
+    """At a bound of 0.2, more than 0.2 * 40 + 4 standard deviations happen with less than 1 in 10,000."""
+    false_matches = sum(search(table, lambda members, others, rng: others, n, seed).found > 0 for seed in range(RUNS))
+    assert false_matches <= RUNS * BOUND + 4 * (RUNS * BOUND * (1 - BOUND)) ** 0.5
+
+
+def test_without_this_control_they_would_be():
+    """What the test above guards against: non-members that are drawn otherwise are no control."""
+    rng = np.random.default_rng(0)
+    members, nonmembers, others = bits(200, 0, rng), bits(200, 1, rng), bits(200, 0, rng)
+    records, is_member = dv.Records(np.r_[members, nonmembers]), np.arange(400) < 200
+    assert find_stored_records({"a": others}, records, is_member).found > 50
+    unproven = find_stored_records({"a": others}, records, is_member, comparable=False)
+    assert unproven.found == 0
+    assert unproven.suspected > 50
+    assert "it may be another's" in unproven.sentence
+
+
+@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize("table", [numbers, tied, bits, ages])
+def test_stored_members_are_found_though_the_sets_differ(table, n):
+    def half(members, others, rng):
+        return members[: n // 2]
+
+    def with_repeats(members, others, rng):
+        return members[rng.integers(0, n, n)]  # as a bag of neighbours holds them
+
+    for seed in range(3):
+        for stored_of in (lambda members, others, rng: members, half, *([with_repeats] if n > 20 else [])):
+            found = search(table, stored_of, n, seed, bound=0.05)
+            assert found.found >= n // 2, (table, stored_of)
+
+
+def audited(table, model, *, own):
+    """Audit a model of the members, or of others that were drawn as they were, beside non-members that differ."""
+    rng = np.random.default_rng(11)
+    parts = [table(80, shift, rng) for shift in (0, 1, 0, 1)]
+    parts[3] = parts[3] + 0.25  # a population in which no candidate stands
+    labels = [(part[:, 0] + rng.normal(size=80) > np.median(part[:, 0])).astype(int) for part in parts]
+    sets = [dv.Records(x, y) for x, y in zip(parts, labels, strict=True)]
+    trained_on = sets[0] if own else sets[2]
+    model.fit(trained_on.x, trained_on.y)
+    members, nonmembers, _, population = sets
+    names = {"members": members, "nonmembers": nonmembers, "population": population}
+    return dv.audit(model, **names, recipes=["loss"], fpr=[0.1], duplicates="keep")
+
+
+@pytest.mark.parametrize("model", [KNeighborsClassifier(3), SVC()])
+def test_a_stored_record_outranks_a_confounded_split(model):
+    result = audited(numbers, model, own=True)
+    assert result.about.blind_baseline.confounded
+    assert result.verdict.answer == "leak found"
+    assert result.about.stored.found == len(getattr(model, "support_", range(80)))
+    assert result.about.stored.nonmembers_found == 0
+    scaled = audited(lambda n, shift, rng: StandardScaler().fit_transform(numbers(n, 0, rng)) + shift, model, own=True)
+    assert scaled.verdict.answer == "leak found"
+
+
+@pytest.mark.parametrize("table", [numbers, tied, bits])
+@pytest.mark.parametrize("model", [KNeighborsClassifier(3), SVC(), RandomForestClassifier(10, random_state=0)])
+def test_a_confounded_split_stays_one_where_none_of_the_members_is_stored(model, table):
+    result = audited(table, model, own=False)
+    assert result.about.blind_baseline.confounded
+    assert result.verdict.answer == "split is confounded"
