@@ -192,7 +192,7 @@ def words(page):
 
 
 _CHANGES = (
-    (re.compile(r" {2,}|-{4,}"), " "),  # the width of a column is that of a path
+    (re.compile(r"(?<=\S) {2,}|-{4,}"), " "),  # the width of a column is that of a path
     (re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"), "DATE"),
     (re.compile(r"(?<!\.)\b(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b"), "DIGEST"),
     (re.compile(r"(?<![\w.])\d+(?:\.\d+)? (?:s|ms|min)\b"), "SECONDS"),
