@@ -182,6 +182,12 @@ class FileRows:
         filled = self.frame.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in empty.items())
         return replace(self, frame=filled.select(other.frame.columns))
 
+    def find_codes(self) -> tuple[str, ...]:
+        """Return the columns of a CSV file with digits after a zero, as in 007, which no number is spelled with."""
+        if self.ending != ".csv":
+            return ()
+        return tuple(name for name in self.frame.columns if self.frame[name].str.contains(r"^0\d+$").any())
+
     def spell_numbers(self, name: str, numbers: Array) -> pl.Series:
         """Return numbers ``[n]`` as the values of a column are: of its type, or with its decimal mark."""
         column = self.frame[name]

@@ -229,3 +229,14 @@ def test_the_accuracy_on_a_training_set_without_one_class_is_by_the_names_of_the
     rest = table.filter(pl.col("outcome") != "a")
     result = dv.canaries.audit(model, planted, training=records(rest, "pandas"))
     assert result.training_accuracy.value == 1.0
+
+
+def test_codes_that_look_like_numbers_are_not_made_up(divulge, tmp_path):
+    write(frame(), tmp_path / "train.csv")
+    told = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", "--kind", "random"]
+    code, _, err = divulge(*told, "--count", 100, "--seed", 1, "--out", tmp_path / "c")
+    assert code == 0, err
+    insert = read(tmp_path / "c" / "insert.csv")
+    assert set(insert["zip"]) <= set(frame()["zip"])
+    assert len(set(insert["income"]) - set(frame()["income"])) > 20
+    assert len(Canaries.load(tmp_path / "c")) == 100

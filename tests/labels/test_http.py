@@ -274,3 +274,36 @@ def test_a_template_that_is_no_csv_or_lacks_an_identifier_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("id,p\n,1\n")
     with pytest.raises(dv.InputError, match="each with an identifier"):
         labels.Submission.like(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("s.txt", "\ufeff0.25\n0.5\n"),
+        ("s.txt", "score\n0,25\n0,5\n"),
+        ("s.csv", "0.25\n0.5\n"),
+        ("s.csv", "query;Score\n1;0,25\n2;0,5\n"),
+        ("s.tsv", '"score"\n0.25\n0.5\n'),
+        ("s.jsonl", '{"score": 0.25, "by": "x"}\n{"score": 0.5, "by": "y"}\n'),
+    ],
+)
+def test_scores_carried_by_hand_are_read_from_any_table(tmp_path, name, content):
+    plan = labels.design(labels.OracleSpec(n=4))
+    assert plan.count == 1
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    assert labels.read_scores(path, plan).tolist() == [0.25, 0.5]
+
+
+def test_scores_that_cannot_be_told_apart_or_are_none_are_named(tmp_path):
+    plan = labels.design(labels.OracleSpec(n=4))
+    path = tmp_path / "s.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(dv.InputError, match="one column is needed, or one that is called score, got a, b"):
+        labels.read_scores(path, plan)
+    path.write_text("score\n0.5\n1e\n")
+    with pytest.raises(dv.InputError, match=r"row 1 of .*s\.csv is '1e'; a number is needed"):
+        labels.read_scores(path, plan)
+    path.write_text("by,score\nx,0.5\ny,\n")
+    with pytest.raises(dv.InputError, match=r"row 1 of .*s\.csv is ''; a number is needed"):
+        labels.read_scores(path, plan)

@@ -13,7 +13,7 @@ from divulge.errors import InputError
 from divulge.types import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sklearn import neighbors
 
@@ -67,7 +67,9 @@ class TableDraft:
         return taken.without_ids().with_features(None).with_table(frame)
 
 
-def build_records(kind: Kind, data: Records, count: int, rng: Rng) -> tuple[Records, TableDraft | None]:
+def build_records(
+    kind: Kind, data: Records, count: int, rng: Rng, codes: Sequence[str] = ()
+) -> tuple[Records, TableDraft | None]:
     """Make ``count`` distinct canaries of a kind, none of which is a record of ``data``.
 
     Args:
@@ -75,6 +77,7 @@ def build_records(kind: Kind, data: Records, count: int, rng: Rng) -> tuple[Reco
         data: records of the training set, or like them.
         count: how many.
         rng: generator of all draws.
+        codes: columns whose numbers are codes, such as 007, between which there are none.
 
     Returns:
         The canaries, and where their values were taken from if the data is a table.
@@ -89,7 +92,7 @@ def build_records(kind: Kind, data: Records, count: int, rng: Rng) -> tuple[Reco
     parts: list[tuple[Records, TableDraft | None]] = []
     found = 0
     for _ in range(_MAX_ROUNDS):
-        candidates, draft = _draw(kind, data, count, rng)
+        candidates, draft = _draw(kind, data, count, rng, codes)
         rows = []
         for i, fingerprint in enumerate(fingerprints(candidates)):
             if fingerprint not in used and found < count:
@@ -106,10 +109,12 @@ def build_records(kind: Kind, data: Records, count: int, rng: Rng) -> tuple[Reco
     )
 
 
-def _draw(kind: Kind, data: Records, count: int, rng: Rng) -> tuple[Records, TableDraft | None]:
+def _draw(kind: Kind, data: Records, count: int, rng: Rng, codes: Sequence[str]) -> tuple[Records, TableDraft | None]:
     """Draw canaries, some of which may be equal."""
     if data.table is not None:
         draft = _TABLE_MAKERS[kind](data, count, rng)
+        if kind == "random" and any(name in draft.numbers for name in codes):
+            draft = _draw_codes(data, draft, codes, rng)
         return draft.records(data), draft
     x, label_rows = _MAKERS[kind](data, count, rng)
     records = Records(x)
@@ -321,6 +326,17 @@ def _random_in_table(data: Records, count: int, rng: Rng) -> TableDraft:
             first_rows = present[np.unique(column.values[present].astype(str), return_index=True)[1]]
             donors[:, position] = first_rows[rng.integers(0, len(first_rows), count)]
     return TableDraft(donors, numbers, _draw_labels(data, count, rng))
+
+
+def _draw_codes(data: Records, draft: TableDraft, codes: Sequence[str], rng: Rng) -> TableDraft:
+    """Return a draft in which each code is one that occurs, in place of a number that was drawn."""
+    assert data.table is not None
+    donors = draft.donors.copy()
+    for name in codes:
+        if name in draft.numbers:
+            donors[:, data.table.columns.index(name)] = rng.integers(0, len(data), len(donors))
+    numbers = {name: values for name, values in draft.numbers.items() if name not in codes}
+    return TableDraft(donors, numbers, draft.label_rows)
 
 
 def _blank_in_table(data: Records, count: int, rng: Rng) -> TableDraft:

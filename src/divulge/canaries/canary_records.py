@@ -230,9 +230,10 @@ def make_from_file(
             layout = replace(layout, codes=codes)
             files = {"data": datafiles.read_records(path, layout), "own": datafiles.read_records(own, layout)}
     data, own_records = files["data"].records, files["own"].records if own is not None else None
-    canaries, draft = _make(data, own_records, **settings)
-    if data.table is not None:
-        source = datafiles.read_rows(path, layout)
+    source = None if data.table is None else datafiles.read_rows(path, layout)
+    codes = () if source is None else source.find_codes()
+    canaries, draft = _make(data, own_records, codes=codes, **settings)
+    if data.table is not None and source is not None:
         own_rows = None if own is None else datafiles.read_rows(own, layout)
         file = _spell_rows(source, data, layout, draft) if own_rows is None else own_rows.with_columns_of(source)
         texts = [name for name in data.table.columns if data.table[name].dtype == nw.String]
@@ -267,7 +268,14 @@ def layout_beside(canaries: Canaries, names: ColumnNames) -> FileLayout:
 
 
 def _make(
-    data: Records, own: Records | None, *, kind: str, count: int, design: str, seed: int | None
+    data: Records,
+    own: Records | None,
+    *,
+    kind: str,
+    count: int,
+    design: str,
+    seed: int | None,
+    codes: Sequence[str] = (),
 ) -> tuple[Canaries, TableDraft | None]:
     """Make canaries; also return where the values of those of a table were taken from."""
     settings = CanarySettings.check(design=design, seed=seed, **({"kind": kind, "count": count} if own is None else {}))
@@ -276,7 +284,7 @@ def _make(
     draft = None
     if own is None:
         rng = seeds.generator(chosen_seed, "canaries", "records")
-        records, draft = build_records(chosen_kind, data, settings.count, rng)
+        records, draft = build_records(chosen_kind, data, settings.count, rng, codes)
     else:
         records = _check_own(check_instance(own, "own", Records), data)
     included = _draw_included(len(records), settings.design, seeds.generator(chosen_seed, "canaries", "coins"))

@@ -185,7 +185,9 @@ def attack(
     key: ScoreKey = "score",
     url: Annotated[str | None, typer.Argument(help="Where submissions are posted.")] = None,
     journal: Annotated[Path | None, typer.Option("--journal", help="Keeps answers; run again to resume.")] = None,
-    scores: Annotated[Path | None, typer.Option("--scores", help="Scores typed in by hand, one per line.")] = None,
+    scores: Annotated[
+        Path | None, typer.Option("--scores", help="Scores typed in by hand: one per line, or a table.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain, proven as CSV.")] = None,
     report: Report = None,
     control: Annotated[bool, typer.Option(help="Check the labels with one more query.")] = True,

@@ -288,23 +288,56 @@ def write_submissions(plan: QueryPlan, folder: Path, submission: Submission) -> 
 
 
 def read_scores(path: Path, plan: QueryPlan) -> Floats:
-    """Read scores typed in by hand: one per line, in the order of the queries, the control query's last.
+    """Read scores typed in by hand, in the order of the queries, the control query's last.
+
+    Args:
+        path: of a table with one column, or with one that is called score, or of a text with one score per line; a
+            decimal comma and a line that says "score" above them are read as such.
+        plan: whose submissions were scored.
 
     Raises:
-        divulge.InputError: a line that is no number, or another number of lines than there are submissions.
+        divulge.InputError: a score that is no number, several columns that may be it, or another number of scores than
+            there are submissions.
     """
-    lines = [line.strip() for line in store.read_text(path, limit=store.MAX_LINES_BYTES).splitlines() if line.strip()]
-    scores = np.empty(len(lines))
-    for number, line in enumerate(lines, start=1):
+    texts = _read_score_column(path) if tables.is_table(path) else _read_score_lines(path)
+    scores = np.empty(len(texts))
+    for number, (line, text) in enumerate(texts):
         try:
-            scores[number - 1] = float(line)
+            scores[number] = float(_DECIMAL_COMMA.sub(r"\1.\2", text))
         except ValueError:
-            scores[number - 1] = math.nan
-        if not math.isfinite(scores[number - 1]):
-            raise InputError(f"scores: line {number} of {path} is {format_value(line)}; a number is needed")
+            scores[number] = math.nan
+        if not math.isfinite(scores[number]):
+            raise InputError(f"scores: {line} of {path} is {format_value(text)}; a number is needed")
     if len(scores) != plan.count + 1:
         raise InputError(
             f"scores: {plan.count + 1} are needed (one per submission, the control query's last), got {len(scores)} "
             f"in {path}"
         )
     return scores
+
+
+_DECIMAL_COMMA = re.compile(r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$")
+
+
+def _read_score_lines(path: Path) -> list[tuple[str, str]]:
+    """Return the lines that are not empty, and which each is."""
+    content = store.read_text(path, limit=store.MAX_LINES_BYTES).removeprefix("\ufeff")
+    lines = [(f"line {number}", line.strip()) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
+    return lines[1:] if lines and _is_score_name(lines[0][1]) else lines
+
+
+def _read_score_column(path: Path) -> list[tuple[str, str]]:
+    """Return the scores in a table as texts, and in which row each is; a single column may lack a name."""
+    table = tables.scan_table(path, "scores")
+    names = [name for name in table.columns if _is_score_name(name)] or list(table.columns)
+    if len(names) != 1:
+        raise InputError(f"scores: {path}: one column is needed, or one that is called score, got {', '.join(names)}")
+    (name,) = names
+    values = table.collect([name], texts=[name])[name].to_list()
+    rows = [(f"row {row}", "" if value is None else str(value)) for row, value in enumerate(values)]
+    has_name = re.search(r"[^\d.,eE+-]", name.strip()) is not None or not name.strip()
+    return rows if has_name else [("the first line", name.strip()), *rows]
+
+
+def _is_score_name(text: str) -> bool:
+    return text.strip('"').lower() in ("score", "scores")
