@@ -88,11 +88,11 @@ ROWS = (
 )  # fmt: skip
 
 READING = """
-The forest's figures hold, with and without references, as does leaves of 10. Depth 5 does not: with references it gives
-away far more than was noted; by the loss alone of a forest that tells wines above grade 5 from others, an AUC like the
-noted one is found. Insurance charges: forest and boosting hold, leaves of 5 and ridge give away somewhat more (one draw
-of ridge is above chance). The noted count of an SVC's records is found with two classes; with all grades as classes
-nearly every record is a support vector.
+The noted AUC of the forest, of leaves of 10, and of forest and boosting on insurance charges lie in the intervals of
+the first draw; those of the loss and of boosting lie below all three draws. Depth 5 does not hold: with references it
+gives away far more than was noted. Leaves of 5 and ridge on insurance charges give away somewhat more than was noted;
+in one of three draws of ridge a leak was found. The noted count of an SVC's records is found with two classes; with all
+grades as classes nearly every record is a support vector.
 """
 
 
@@ -158,8 +158,8 @@ def main() -> None:
 `benchmarks/classical.py`: {options.draws} draws of records, targets and references. Wine quality: 200 members, 200
 non-members, 800 population records; insurance charges: 300, 300 and all others. {N_REFERENCES} reference models.
 "Noted" is what the note said that began the work, whose draws, table and attack are not known but for the sizes. First
-draw: AUC with its interval (DeLong, 95 %) / TPR at 1 % of false positives with its own; then the AUC, or the count, of all draws.
-SHA-256 of the tables: {", ".join(digests)}.
+draw: AUC with its interval (DeLong, 95 %) / TPR at 1 % of false positives with its own; then the AUC, or the count, of
+all draws. SHA-256 of the tables: {", ".join(digests)}.
 
 | table | model | attack | noted | first draw | lowest to highest | verdict |
 |---|---|---|---|---|---|---|
