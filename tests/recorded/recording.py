@@ -200,13 +200,21 @@ _CHANGES = (
 )
 
 
+_MACHINE = (
+    (r'"timings": \{', r"\}"),
+    (r'"environment": \{', r'"git_commit"'),
+    (r'"git_commit": ', r"\n"),
+    (r"\nTime\n", r"<details|<section|\Z"),
+    (r"\nSoftware\n", r"<details|<section|\Z"),
+)
+"""Where parts of a page begin and end that tell of the machine and of the moment."""
+
+
 def steady(text, folder):
     """Text without the folder, dates, digests, times and versions."""
     text = text.replace(str(folder), "FOLDER")
-    text = re.sub(r'"timings": \{[^}]*\}', '"timings": {}', text)
-    text = re.sub(
-        r"\nTime\n.*?(?=\n<details|\Z)", lambda found: re.sub(r"\d+\.\d\d", "0.00", found[0]), text, flags=re.DOTALL
-    )
+    for begins, ends in _MACHINE:
+        text = re.sub(rf"(?<={begins}).*?(?={ends})", "", text, flags=re.DOTALL)
     for pattern, word in _CHANGES:
         text = pattern.sub(word, text)
     return text
