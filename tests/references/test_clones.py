@@ -429,3 +429,39 @@ def test_a_plan_names_the_users_own_training(tmp_path, divulge):
     (tmp_path / "two.toml").write_text((tmp_path / "plan.toml").read_text() + 'make_model = "own_training:train"\n')
     with pytest.raises(InputError, match="one of make_model, train and base"):
         plans.read(tmp_path / "two.toml")
+
+
+CLASS = """
+from sklearn.base import BaseEstimator
+from sklearn.naive_bayes import GaussianNB
+
+
+class Parent(GaussianNB):
+    def fit(self, x, y):
+        return super().fit({parent}, y)
+
+
+class Own(Parent):
+    @property
+    def kind(self):
+        return {child}
+"""
+
+
+@pytest.mark.parametrize("change", [{"parent": "x"}, {"child": 2}, {}])
+def test_the_key_tells_classes_apart_whose_source_is_not_kept(change):
+    """As in `python -c` or code that a program makes: there the name alone would be the key."""
+
+    def digest(**parts):
+        namespace = {"__name__": "made_on_the_way"}
+        exec(CLASS.format(**({"parent": "x + 1", "child": 1} | parts)), namespace)
+        return clones.digest_estimator(namespace["Own"]())
+
+    assert (digest(**change) == digest()) == (not change)
+
+
+def test_the_key_tells_functions_of_one_line_apart():
+    steps = [FunctionTransformer(f) for f in (lambda x: np.sin(x), lambda x: np.cos(x), lambda x: (lambda y: y)(x))]
+    inner = [FunctionTransformer(f) for f in (lambda x: (lambda y: y + 1)(x), lambda x: (lambda y: y + 2)(x))]
+    digests = [clones.digest_estimator(step) for step in (*steps, *inner)]
+    assert len(set(digests)) == len(digests)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.references import Progress
     from divulge.results import MatchedReferences, ReferenceAgreement, RegressionFit, TokenFit
-    from divulge.settings import AuditOptions
+    from divulge.settings import AuditOptions, Duplicates
     from divulge.types import Array, Bools, Ints
 
 T = TypeVar("T")
@@ -80,6 +80,13 @@ class AuditInputs:
     covariates: Mapping[str, Array] | None = None
     duplicate_groups: Ints | None = None
     copied: int = 0
+
+    def repeats_kept(self, policy: Duplicates) -> bool:
+        """Check whether records that repeat are still there: copies across the sets are dropped with all others.
+
+        Equal records that keep together and count once stay.
+        """
+        return policy != "drop" or not self.duplicates or self.duplicate_groups is not None
 
     @property
     def layout(self) -> Layout:

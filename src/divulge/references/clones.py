@@ -481,8 +481,11 @@ def digest_estimator(estimator: Any) -> str:
     """
     estimator_class = type(estimator)
     parts: list[str] = [estimator_class.__module__, estimator_class.__qualname__]
-    if not _has_version(estimator_class.__module__.split(".")[0]):
-        parts.append(pool.digest_function(estimator_class))
+    parts += [
+        pool.digest_function(base)
+        for base in estimator_class.__mro__[:-1]
+        if not _has_version(base.__module__.split(".")[0])  # the user's own, whose base classes are often theirs, too
+    ]
     for name, value in sorted(estimator.get_params(deep=False).items()):
         if name not in (*_SEED_NAMES, *_THREAD_NAMES, "memory"):
             parts += [name, _digest_parameter(value)]
