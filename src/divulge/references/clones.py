@@ -342,12 +342,15 @@ def clone_estimator(estimator: Any, seed: int) -> Any:
             elif not is_estimator(value) and getattr(value, "random_state", 0) is None and _is_shuffled(value):
                 changed[name] = copy.copy(value)  # folds that are drawn at random, of a search or a calibration
                 changed[name].random_state = seeds.derive_seed(seed, "clone", name) % 2**31
-        if type(clone).__module__.startswith("catboost"):  # it lists only the parameters that were set
-            if not any(name in _SEED_NAMES for name in parameters):
-                changed["random_seed"] = seeds.derive_seed(seed, "clone", "random_seed") % 2**31
-            changed |= {} if "thread_count" in parameters else {"thread_count": 1}
-            changed["allow_writing_files"] = False
         for prefix, part in _named_parts(clone).items():
+            if type(part).__module__.startswith("catboost"):  # it lists only the parameters that were set
+                listed = part.get_params(deep=False)
+                if not any(name in _SEED_NAMES for name in listed):
+                    name = f"{prefix}random_seed"
+                    changed[name] = seeds.derive_seed(seed, "clone", name) % 2**31
+                if "thread_count" not in listed:
+                    changed[f"{prefix}thread_count"] = 1
+                changed[f"{prefix}allow_writing_files"] = False
             changed |= {f"{prefix}{name}": value for name, value in _silent_parameters(part).items()}
         return clone.set_params(**changed) if changed else clone
 
