@@ -51,19 +51,22 @@ def literal_sequence(standard, rho):
 
 
 def literal_sequence_lira(tokens):
-    """Standardise by tokens as likely as each (sixteenths of them all), one correlation of neighbours, then the shift."""
+    """Standardise by tokens as likely as each (sixteenths of all), one correlation of neighbours, then the shift."""
     size = len(tokens.target)
     mean = np.array([np.mean([model[t] for model in tokens.references]) for t in range(size)])
     variance = [np.var([model[t] for model in tokens.references], ddof=1) for t in range(size)]
     cuts = [np.quantile(mean, step / 16) for step in range(1, 16)]
     level = np.array([sum(cut <= value for cut in cuts) for value in mean])
-    spread = np.array([np.sqrt(np.mean([variance[s] for s in range(size) if level[s] == level[t]])) for t in range(size)])
+    spread = np.array(
+        [np.sqrt(np.mean([variance[s] for s in range(size) if level[s] == level[t]])) for t in range(size)]
+    )
     deviation = (tokens.references - mean) / spread
     ends = set(tokens.offsets[1:].tolist())
     pairs = [row[t] * row[t + 1] for row in deviation for t in range(size - 1) if t + 1 not in ends]
     rho = min(max(np.mean(pairs) / np.mean(deviation**2), 0.0), 0.99)
     standard = (tokens.target - mean) / (spread * np.sqrt(1 + 1 / len(tokens.references)))
     return [literal_sequence(standard[a:b], rho) for a, b in pairwise(tokens.offsets)]
+
 
 def literal_error_zone(tokens, smoothed):
     scores = []

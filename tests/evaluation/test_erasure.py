@@ -63,6 +63,7 @@ def test_the_smallest_difference_seen_is_that_of_four_checks_in_five(models, eff
         assert reach >= stats.t.ppf(1 - error / 2, models - 1) * spread * (1 - 1e-9)
     assert found.difference.confidence == pytest.approx(1 - error)
 
+
 def test_trainings_without_any_spread_do_not_make_the_interval_vanish():
     scores = draw_scores(2, 2)
     found = erasure_test(scores[0], np.stack([scores[1]] * 4), FORGOTTEN)

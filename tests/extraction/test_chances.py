@@ -99,5 +99,4 @@ def test_a_document_is_likely_within_as_many_draws_as_show_it_with_an_even_chanc
     assert [sum(hits) for hits in within.values()] == [2, 3, 4, 4, 5, 6, 6]
     for name, hits in within.items():
         draws = int(name.split()[2].replace(",", ""))
-        assert hits == [1 - (1 - Fraction(float(each))) ** min(draws, 1000) >= Fraction(1, 2) if draws <= 1000
-                        else bool(draws * each >= math.log(2)) for each in p]  # fmt: skip
+        assert hits == [draws_needed([math.log(each)])[0] <= draws if each > 0 else False for each in p]

@@ -158,11 +158,14 @@ def test_whether_groups_were_divided_is_what_counting_all_draws_says(n_sides):
         sizes = rng.integers(1, 6, rng.integers(1, 25))
         groups = np.repeat(np.arange(len(sizes)), sizes)
         whole = np.repeat(rng.integers(0, n_sides, len(sizes)), sizes)
-        side = np.where(rng.random(len(groups)) < rng.choice([0, 0.1, 0.3, 1]), rng.integers(0, n_sides, len(groups)), whole)
+        side = np.where(
+            rng.random(len(groups)) < rng.choice([0, 0.1, 0.3, 1]), rng.integers(0, n_sides, len(groups)), whole
+        )
         answers.append(groups_are_split_whole(groups, side))
         assert answers[-1] == naive_split_whole(groups, side)
     assert any(answers) == (n_sides > 1)
     assert not all(answers)
+
 
 def test_drop_takes_out_whole_groups_and_says_how_many():
     x = np.array([0.0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9])[:, None]

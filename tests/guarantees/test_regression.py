@@ -140,7 +140,9 @@ def test_figures_of_the_fit_are_those_of_their_definitions(values, noise, n):
     ):
         own, errors = y[side], np.abs(predictions - y)[side]
         half = stats.t.ppf(0.975, n - 1) * stats.sem(errors)
-        assert (error.value, error.low, error.high) == pytest.approx((errors.mean(), errors.mean() - half, errors.mean() + half))
+        assert (error.value, error.low, error.high) == pytest.approx(
+            (errors.mean(), errors.mean() - half, errors.mean() + half)
+        )
         if np.ptp(own) == 0:
             assert r_squared is None
             continue

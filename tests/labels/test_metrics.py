@@ -307,7 +307,10 @@ def test_predictions_drive_both_labels_as_far_apart_as_they_are_asked_to(name, d
 def test_residuals_are_how_far_answers_lie_from_what_the_labels_imply(spec):
     """For R², of labels of both classes and of one."""
     plan, rng = labels.design(spec), np.random.default_rng(0)
-    for y in (rng.permutation([0, 0, 0, 1, 1, 1, 1]), *([np.zeros(7, int), np.ones(7, int)] if spec.name == "r2" else [])):
+    for y in (
+        rng.permutation([0, 0, 0, 1, 1, 1, 1]),
+        *([np.zeros(7, int), np.ones(7, int)] if spec.name == "r2" else []),
+    ):
         exact = np.array([labels.LocalOracle(spec, y).exact(plan.queries[i]) for i in range(plan.count)])
         answers = exact + 0.9 * spec.rounding * rng.choice([-1, 1], plan.count)
         found = plan.inner.read(answers)

@@ -66,6 +66,7 @@ def test_of_all_halvings_the_first_that_costs_no_more_is_taken(seed):
     first = next(q for q in (np.maximum(t / t.sum(), 1e-300) for t in trials) if cost(q) <= cost(p))
     np.testing.assert_allclose(taken, first, rtol=1e-9, atol=1e-12)
 
+
 def test_a_short_step_follows_the_gradient():
     state, points, sign = start()
     margins = state.outputs * sign

@@ -130,7 +130,10 @@ ESTIMATES = {"a": dv.Estimate(0.5, 0.4, 0.6, 0.95, "m"), "b": dv.Estimate(0.6, 0
 @pytest.mark.parametrize(
     ("spec", "drawn"),
     [
-        (charts.roc({"a": Curve([0, 1], [0, 1])}), ["rule", "line"]),  # the diagonal; a curve of many points has no dots
+        (
+            charts.roc({"a": Curve([0, 1], [0, 1])}),
+            ["rule", "line"],
+        ),  # the diagonal; a curve of many points has no dots
         (charts.roc({"a": BANDED, "b": BANDED}), ["rule", "area", "line"]),
         (charts.roc({"a": BANDED, "b": BANDED}, focus="a"), ["rule", "area", "line"]),
         (charts.calibration({"a": BANDED}), ["rule", "area", "line", "point"]),  # one dot for each level
@@ -143,6 +146,7 @@ ESTIMATES = {"a": dv.Estimate(0.5, 0.4, 0.6, 0.95, "m"), "b": dv.Estimate(0.6, 0
 )
 def test_what_a_chart_consists_of(spec, drawn):
     assert sorted(marks(spec)) == sorted(drawn)
+
 
 def test_more_series_than_dashes_begin_again():
     curves = {f"attack {i}": Curve([0, 1], [0, 1]) for i in range(11)}

@@ -129,6 +129,7 @@ def test_noise_grows_in_equal_steps_up_to_the_scale_and_so_do_flips():
         assert noise.std() == pytest.approx(0.4 * step / 4, rel=0.05)
         assert np.abs(copies - x)[:, 2:].mean() == pytest.approx(0.8 * step / 4, abs=0.03)
 
+
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda s: s.name)
 class TestBoth:
     def test_labels_are_all_they_read(self, signal):

@@ -213,8 +213,7 @@ def test_a_stream_is_whole_after_each_of_its_messages_and_nowhere_else():
     def is_whole(part):
         try:
             sources.check_stream(sources.TableFile.from_source(part))
-        except dv.InputError as error:
-            assert "damaged or half-written" in str(error)
+        except dv.InputError:
             return False
         return True
 
