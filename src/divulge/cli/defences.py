@@ -30,7 +30,7 @@ def defend(
 ) -> None:
     """Which settings give away less, and what do they cost? Train the plan's estimator again with each, and audit it.
 
-    The settings are those of the plan's table [defend], or what is known to help for this kind of model.
+    The settings are those of the plan's table `defend`, or what is known to help for this kind of model.
     """
     read = replace_columns(modules.plan.read(plan), columns)
     resolved = modules.plan.resolve(read, plan.parent, trust or ())

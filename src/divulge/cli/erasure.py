@@ -50,7 +50,7 @@ def forget(
     retained: Annotated[Path | None, typer.Option(help="Training records that were not to be forgotten.")] = None,
     other: Annotated[Path | None, typer.Option(help="Further records that no model was trained on.")] = None,
     from_plan: Annotated[
-        Path | None, typer.Option("--plan", help="A plan with a table [forget], in place of the options above.")
+        Path | None, typer.Option("--plan", help="A plan with a table `forget`, in place of the options above.")
     ] = None,
     factory: Annotated[str | None, typer.Option(help="module:callable that builds the empty network.")] = None,
     classes: Annotated[

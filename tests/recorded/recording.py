@@ -1,0 +1,272 @@
+"""What public functions answer to fixed input, and what pages say of fixed runs, as text that can be kept.
+
+    PYTHONPATH=src:tests python tests/recorded/recording.py        # after a deliberate change: read the diff it makes
+
+Definitions are tested elsewhere, against oracles. What is recorded notices that an answer changed which nobody meant
+to change: each number of each public function, under each of its named settings, and each sentence of each page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import json
+import math
+import re
+import shutil
+import tempfile
+import time
+import types
+import typing
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+
+import run_directories
+from faults import steps
+from fuzz import functions, surface
+
+FOLDER = Path(__file__).parent
+LONGEST, DEEPEST = 40, 5
+TOLERANCE = 1e-6
+TRAINED = 1e-2
+"""Relative, of numbers that come from training, whose last digits are a matter of the processor."""
+SLOW = {"engine='ray'", "detector='cade'", "detector='msad'"}
+UNSTEADY = {"signals.margin.DeepMultipliers", "signals.margin.deep_multipliers"}
+"""Least squares of nearly dependent columns: other threads, other multipliers of the same fit."""
+LIMITS = {"erasure": "difference:0.05", "attributes": "share:0.05"}
+NOT_SHOWN = {"seconds", "created", "version", "path", "folder"}
+
+
+def describe(value, depth=0):
+    """A value as JSON: numbers, words, and what dataclasses hold and say; long arrays by their start and their sums."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic):
+        return describe(value.item(), depth)
+    if isinstance(value, int | float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if type(value).__module__.startswith("torch") and hasattr(value, "detach"):
+        return _array(value.detach().numpy())
+    if depth == DEEPEST:
+        return type(value).__name__
+    if isinstance(value, dict | types.MappingProxyType):
+        return {str(key): describe(part, depth + 1) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(part, depth + 1) for part in value[:LONGEST]]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _dataclass(value, depth)
+    return type(value).__name__
+
+
+def _array(array):
+    flat = array.ravel()
+    if array.dtype.kind not in "fiub":
+        return {"shape": list(array.shape), "first": [str(part) for part in flat[:LONGEST]]}
+    numbers = flat.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    return {
+        "shape": list(array.shape),
+        "first": [describe(part) for part in numbers[:LONGEST]],
+        "sum": describe(finite.sum()),
+        "sum of squares": describe((finite**2).sum()),
+    }
+
+
+def _dataclass(value, depth):
+    held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    for name, member in inspect.getmembers_static(type(value)):
+        if isinstance(member, property | functools.cached_property) and not name.startswith("_"):
+            held[name] = _outcome(functools.partial(getattr, value, name))
+    found = {
+        name: describe(part, depth + 1)
+        for name, part in held.items()
+        if not name.startswith("_") and name not in NOT_SHOWN and not callable(part)
+    }
+    if type(value).__module__.startswith("divulge") and "__str__" in vars(type(value)):
+        found["as text"] = str(value)
+    return found
+
+
+def _outcome(ask):
+    try:
+        return ask()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def settings(name):
+    """The valid call of a function, and each that differs in one named choice or switch."""
+    given, function = functions.CALLS[name], surface.public()[name]
+    yield "as given", given.fresh()
+    try:
+        hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    except (NameError, TypeError):
+        hints = {}
+    for parameter in inspect.signature(function).parameters:
+        hint = hints.get(parameter)
+        choices = [choice for part in (hint, *typing.get_args(hint)) if typing.get_origin(part) is typing.Literal
+                   for choice in typing.get_args(part)]  # fmt: skip
+        if hint is bool:
+            choices = [False, True]
+        for choice in choices:
+            word = f"{parameter}={choice!r}"
+            if given.arguments.get(parameter) != choice and word not in SLOW:
+                yield word, given.fresh() | {parameter: choice}
+
+
+def answers(name):
+    """What a public function answers under each setting."""
+    given, function = functions.CALLS[name], surface.public()[name]
+    return {
+        word: describe(_outcome(lambda arguments=arguments: given.use(function(**arguments))))
+        for word, arguments in settings(name)
+    }
+
+
+def difference(recorded, found, tolerance, where=""):
+    """Where two descriptions differ first; an empty text where they do not."""
+    if isinstance(recorded, dict) and isinstance(found, dict):
+        if recorded.keys() != found.keys():
+            return f"{where}: {sorted(recorded.keys() ^ found.keys())} on one side alone"
+        pairs = [(f"{where}.{key}", recorded[key], found[key]) for key in recorded]
+    elif isinstance(recorded, list) and isinstance(found, list) and len(recorded) == len(found):
+        pairs = [(f"{where}[{i}]", *pair) for i, pair in enumerate(zip(recorded, found, strict=True))]
+    elif isinstance(recorded, float) and isinstance(found, float | int) and not isinstance(found, bool):
+        near = math.isclose(recorded, found, rel_tol=tolerance, abs_tol=tolerance * 1e-3)
+        return "" if near else f"{where}: {recorded} recorded, {found} found"
+    elif isinstance(recorded, str) and isinstance(found, str):
+        return "" if _alike(recorded, found, tolerance) else f"{where}: {recorded!r} recorded, {found!r} found"
+    else:
+        same = type(recorded) is type(found) and recorded == found
+        return "" if same else f"{where}: {recorded!r} recorded, {found!r} found"
+    return next(filter(None, (difference(one, other, tolerance, place) for place, one, other in pairs)), "")
+
+
+_NUMBER = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")
+
+
+def _alike(recorded, found, tolerance):
+    """Whether two texts are the same but for the last digits of long numbers."""
+    if recorded == found:
+        return True
+    if _NUMBER.sub("#", recorded) != _NUMBER.sub("#", found):
+        return False
+    pairs = zip(_NUMBER.findall(recorded), _NUMBER.findall(found), strict=True)
+    return all(a == b or (len(a) > 9 and math.isclose(float(a), float(b), rel_tol=tolerance)) for a, b in pairs)
+
+
+SAID = ("class", "title", "aria-label", "alt", "scope", "open", "href")
+
+
+class _Words(HTMLParser):
+    """The words of a page, a line for each element; charts by what they say to a screen reader."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines, self._silent = [], 0
+
+    def handle_starttag(self, tag, attributes):
+        self._silent += tag in ("style", "script")
+        held = [f"{key}={value}" for key, value in attributes if key in SAID]
+        if held and not self._silent:
+            self.lines.append(f"<{tag} {' '.join(held)}>")
+
+    def handle_endtag(self, tag):
+        self._silent -= tag in ("style", "script")
+
+    def handle_data(self, data):
+        if data.strip() and not self._silent:
+            self.lines.append(" ".join(data.split()))
+
+
+def words(page):
+    """A page's text, without what changes from run to run."""
+    parser = _Words()
+    parser.feed(page)
+    return "\n".join(parser.lines)
+
+
+_CHANGES = (
+    (re.compile(r"(?<=\S) {2,}|-{4,}"), " "),  # the width of a column is that of a path
+    (re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"), "DATE"),
+    (re.compile(r"(?<!\.)\b(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b"), "DIGEST"),
+    (re.compile(r"(?<![\w.])\d+(?:\.\d+)? (?:s|ms|min)\b"), "SECONDS"),
+    (re.compile(r"(?:Python|Divulge|divulge|numpy|scikit-learn|polars|torch|scipy) \d[\w.+-]*"), "VERSION"),
+)
+
+
+_MACHINE = (
+    (r'"timings": \{', r"\}"),
+    (r'"environment": \{', r'"git_commit"'),
+    (r'"git_commit": ', r"\n"),
+    (r"\nTime\n", r"<details|<section|\Z"),
+    (r"\nSoftware\n", r"<details|<section|\Z"),
+)
+"""Where parts of a page begin and end that tell of the machine and of the moment."""
+
+
+def steady(text, folder):
+    """Text without the folder, dates, digests, times and versions."""
+    text = text.replace(str(folder), "FOLDER")
+    for begins, ends in _MACHINE:
+        text = re.sub(rf"(?<={begins}).*?(?={ends})", "", text, flags=re.DOTALL)
+    for pattern, word in _CHANGES:
+        text = pattern.sub(word, text)
+    return text
+
+
+REPORTS = {
+    "report.html": (),
+    "report.md": ("--format", "md"),
+    "report.json": ("--format", "json"),
+    "records.csv": ("--format", "csv"),
+    "page.html": ("--one-page",),
+    "page.md": ("--one-page", "--format", "md"),
+}
+
+
+def pages(kind, folder):
+    """What the pages of a run of this kind say, and the command line of it."""
+    folder = folder / "work"
+    folder.mkdir()
+    run = folder / "run"
+    run_directories.WRITERS[kind](run)
+    found = {}
+    for name, options in REPORTS.items():
+        code, said = steps.done(("report", "run", "--to", name, *options), folder)
+        found[name] = f"exit code {code}\n{said}"
+        if (folder / name).is_file():
+            text = (folder / name).read_text(encoding="utf-8")
+            found[name] += words(text) if name.endswith("html") else text
+    limit = LIMITS.get(kind, "auc:0.55")
+    for name, options in {"gate": (), "gate.json": ("--json",)}.items():
+        code, said = steps.done(("gate", "run", "--max", limit, *options), folder)
+        found[name] = f"exit code {code}\n{said}"
+    return {name: steady(text, folder) for name, text in found.items()}
+
+
+def write():
+    """Record everything afresh."""
+    kept = {}
+    for name in sorted(functions.CALLS.keys() - UNSTEADY):
+        began = time.perf_counter()
+        kept[name] = answers(name)
+        print(f"{time.perf_counter() - began:6.2f} s  {len(kept[name])} settings  {name}", flush=True)
+    text = ",\n".join(f"{json.dumps(name)}: {json.dumps(kept[name])}" for name in kept)
+    (FOLDER / "functions.json").write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+    for kind in run_directories.WRITERS:
+        folder = Path(tempfile.mkdtemp())
+        for name, said in pages(kind, folder).items():
+            path = FOLDER / "pages" / kind / f"{name}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(said, encoding="utf-8")
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    write()
