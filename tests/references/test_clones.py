@@ -465,3 +465,27 @@ def test_the_key_tells_functions_of_one_line_apart():
     inner = [FunctionTransformer(f) for f in (lambda x: (lambda y: y + 1)(x), lambda x: (lambda y: y + 2)(x))]
     digests = [clones.digest_estimator(step) for step in (*steps, *inner)]
     assert len(set(digests)) == len(digests)
+
+
+@pytest.mark.parametrize("threads", [None, 3])
+@pytest.mark.parametrize("library", ["sklearn", "lightgbm", "xgboost", "catboost"])
+@pytest.mark.parametrize("is_step", [False, True])
+def test_a_clone_has_one_thread_and_its_own_seed_whatever_was_set(library, threads, is_step):
+    if library == "catboost":
+        catboost = pytest.importorskip("catboost")
+        model = catboost.CatBoostClassifier(iterations=3, **({} if threads is None else {"thread_count": threads}))
+    elif library == "lightgbm":
+        model = pytest.importorskip("lightgbm").LGBMClassifier(n_estimators=3, n_jobs=threads)
+    elif library == "xgboost":
+        model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=3, n_jobs=threads)
+    else:
+        model = RandomForestClassifier(n_estimators=3, n_jobs=threads)
+    clones = [clone_estimator(make_pipeline(model) if is_step else model, seed) for seed in (0, 0, 1)]
+    parts = [clone.steps[-1][1].get_params() if is_step else clone.get_params() for clone in clones]
+    for parameters in parts:
+        assert parameters["thread_count" if library == "catboost" else "n_jobs"] == 1
+        assert parameters["iterations" if library == "catboost" else "n_estimators"] == 3
+    seeds = [part["random_seed" if library == "catboost" else "random_state"] for part in parts]
+    assert seeds[0] == seeds[1] != seeds[2]
+    if library == "catboost":
+        assert parts[0]["allow_writing_files"] is False
