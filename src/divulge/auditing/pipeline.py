@@ -424,7 +424,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
     )
 
 
-def _find_stored_records(prepared: PreparedAudit, policy: Duplicates, is_comparable: bool) -> StoredRecords | None:
+def _find_stored_records(prepared: PreparedAudit, policy: str, is_comparable: bool) -> StoredRecords | None:
     """Search the target's arrays for the candidates; None where it shows none."""
     inputs = prepared.inputs
     stored = inspection.find_stored_records(

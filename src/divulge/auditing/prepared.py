@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.references import Progress
     from divulge.results import MatchedReferences, ReferenceAgreement, RegressionFit, TokenFit
-    from divulge.settings import AuditOptions, Duplicates
+    from divulge.settings import AuditOptions
     from divulge.types import Array, Bools, Ints
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class AuditInputs:
     duplicate_groups: Ints | None = None
     copied: int = 0
 
-    def repeats_kept(self, policy: Duplicates) -> bool:
+    def repeats_kept(self, policy: str) -> bool:
         """Check whether records that repeat are still there: copies across the sets are dropped with all others.
 
         Equal records that keep together and count once stay.
