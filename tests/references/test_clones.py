@@ -489,3 +489,11 @@ def test_a_clone_has_one_thread_and_its_own_seed_whatever_was_set(library, threa
     assert seeds[0] == seeds[1] != seeds[2]
     if library == "catboost":
         assert parts[0]["allow_writing_files"] is False
+
+
+def test_catboost_without_a_validation_set_is_cloned_where_it_is_hidden():
+    catboost = pytest.importorskip("catboost")
+    inner = catboost.CatBoostClassifier(iterations=3, verbose=0, allow_writing_files=False, thread_count=1)
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    model = CalibratedClassifierCV(inner, cv=2).fit(x, (x[:, 0] > 0).astype(int))
+    assert clone_as_trained(model).estimator.get_params()["iterations"] == 3

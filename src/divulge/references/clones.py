@@ -390,7 +390,7 @@ def clone_as_trained(estimator: Any) -> Any:
         }
         clone = clone.set_params(**changed) if changed else clone
     named = {id(part) for part in parts.values()}
-    hidden = [part for part in sub_estimators(estimator) if id(part) not in named and _stopped_rounds(part)]
+    hidden = [part for part in sub_estimators(estimator) if id(part) not in named and _was_stopped(part)]
     waiting = [part for part in _named_parts(clone).values() if _waits_for_validation(part)]
     for part in [*waiting, *hidden]:
         raise InputError(
@@ -455,6 +455,12 @@ def _stopped_rounds(part: Any) -> int | None:
     if library == "catboost" and getattr(part, "tree_count_", None) and _has_no_own_validation(part):
         return int(part.tree_count_)
     return None
+
+
+def _was_stopped(part: Any) -> bool:
+    """Whether a validation set stopped boosting; CatBoost counts its trees also where it had none."""
+    is_catboost = type(part).__module__.split(".")[0] == "catboost"
+    return _stopped_rounds(part) is not None and not (is_catboost and part.best_iteration_ is None)
 
 
 def _has_no_own_validation(part: Any) -> bool:
