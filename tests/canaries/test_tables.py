@@ -256,7 +256,9 @@ def test_lists_beside_the_columns_of_json_lines_are_left_out(tmp_path):
     table = frame(60).select("age", "income", "outcome").with_columns(words=pl.lit(["a", "b"]))
     write(table.with_columns(since=pl.lit("2020-01-01")), tmp_path / "t.jsonl")
     layout = FileLayout(label="outcome", columns=("age", "income"))
-    made = canary_records.make_from_file(tmp_path / "t.jsonl", layout, kind="shuffled", seed=0, count=10)
+    made = canary_records.make_from_file(
+        tmp_path / "t.jsonl", layout, kind="shuffled", count=10, design="coins", seed=0
+    )
     assert made.rows is not None
     assert made.rows.file.frame.columns == ["age", "income", "outcome", "since"]
 
@@ -267,7 +269,8 @@ def test_csv_files_of_several_separators_are_not_made_one(tmp_path):
     write(table, tmp_path / "a.csv")
     table.write_csv(tmp_path / "b.csv")
     layout = FileLayout(label="outcome")
-    made = canary_records.make_from_file(tmp_path, layout, kind="shuffled", seed=0, count=10, out=tmp_path / "out")
+    settings = {"kind": "shuffled", "count": 10, "design": "coins", "seed": 0}
+    made = canary_records.make_from_file(tmp_path, layout, out=tmp_path / "out", **settings)
     loaded = Canaries.load(tmp_path / "out")
     assert canary_records.fingerprints(loaded.records) == canary_records.fingerprints(made.records)
     assert (tmp_path / "out" / "insert.parquet").is_file()
