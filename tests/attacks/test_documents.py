@@ -50,6 +50,24 @@ def literal_sequence(standard, rho):
     return ones @ inverse @ standard / np.sqrt(ones @ inverse @ ones)
 
 
+def literal_sequence_lira(tokens):
+    """Standardise by tokens as likely as each (sixteenths of all), one correlation of neighbours, then the shift."""
+    size = len(tokens.target)
+    mean = np.array([np.mean([model[t] for model in tokens.references]) for t in range(size)])
+    variance = [np.var([model[t] for model in tokens.references], ddof=1) for t in range(size)]
+    cuts = [np.quantile(mean, step / 16) for step in range(1, 16)]
+    level = np.array([sum(cut <= value for cut in cuts) for value in mean])
+    spread = np.array(
+        [np.sqrt(np.mean([variance[s] for s in range(size) if level[s] == level[t]])) for t in range(size)]
+    )
+    deviation = (tokens.references - mean) / spread
+    ends = set(tokens.offsets[1:].tolist())
+    pairs = [row[t] * row[t + 1] for row in deviation for t in range(size - 1) if t + 1 not in ends]
+    rho = min(max(np.mean(pairs) / np.mean(deviation**2), 0.0), 0.99)
+    standard = (tokens.target - mean) / (spread * np.sqrt(1 + 1 / len(tokens.references)))
+    return [literal_sequence(standard[a:b], rho) for a, b in pairwise(tokens.offsets)]
+
+
 def literal_error_zone(tokens, smoothed):
     scores = []
     for i in range(len(tokens)):
@@ -166,6 +184,19 @@ class TestSequenceLiRA:
         tokens = TokenLogs(np.append(0, np.cumsum(lengths)), np.minimum(values[0], 0), np.minimum(values[1:], 0))
         scores = SequenceLiRA().score(evidence(tokens))
         assert scores[lengths == 200].std() < 4 * scores[lengths == 10].std()
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_equals_the_literal_formula(self, seed):
+        """Likely tokens vary by 1 and move together; unlikely ones vary by 8, each by itself."""
+        rng = np.random.default_rng(seed)
+        lengths = rng.integers(1, 12, 60)
+        offsets = np.append(0, np.cumsum(lengths))
+        is_likely = np.repeat(np.arange(60) % 2 == 0, lengths)
+        drift = np.repeat(rng.normal(size=(5, 60)), lengths, axis=1)
+        own = rng.normal(size=(5, offsets[-1]))
+        values = np.where(is_likely, -10 + drift + 0.3 * own, -90 + 8 * own)
+        tokens = TokenLogs(offsets, values[0], values[1:])
+        assert SequenceLiRA().score(evidence(tokens)) == pytest.approx(literal_sequence_lira(tokens))
 
     @pytest.mark.parametrize("lengths", [[1, 1], [1, 40], [3]])
     def test_short_documents(self, lengths):

@@ -10,7 +10,7 @@ from divulge.auditing import compare
 from divulge.auditing import page as pages
 from divulge.auditing.result import AUDIT
 from divulge.report.markdown import render
-from divulge.report.page import Collapsible, Table
+from divulge.report.page import Chart, Collapsible, Table
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.types import Estimate
@@ -103,6 +103,25 @@ def test_unseen_classes_are_named_among_the_facts():
     assert page.facts["auditor holds"] == "100 records"
     plain = audit()
     assert pages.facts(pages.AuditRun(plain))["unseen classes"] == "none"
+
+
+@pytest.mark.parametrize(("unseen", "names"), [((), None), ((2,), ("ant", "bee", "cat")), ((0, 1), None)])
+def test_every_class_has_its_lane_and_only_unseen_ones_are_marked(unseen, names):
+    labels = np.arange(600) % 3
+    found = dataclasses.replace(audit(labels=labels, unseen=unseen), class_names=names)
+    section = pages.classes_section(found.summary(), "loss")
+    (chart,) = [block for block in section.blocks if isinstance(block, Chart)]
+    assert chart.title == "AUC by class"
+    rows = chart.spec["layer"][0]["data"]["values"]
+    lanes = {f"class {names[k] if names else k}{' (unseen)' if k in unseen else ''}": labels == k for k in range(3)}
+    assert {row["name"] for row in rows} == set(lanes)
+    for row in rows:
+        inside = lanes[row["name"]]
+        scores = found.scores[row["series"]][inside]
+        own, other = scores[MEMBERS[inside]], scores[~MEMBERS[inside]]
+        assert row["value"] == pytest.approx((own[:, None] > other).mean(), rel=1e-6)
+    fold = next(block for block in section.blocks if isinstance(block, Collapsible))
+    assert fold.title == "loss by class, in figures"
 
 
 def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():

@@ -269,3 +269,45 @@ def test_a_plan_names_columns(case, tmp_path):
     (tmp_path / "plan.toml").write_text(text.format('"columns:f99"'))
     with pytest.raises(dv.InputError, match="known: column"):
         plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)
+
+
+IMPUTERS = {
+    "gaussian": completion.ConditionalGaussian,
+    "mean": completion.Mean,
+    "knn": completion.KNN,
+    "hot-deck": completion.HotDeck,
+    "autoencoder": completion.Autoencoder,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_partial"), [*((name, True) for name in (None, *IMPUTERS)), (None, False), ("mean", False)]
+)
+def test_a_plan_fills_in_what_is_unknown_by_the_imputer_it_names(name, is_partial, tmp_path):
+    import polars as pl
+    import skops.io
+    from sklearn.linear_model import LogisticRegression
+
+    from divulge import plan
+
+    rng = np.random.default_rng(0)
+    for part in ("members", "nonmembers", "population"):
+        pl.DataFrame(rng.normal(size=(30, 3)), schema=["a", "b", "c"]).with_columns(
+            label=pl.Series(np.arange(30) % 2)
+        ).write_csv(tmp_path / f"{part}.csv")
+    x, y = rng.normal(size=(30, 3)), np.arange(30) % 2
+    skops.io.dump(LogisticRegression().fit(x, y), tmp_path / "model.skops")
+    (tmp_path / "plan.toml").write_text(
+        ('recipes = ["partial-loss"]\nknown = "columns:a"\n' if is_partial else 'recipes = ["loss"]\n')
+        + (f'imputer = "{name}"\n' if name else "")
+        + '[target]\nmodel = "model.skops"\n'
+        '[data]\nmembers = "members.csv"\nnonmembers = "nonmembers.csv"\npopulation = "population.csv"\n'
+        'label = "label"\n'
+    )
+    found = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)
+    if is_partial:
+        assert type(found.options.imputer) is IMPUTERS[name or "gaussian"]
+        assert found.subject.known.sum() == 1
+    else:
+        assert found.options.imputer is None
+        assert found.subject.known is None

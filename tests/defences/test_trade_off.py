@@ -54,8 +54,13 @@ def test_suggested_settings_are_parameters_of_the_estimator(model):
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     suggested = suggest_settings(model)
     assert suggested
+    default = last.get_params()
+    more = ("min_samples_leaf", "min_child_samples", "min_data_in_leaf", "n_neighbors", "alpha", "early_stopping")
     for setting in suggested:
         last.set_params(**setting)
+        for name, value in setting.items():  # each lets the model fit less closely than it does by default
+            without_limit = default[name] is None or (name == "max_depth" and default[name] == -1)
+            assert without_limit or (value > default[name] if name in more else value < default[name]), setting
 
 
 @pytest.mark.parametrize("model", [GaussianNB(), LinearRegression()])
@@ -111,6 +116,10 @@ def test_the_recommended_setting_surely_keeps_the_utility():
     first = row(AS_IT_IS, 0.9, None)
     assert decide(first, row("a", 0.7, 0.02), row("b", 0.6, 0.04)).name == "a"  # b may lose 6 points
     assert decide(first, row("a", 0.95, -0.1)) is None
+    assert decide(first, row("a", 0.7, 0.02), row("b", 0.6, 0.02), row("c", 0.8, 0.0)).name == "b"  # the lowest AUC
+    assert decide(first, row("a", 0.6, 0.03)).name == "a"  # surely 5 points or fewer
+    assert decide(first, row("a", 0.9, 0.0)) is None  # no lower
+    assert decide(first) is None
     assert decide(first, row("a", 0.6, 0.02, stored=5)) is None
 
 

@@ -43,6 +43,27 @@ def test_the_interval_is_students_for_one_further_training_where_trainings_diffe
     assert found.difference.confidence == pytest.approx(0.97)
 
 
+@pytest.mark.parametrize("models", [2, 3, 4, 6, 12])
+@pytest.mark.parametrize("effect", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize("at_random", [False, True])
+def test_the_smallest_difference_seen_is_that_of_four_checks_in_five(models, effect, at_random):
+    """Of both sources of noise the larger: the records (DeLong) and, unless forgotten at random, the trainings."""
+    scores = draw_scores(models, models + 1, effect)
+    found = erasure_test(scores[0], scores[1:], FORGOTTEN, at_random=at_random, confidence=0.9)
+    error = 0.6 * 0.1
+    within, low = found.after.value, found.after.low
+    records = (within - low) * (stats.norm.ppf(1 - error / 2) + stats.norm.ppf(0.8)) / stats.norm.ppf(1 - error / 2)
+    spread = found.training_noise * np.sqrt(1 + 1 / models)
+    trainings = spread * (stats.t.ppf(1 - error / 2, models - 1) + stats.t.ppf(0.8, models - 1))
+    is_random = found.difference.method.startswith("DeLong;")
+    assert at_random or not is_random
+    assert found.smallest_seen == pytest.approx(min(records if is_random else max(records, trainings), 1.0))
+    reach = found.difference.high - found.difference.value
+    if not is_random and found.difference.high < 1:
+        assert reach >= stats.t.ppf(1 - error / 2, models - 1) * spread * (1 - 1e-9)
+    assert found.difference.confidence == pytest.approx(1 - error)
+
+
 def test_trainings_without_any_spread_do_not_make_the_interval_vanish():
     scores = draw_scores(2, 2)
     found = erasure_test(scores[0], np.stack([scores[1]] * 4), FORGOTTEN)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import divulge as dv
-from divulge.extraction import draws_needed, probability_seen
+from divulge.extraction import Completions, draws_needed, probability_seen
 from divulge.extraction.completions import likeness
 
 
@@ -82,3 +82,21 @@ def test_the_longest_match_is_the_longest(one, other):
     assert 0 <= found.overlap <= 1
     assert (found.overlap == 1) == (one == other)
     assert 2 * found.longest <= found.overlap * (len(one) + len(other)) + 1e-9 or not one + other
+
+
+@pytest.mark.parametrize("near", [0.5, 0.8])
+def test_a_document_is_likely_within_as_many_draws_as_show_it_with_an_even_chance(near):
+    """Of p = 1/2 a single draw suffices; of p = 1/100 it takes 69; overlaps and greedy copies count by themselves."""
+    p = np.array([1.0, 0.5, 0.499, 0.25, 0.01, 1e-6, 0.0])
+    overlap = np.array([near, 1.0, near - 1e-3, 0.0, near, 0.0, 0.0])
+    verbatim = np.array([True, True, False, False, False, False, True])
+    with np.errstate(divide="ignore"):
+        found = Completions(np.log(p), verbatim, np.arange(7), overlap).hits((1, 2, 3, 68, 69, 693_147, 10**9), near)
+    shown = {name: hits.tolist() for name, hits in found.items()}
+    assert shown.pop(f"overlap of at least {near:g}, greedy") == (overlap >= near).tolist()
+    assert [hits for name, hits in shown.items() if "within" not in name] == [verbatim.tolist()]
+    within = {name: hits for name, hits in shown.items() if "within" in name}
+    assert [sum(hits) for hits in within.values()] == [2, 3, 4, 4, 5, 6, 6]
+    for name, hits in within.items():
+        draws = int(name.split()[2].replace(",", ""))
+        assert hits == [draws_needed([math.log(each)])[0] <= draws if each > 0 else False for each in p]

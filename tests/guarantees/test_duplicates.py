@@ -1,5 +1,7 @@
 """Fair splits of tables full of duplicates, and honest models on shifted sets: neither is called what it is not."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -132,6 +134,37 @@ def test_records_that_were_dealt_out_are_told_from_groups_that_were():
         missed += not groups_are_split_whole(groups, (rng.random(80) < 1 / 3)[groups])
     assert wrong <= 4
     assert not missed
+
+
+def naive_split_whole(groups, side):
+    """Undivided groups of two or more, against all ways to draw as many records of each set without replacement."""
+    members = [np.flatnonzero(groups == one) for one in np.unique(groups)]
+    repeated = [rows for rows in members if len(rows) > 1]
+    totals = [int((side == one).sum()) for one in np.unique(side)]
+    if not repeated or len(totals) < 2:
+        return False
+    chances = [sum(math.comb(t, len(rows)) for t in totals) / math.comb(len(side), len(rows)) for rows in repeated]
+    undivided = sum(len(set(side[rows].tolist())) == 1 for rows in repeated)
+    if undivided == len(repeated):
+        return math.prod(chances) < 0.05
+    return undivided > sum(chances) + 3 * math.sqrt(sum(chance * (1 - chance) for chance in chances))
+
+
+@pytest.mark.parametrize("n_sides", [1, 2, 3])
+def test_whether_groups_were_divided_is_what_counting_all_draws_says(n_sides):
+    rng = np.random.default_rng(n_sides)
+    answers = []
+    for _ in range(300):
+        sizes = rng.integers(1, 6, rng.integers(1, 25))
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        whole = np.repeat(rng.integers(0, n_sides, len(sizes)), sizes)
+        side = np.where(
+            rng.random(len(groups)) < rng.choice([0, 0.1, 0.3, 1]), rng.integers(0, n_sides, len(groups)), whole
+        )
+        answers.append(groups_are_split_whole(groups, side))
+        assert answers[-1] == naive_split_whole(groups, side)
+    assert any(answers) == (n_sides > 1)
+    assert not all(answers)
 
 
 def test_drop_takes_out_whole_groups_and_says_how_many():

@@ -6,8 +6,10 @@ deviations above it, of all audits and of each condition, are passed by chance i
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 
 import divulge as dv
 from divulge.auditing.plausibility import CORRELATION_MARGIN, GAIN_MARGIN, measure_regression_fit
@@ -121,3 +123,50 @@ def test_intervals_of_r_squared_and_of_the_error_hold_what_they_claim():
             (fit.error_nonmembers.low <= true_error <= fit.error_nonmembers.high),
         )
     assert (np.abs(n_covered - 400 * 0.95) <= 4 * (400 * 0.95 * 0.05) ** 0.5).all()
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 12, 60])
+@pytest.mark.parametrize("noise", [0.0, 0.2, 1.0, 5.0])
+@pytest.mark.parametrize("values", [plain, heavy, whole, mostly_zero])
+def test_figures_of_the_fit_are_those_of_their_definitions(values, noise, n):
+    rng = np.random.default_rng(n)
+    x = rng.normal(size=(2 * n, 3))
+    y = values(x, rng)
+    predictions, member = y + noise * rng.normal(size=2 * n), rng.permutation(2 * n) < n
+    fit = measure_regression_fit(y, predictions, member)
+    for side, r_squared, error in (
+        (member, fit.r_squared_members, fit.error_members),
+        (~member, fit.r_squared_nonmembers, fit.error_nonmembers),
+    ):
+        own, errors = y[side], np.abs(predictions - y)[side]
+        half = stats.t.ppf(0.975, n - 1) * stats.sem(errors)
+        assert (error.value, error.low, error.high) == pytest.approx(
+            (errors.mean(), errors.mean() - half, errors.mean() + half)
+        )
+        if np.ptp(own) == 0:
+            assert r_squared is None
+            continue
+        assert r_squared.value == pytest.approx(r2_score(own, predictions[side]))
+        # The delta method by a numerical derivative: what each record adds to the ratio of both sums.
+        deviations = (own - own.mean()) ** 2
+        weights = 1 + 1e-6 * np.eye(n)
+        moved = (weights @ errors**2) / (weights @ deviations) - (errors**2).sum() / deviations.sum()
+        spread = np.sqrt(n) * np.std(n * moved / 1e-6) / n
+        assert r_squared.high - r_squared.value == pytest.approx(stats.norm.ppf(0.975) * spread, rel=1e-3, abs=1e-9)
+        assert r_squared.value - r_squared.low == pytest.approx(r_squared.high - r_squared.value, abs=1e-12)
+    own, told = y[member], predictions[member]
+    found = fit.rank_correlation
+    if np.ptp(own) == 0:
+        assert found.value == 0.0
+        assert fit.squared_gain is None
+        return
+    assert found.value == pytest.approx(stats.spearmanr(own, told).statistic)
+    if n < 4:
+        assert (found.low, found.high) == (-1.0, 1.0)
+    elif abs(found.value) < 1 - 1e-9:  # Bonett & Wright: z ± quantile · √((1 + r²/2) / (n - 3)), at 1 in 1,000
+        z = (np.arctanh([found.low, found.high]) - np.arctanh(found.value)) / stats.norm.ppf(0.999)
+        assert np.sign(z).tolist() == [-1, 1]
+        assert z**2 * (n - 3) == pytest.approx([1 + found.value * found.value / 2] * 2)
+    mean, middle = own.mean(), np.median(own)
+    assert fit.squared_gain.value == pytest.approx(1 - ((told - own) ** 2).sum() / ((mean - own) ** 2).sum())
+    assert fit.absolute_gain.value == pytest.approx(1 - np.abs(told - own).sum() / np.abs(middle - own).sum())

@@ -56,6 +56,72 @@ def test_rows_of_others_are_not_said_to_be_members(table, n):
     assert false_matches <= RUNS * BOUND + 4 * (RUNS * BOUND * (1 - BOUND)) ** 0.5
 
 
+def postcodes(n, shift, rng):
+    """Columns that follow from the first, as a region follows from a place: who shares the one shares all."""
+    code = rng.integers(0, 2000, n) + 1500 * shift
+    return np.column_stack([code, code // 10, code // 100]).astype(float)
+
+
+def test_a_column_that_only_the_model_has_does_not_hide_that_rows_repeat():
+    def numbered(members, others, rng):
+        return np.column_stack([others, np.arange(len(others)) + 0.5])
+
+    assert [search(postcodes, numbered, 400, seed, bound=0.05).found for seed in range(3)] == [0, 0, 0]
+    own = search(numbers, lambda members, others, rng: numbered(others, members, rng), 60, 0, bound=0.05)
+    assert own.found == 60
+
+
+@pytest.mark.parametrize("table", [tied, bits, ages])
+@pytest.mark.parametrize("n_stored", [40, 120])
+def test_rows_of_others_are_not_said_to_be_members_that_are_left_without_repeats(table, n_stored):
+    """Dropped copies take every record that repeats with them; at most 8 of 40 are expected at a bound of 0.2."""
+    n, false_matches = 120, 0
+    for seed in range(RUNS // 2):
+        rng = np.random.default_rng(seed)
+        x, others = np.r_[table(n, 0, rng), table(n, 1, rng)], table(n_stored, 0, rng)
+        _, row_groups, sizes = np.unique(x, axis=0, return_inverse=True, return_counts=True)
+        once = sizes[row_groups.ravel()] == 1
+        is_member = (np.arange(2 * n) < n)[once]
+        found = find_stored_records(
+            {"a": others}, dv.Records(x[once]), is_member, bound=BOUND, comparable=False, repeats_kept=False
+        )
+        false_matches += found.found > 0
+    assert false_matches <= RUNS // 2 * BOUND + 4 * (RUNS // 2 * BOUND * (1 - BOUND)) ** 0.5
+
+
+def test_with_repeats_assumed_they_would_be():
+    false_matches = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        members, nonmembers, others = tied(120, 0, rng), tied(120, 1, rng), tied(120, 0, rng)
+        x = np.r_[members, nonmembers]
+        _, row_groups, sizes = np.unique(x, axis=0, return_inverse=True, return_counts=True)
+        once = sizes[row_groups.ravel()] == 1
+        is_member = (np.arange(240) < 120)[once]
+        found = find_stored_records({"a": others}, dv.Records(x[once]), is_member, bound=0.05, comparable=False)
+        false_matches += found.found > 0
+    assert false_matches > 2
+
+
+def test_stored_members_without_repeats_are_found():
+    rng = np.random.default_rng(0)
+    x = np.r_[numbers(60, 0, rng), numbers(60, 1, rng)]
+    records, is_member = dv.Records(x), np.arange(120) < 60
+    assert find_stored_records({"a": x[:60]}, records, is_member, comparable=False, repeats_kept=False).found == 60
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_attribute_inference_does_not_take_rows_of_others_for_members(own):
+    rng = np.random.default_rng(0)
+    members, nonmembers, others, population = (bits(120, shift, rng) for shift in (0, 1, 0, 0.5))
+    sets = [dv.Records(x, rng.integers(0, 2, 120)) for x in (members, nonmembers, others, population)]
+    model = KNeighborsClassifier(3).fit(sets[0 if own else 2].x, sets[0 if own else 2].y)
+    result = dv.attributes.infer(
+        model, column=0, members=sets[0], nonmembers=sets[1], population=sets[3], duplicates="drop"
+    )
+    assert (result.finding.answer == "leak found") == own, result.verdict
+
+
 def test_without_this_control_they_would_be():
     """What the test above guards against: non-members that are drawn otherwise are no control."""
     rng = np.random.default_rng(0)

@@ -36,3 +36,45 @@ def test_ranks_and_counts_are_asked_for_at_random():
     ranks = plans.control_query(labels.OracleSpec("auc", n=30))
     assert sorted(ranks.tolist()) == [i / 30 for i in range(30)]
     assert set(plans.control_query(labels.OracleSpec("accuracy", n=30)).tolist()) == {0.0, 1.0}
+
+
+def any_score(y, p):
+    return float(np.mean(y == np.asarray(p)))
+
+
+@pytest.mark.parametrize(
+    ("options", "form"),
+    [
+        ({"metric": any_score, "submission": "labels"}, "labels"),
+        ({"metric": any_score, "submission": "labels", "classes": 5}, "labels"),
+        ({"metric": any_score, "submission": "positive"}, "column"),
+        ({"metric": any_score, "submission": "rows", "classes": 3}, "rows"),
+        ({"metric": labels.Evaluated(any_score, depends_on="counts")}, "labels"),
+        ({"metric": "accuracy"}, "labels"),
+        ({"metric": "f1"}, "labels"),
+        ({"metric": "mcc"}, "labels"),
+        ({"metric": "balanced_accuracy"}, "labels"),
+        ({"metric": "quadratic_weighted_kappa", "classes": 5}, "labels"),
+        ({"metric": "map_at_k", "classes": 5}, "lists"),
+        ({"metric": "auc"}, "column"),
+        ({"metric": "r2"}, "column"),
+        ({"submission": "positive"}, "column"),
+        ({"classes": 3}, "rows"),
+        ({"metric": "squared_euclidean", "classes": 3}, "rows"),
+    ],
+)
+def test_a_control_has_the_form_of_a_submission_and_is_neither_constant_nor_redrawn(options, form):
+    spec = labels.OracleSpec(n=40, **options)
+    found = plans.control_query(spec)
+    np.testing.assert_array_equal(found, plans.control_query(spec))
+    assert len(found) == 40
+    assert found.shape == {"labels": (40,), "column": (40,), "lists": (40, 1), "rows": (40, spec.classes)}[form]
+    assert found.min() >= 0
+    if form in ("labels", "lists"):
+        assert set(found.ravel().tolist()) == set(range(spec.classes))
+    elif form == "column":
+        assert found.max() <= 1
+        assert len(np.unique(found)) > 10
+    else:
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        assert len(np.unique(found, axis=0)) > 10

@@ -248,3 +248,78 @@ def test_totals_that_no_answer_admits_are_left_out_one_answer_after_the_other(mo
     y = np.random.default_rng(4).integers(0, 2, 30)
     for metric in ("balanced_accuracy", "mcc"):
         assert labels.simulate(labels.OracleSpec(metric=metric, n=30), y).inference.proven.all()
+
+
+# Of each loss of two classes: the largest gap tried here, the loss's own span, and the size of what cancels near zero.
+LOSSES = {
+    "log loss": (labels.OracleSpec(n=2), 20.0, -math.log(2.0**-52), 0.0),
+    "log loss of one column": (labels.OracleSpec(n=2, submission="positive"), 20.0, -math.log(2.0**-52), 0.0),
+    "clipped log loss": (labels.OracleSpec(n=2, clip=1e-3), 6.0, math.log(999), 0.0),
+    "brier": (labels.OracleSpec("squared_euclidean", n=2), 1.0, 1.0, 1.0),
+    "brier of one column": (labels.OracleSpec("squared_euclidean", n=2, submission="positive"), 1.0, 1.0, 0.0),
+    "mahalanobis": (labels.OracleSpec(labels.mahalanobis(3.0), n=2), 6.0, 6.0, 0.0),
+    "mse": (labels.OracleSpec("mse", n=2), 9.0, math.inf, 0.0),
+    "mae": (labels.OracleSpec("mae", n=2), 1.0, 1.0, 0.0),
+    "mape": (labels.OracleSpec("mape", n=2), 1.0, 1.0, 0.0),
+    "softmax": (labels.OracleSpec("softmax_cross_entropy", n=2), 30.0, math.inf, 2.0),  # the sum of two exponentials
+    "sigmoid": (labels.OracleSpec("sigmoid_cross_entropy", n=2), 30.0, math.inf, 1.0),  # 1 + e^-z
+    "itakura-saito": (labels.OracleSpec("itakura_saito", n=2), 30.0, math.inf, 1.0),  # 1/p - 1
+    "norm-like, 2": (labels.OracleSpec(labels.norm_like(2.0), n=2), 2.0, 2.0, 2.0),
+    "norm-like, 3.5": (labels.OracleSpec(labels.norm_like(3.5), n=2), 3.5, 3.5, 3.5),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("digit", [1, 2, 3])
+def test_predictions_drive_both_labels_as_far_apart_as_they_are_asked_to(name, digit):
+    """Loss(1) - loss(0) is the gap times the digit of class 1, of either sign; a column holds rows of any gaps."""
+    spec, reach, span, scale = LOSSES[name]
+    loss = spec.loss()
+    assert loss.span == pytest.approx(span, rel=1e-3)
+    assert loss.float_scale == scale
+    assert loss.largest_gap(np.array([0, digit])) == pytest.approx(span / digit, rel=1e-3)
+    gaps = np.linspace(-0.999, 0.999, 41) * min(reach, loss.two_sided) / digit
+    predictions = loss.predict(gaps, np.array([0, digit]))
+    assert predictions.shape == (len(gaps), *loss.shape)
+    table = loss.table(predictions)
+    assert table.shape == (len(gaps), 2)
+    assert table.min() >= -1e-9
+    np.testing.assert_allclose(table[:, 1] - table[:, 0], gaps * digit, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        labels.OracleSpec("r2", n=7, decimals=4),
+        labels.OracleSpec("balanced_accuracy", n=7, decimals=4),
+        labels.OracleSpec("mcc", n=7, decimals=4),
+        labels.OracleSpec("quadratic_weighted_kappa", n=7, decimals=4),
+        labels.OracleSpec("accuracy", n=7, decimals=4),
+        labels.OracleSpec("f1", n=7, decimals=4),
+        labels.OracleSpec("auc", n=7, decimals=4),
+        labels.OracleSpec("mape", n=7, decimals=4),
+        labels.OracleSpec("mse", n=7, decimals=4),
+        labels.OracleSpec("mae", n=7, decimals=4),
+        labels.OracleSpec(n=7, decimals=4),
+    ],
+    ids=lambda spec: spec.name,
+)
+def test_residuals_are_how_far_answers_lie_from_what_the_labels_imply(spec):
+    """For R², of labels of both classes and of one."""
+    plan, rng = labels.design(spec), np.random.default_rng(0)
+    for y in (
+        rng.permutation([0, 0, 0, 1, 1, 1, 1]),
+        *([np.zeros(7, int), np.ones(7, int)] if spec.name == "r2" else []),
+    ):
+        exact = np.array([labels.LocalOracle(spec, y).exact(plan.queries[i]) for i in range(plan.count)])
+        answers = exact + 0.9 * spec.rounding * rng.choice([-1, 1], plan.count)
+        found = plan.inner.read(answers)
+        assert (found.labels == y).all()
+        assert not found.refuted.any()
+        first = spec.name in ("accuracy", "f1")  # whose first answer is taken for the nearest number of ones
+        np.testing.assert_allclose(found.residual[first:], np.abs(answers - exact)[first:], rtol=1e-3, atol=1e-9)
+        for wrong in range(plan.count):
+            off = answers.copy()
+            off[wrong] += 0.4 * (exact[wrong] - 1.0) - 0.1234  # R² of zeros is -k/(n-k): this is none of them
+            reading = plan.inner.read(off)
+            assert reading.refuted.any() or not reading.proven.all() or (reading.labels != y).any()

@@ -281,6 +281,24 @@ class TestSources:
         pair = beta.isf(0.1 / (21 * 20 / 2), 0.5, 999 / 2)
         assert found.delta == pytest.approx(1000 * math.sqrt(pair))
 
+    @pytest.mark.parametrize(
+        "source",
+        [margin.Sphere(1000), margin.Sphere(100_000), margin.Gaussian(50_000), margin.Mixture(np.eye(3, 20_000))],
+        ids=["sphere", "large sphere", "gaussian", "mixture"],
+    )
+    def test_what_is_stated_of_a_source_holds_of_a_draw_and_is_not_far_from_it(self, source):
+        stated, drawn = margin.assumption(source, n=7, tau=0.001), margin.orthogonality(source.sample(8, seed=1))
+        assert stated.ratio == pytest.approx(7 * stated.delta / stated.Delta)
+        assert drawn.delta <= stated.delta <= 8 * drawn.delta
+        assert drawn.Delta * (1 + 1e-12) >= stated.Delta >= 0.8 * drawn.Delta
+        assert drawn.ratio * 7 / 8 <= stated.ratio <= 10 * drawn.ratio
+        assert stated.says_something == (stated.bound < 1)
+        assert stated.bound > stated.ratio
+        # Fewer records, or a weaker promise, are nearer to orthogonal.
+        fewer, weaker = margin.assumption(source, n=3, tau=0.001), margin.assumption(source, n=7, tau=0.5)
+        assert max(fewer.ratio, weaker.ratio) < stated.ratio
+        assert max(fewer.bound, weaker.bound) <= stated.bound
+
     def test_means_too_far_for_the_quantiles_are_refused(self):
         assert margin.Gaussian(3, mean=1e6).sample(2, seed=0).shape == (2, 3)
         for mean in (1.1e6, -1.5e6):

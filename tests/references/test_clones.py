@@ -429,3 +429,63 @@ def test_a_plan_names_the_users_own_training(tmp_path, divulge):
     (tmp_path / "two.toml").write_text((tmp_path / "plan.toml").read_text() + 'make_model = "own_training:train"\n')
     with pytest.raises(InputError, match="one of make_model, train and base"):
         plans.read(tmp_path / "two.toml")
+
+
+CLASS = """
+from sklearn.base import BaseEstimator
+from sklearn.naive_bayes import GaussianNB
+
+
+class Parent(GaussianNB):
+    def fit(self, x, y):
+        return super().fit({parent}, y)
+
+
+class Own(Parent):
+    @property
+    def kind(self):
+        return {child}
+"""
+
+
+@pytest.mark.parametrize("change", [{"parent": "x"}, {"child": 2}, {}])
+def test_the_key_tells_classes_apart_whose_source_is_not_kept(change):
+    """As in `python -c` or code that a program makes: there the name alone would be the key."""
+
+    def digest(**parts):
+        namespace = {"__name__": "made_on_the_way"}
+        exec(CLASS.format(**({"parent": "x + 1", "child": 1} | parts)), namespace)
+        return clones.digest_estimator(namespace["Own"]())
+
+    assert (digest(**change) == digest()) == (not change)
+
+
+def test_the_key_tells_functions_of_one_line_apart():
+    steps = [FunctionTransformer(f) for f in (lambda x: np.sin(x), lambda x: np.cos(x), lambda x: (lambda y: y)(x))]
+    inner = [FunctionTransformer(f) for f in (lambda x: (lambda y: y + 1)(x), lambda x: (lambda y: y + 2)(x))]
+    digests = [clones.digest_estimator(step) for step in (*steps, *inner)]
+    assert len(set(digests)) == len(digests)
+
+
+@pytest.mark.parametrize("threads", [None, 3])
+@pytest.mark.parametrize("library", ["sklearn", "lightgbm", "xgboost", "catboost"])
+@pytest.mark.parametrize("is_step", [False, True])
+def test_a_clone_has_one_thread_and_its_own_seed_whatever_was_set(library, threads, is_step):
+    if library == "catboost":
+        catboost = pytest.importorskip("catboost")
+        model = catboost.CatBoostClassifier(iterations=3, **({} if threads is None else {"thread_count": threads}))
+    elif library == "lightgbm":
+        model = pytest.importorskip("lightgbm").LGBMClassifier(n_estimators=3, n_jobs=threads)
+    elif library == "xgboost":
+        model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=3, n_jobs=threads)
+    else:
+        model = RandomForestClassifier(n_estimators=3, n_jobs=threads)
+    clones = [clone_estimator(make_pipeline(model) if is_step else model, seed) for seed in (0, 0, 1)]
+    parts = [clone.steps[-1][1].get_params() if is_step else clone.get_params() for clone in clones]
+    for parameters in parts:
+        assert parameters["thread_count" if library == "catboost" else "n_jobs"] == 1
+        assert parameters["iterations" if library == "catboost" else "n_estimators"] == 3
+    seeds = [part["random_seed" if library == "catboost" else "random_state"] for part in parts]
+    assert seeds[0] == seeds[1] != seeds[2]
+    if library == "catboost":
+        assert parts[0]["allow_writing_files"] is False

@@ -199,3 +199,33 @@ def test_batches_cover_an_epoch_once_and_are_never_of_one_when_avoidable(n, size
     assert sorted(np.concatenate(found)) == list(range(10, n + 10))
     assert len(found) == networks.steps_per_epoch(n, size)
     assert n == 1 or size == 1 or min(map(len, found)) > 1
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_connection_to_a_cluster_is_closed_if_it_was_made_here_and_stays_otherwise(monkeypatch, was_there, fails):
+    calls = []
+
+    class Ray:
+        def is_initialized(self):
+            return was_there
+
+        def init(self, **options):
+            calls.append("init")
+
+        def shutdown(self):
+            calls.append("shutdown")
+
+    def run_tasks(task, jobs, inner):
+        calls.append("tasks")
+        yield from jobs
+        if fails:
+            raise RuntimeError("lost")
+
+    monkeypatch.setattr(engines, "ray", Ray())
+    monkeypatch.setattr(engines, "_run_tasks", run_tasks)
+    results = engines.run_ray(None, ["a", "b"], None, inner=None)
+    assert [next(results), next(results)] == ["a", "b"]
+    with pytest.raises(RuntimeError, match="lost") if fails else pytest.raises(StopIteration):
+        next(results)
+    assert calls == (["tasks"] if was_there else ["init", "tasks", "shutdown"])

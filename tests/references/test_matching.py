@@ -239,3 +239,54 @@ def test_hooks_stop_a_training():
     job = fitting.Job(0, 0, np.arange(8), "")
     stacked.train_stack(Train(make, epochs=5), data, [job], lambda job, share: None, hook)
     assert epochs == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ladders"),
+    [
+        # No limit is tried with some; a limit with half and twice it.
+        ("max_depth", None, [[16, 8, 4, 2]]),
+        ("max_depth", -1, [[16, 8, 4, 2]]),
+        ("max_depth", 0, [[16, 8, 4, 2]]),
+        ("max_depth", 5, [[10, 20, 40], [2, 1]]),
+        ("max_depth", np.int64(8), [[16, 32, 64], [4, 2, 1]]),
+        ("max_leaf_nodes", None, [[64, 16, 4]]),
+        ("max_leaf_nodes", 31, [[62, 124, 248], [15, 7, 3]]),
+        ("depth", None, [[8, 4, 2]]),
+        ("depth", 6, [[12, 24, 48], [3, 1]]),
+        ("num_leaves", 7, [[14, 28, 56], [3]]),
+        ("n_neighbors", 1, [[2, 4, 8], []]),
+        ("n_estimators", 100, [[200, 400, 800], [50, 25, 12]]),
+        ("n_estimators", 0, []),
+        ("n_estimators", None, []),
+        ("n_estimators", True, []),
+        # Strengths by half decades.
+        ("C", 1.0, [[3.16, 10.0, 31.6], [0.316, 0.1, 0.0316]]),
+        ("learning_rate", 0.1, [[0.316, 1.0, 3.16], [0.0316, 0.01, 0.00316]]),
+        ("learning_rate", "adaptive", []),
+        ("alpha", 0, []),
+        ("alpha", -1.0, []),
+    ],
+)
+def test_values_tried_of_a_parameter_lie_on_both_sides_of_the_given_one(name, value, ladders):
+    found = matching._ladders(name, value)
+    assert len(found) == len(ladders)
+    for ladder, wanted in zip(found, ladders, strict=True):
+        assert ladder == pytest.approx(wanted, rel=1e-2)
+
+
+@pytest.mark.parametrize("epochs", [1, 3, 10, 200])
+@pytest.mark.parametrize(("count", "trials"), [(1, 1), (2, 2), (16, 2)])
+def test_epochs_are_counted_of_all_trials(epochs, count, trials):
+    def planned(**options):
+        return matching.count_trials(Train(make, count, epochs=epochs, **options))
+
+    assert planned() == (0, 0)
+    # Eight settings for twice the epochs each, and once more for four times as many.
+    assert planned(match="auto") == (9 * trials, (8 * 2 + 4) * epochs * trials)
+    assert planned(match={"lr": [0.1, 0.01, 1e-3]}) == (3 * trials, 3 * epochs * trials)
+    # Epochs of a constant rate are moments of one training.
+    assert planned(match={"lr": [0.1, 0.01], "epochs": [2, 40, 7]}) == (2 * trials, 2 * 40 * trials)
+    assert matching.longest_training(Train(make, count, epochs=epochs)) == epochs
+    assert matching.longest_training(Train(make, count, epochs=epochs, match="auto")) == 4 * epochs
+    assert matching.longest_training(Train(make, count, epochs=epochs, match={"epochs": [2, 7]})) == 7

@@ -117,6 +117,37 @@ def test_seen_and_unseen_classes_differ_in_colour_and_in_shape():
     assert [row["kind"] for row in spec["data"]["values"]] == ["seen class", "unseen class"]
 
 
+def marks(spec):
+    """What a specification draws, from the bottom to the top."""
+    own = [spec["mark"]["type"]] if "mark" in spec else []
+    return own + [mark for layer in spec.get("layer", ()) for mark in marks(layer)]
+
+
+BANDED = Curve([0.0, 0.1, 1.0], [0.0, 0.5, 1.0], low=[0.0, 0.4, 1.0], high=[0.0, 0.6, 1.0])
+ESTIMATES = {"a": dv.Estimate(0.5, 0.4, 0.6, 0.95, "m"), "b": dv.Estimate(0.6, 0.5, 0.7, 0.95, "m")}
+
+
+@pytest.mark.parametrize(
+    ("spec", "drawn"),
+    [
+        (
+            charts.roc({"a": Curve([0, 1], [0, 1])}),
+            ["rule", "line"],
+        ),  # the diagonal; a curve of many points has no dots
+        (charts.roc({"a": BANDED, "b": BANDED}), ["rule", "area", "line"]),
+        (charts.roc({"a": BANDED, "b": BANDED}, focus="a"), ["rule", "area", "line"]),
+        (charts.calibration({"a": BANDED}), ["rule", "area", "line", "point"]),  # one dot for each level
+        (charts.intervals(ESTIMATES, quantity="AUC"), ["tick", "tick", "rule", "point"]),
+        (charts.class_lanes({"a": ESTIMATES}, focus="a", quantity="AUC"), ["rule", "point"]),
+        (charts.class_lanes({"a": ESTIMATES, "b": ESTIMATES}, focus="a", quantity="AUC"), ["point", "rule", "point"]),
+        (charts.histogram({"a": [1.0, 2.0]}), ["area", "line"]),
+    ],
+    ids=["roc", "roc with bands", "roc in focus", "calibration", "intervals", "lanes", "several lanes", "histogram"],
+)
+def test_what_a_chart_consists_of(spec, drawn):
+    assert sorted(marks(spec)) == sorted(drawn)
+
+
 def test_more_series_than_dashes_begin_again():
     curves = {f"attack {i}": Curve([0, 1], [0, 1]) for i in range(11)}
     assert len(named(charts.roc(curves))["curves"]) == 22

@@ -98,6 +98,38 @@ def test_no_record_is_asked_about_more_often_than_allowed(queries):
     assert 1 + 8 + sum(d + 12 for d in _plan_rounds(queries - 9)) <= queries
 
 
+@pytest.mark.parametrize("queries", [2, 3, 20])
+def test_shares_count_the_record_and_all_its_copies(queries):
+    """A target that is always right: every record has 1; always wrong: 0; wrong but for the record itself: 1/q."""
+    records, meter = unit(40, seed=9), Metered(CallableTarget(linear))
+    signal = NoiseRobustness(queries=queries)
+    signal.measure(meter, records)
+    assert meter.queries == queries * len(records)
+
+    class Fixed(LabelsOnly):
+        def labels(self, asked):
+            first = not self.asked
+            self.asked.append(asked.x.copy())
+            return records.y ^ self.function(first)
+
+    for wrong, share in ((lambda first: 0, 1.0), (lambda first: 1, 0.0), (lambda first: int(not first), 1 / queries)):
+        np.testing.assert_allclose(signal.measure(Fixed(wrong), records), share)
+
+
+def test_noise_grows_in_equal_steps_up_to_the_scale_and_so_do_flips():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(3, 2, (4000, 2)), rng.integers(0, 2, (4000, 2))])
+    target = LabelsOnly(lambda asked: asked[:, :2])
+    NoiseRobustness(queries=5, scale=0.4, flips=0.8).measure(target, dv.Records(x, np.zeros(4000, int)))
+    asked = target.asked
+    np.testing.assert_allclose(asked[0], x)
+    assert len(asked) == 5
+    for step, copies in enumerate(asked[1:], start=1):
+        noise = (copies - x)[:, :2] / x[:, :2].std(axis=0)
+        assert noise.std() == pytest.approx(0.4 * step / 4, rel=0.05)
+        assert np.abs(copies - x)[:, 2:].mean() == pytest.approx(0.8 * step / 4, abs=0.03)
+
+
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda s: s.name)
 class TestBoth:
     def test_labels_are_all_they_read(self, signal):

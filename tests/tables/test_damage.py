@@ -15,6 +15,7 @@ import divulge as dv
 from divulge import tables, validation
 from divulge.datafiles import FileLayout
 from divulge.datafiles import read_records as read_records
+from divulge.tables import sources
 
 FRAME = pl.DataFrame(
     {
@@ -204,3 +205,27 @@ def test_what_looks_like_a_key_within_a_text_is_none(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert tables.read_table(path).to_dicts() == rows
+
+
+def test_a_stream_is_whole_after_each_of_its_messages_and_nowhere_else():
+    """Cut anywhere: the messages as Arrow itself reads them say where it may end."""
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, pa.schema([("n", pa.int64()), ("t", pa.string())])) as writer:
+        for rows in (3, 1):
+            writer.write_batch(pa.record_batch({"n": pa.array(range(rows), pa.int64()), "t": ["ab"] * rows}))
+    content = sink.getvalue()
+    lengths = [len(message.serialize()) for message in pa.ipc.MessageReader.open_stream(content)]
+    ends = {0, *np.cumsum(lengths).tolist(), len(content)}
+    assert len(ends) == 5
+    assert max(ends - {len(content)}) == len(content) - 8  # the mark of the end
+
+    def is_whole(part):
+        try:
+            sources.check_stream(sources.TableFile.from_source(part))
+        except dv.InputError:
+            return False
+        return True
+
+    assert {cut for cut in range(len(content) + 1) if is_whole(content[:cut])} == ends
+    for at in (0, 1, 3, sum(lengths[:1]), sum(lengths[:2]) + 2):  # of the mark with which each message begins
+        assert not is_whole(content[:at] + b"\x07" + content[at + 1 :])

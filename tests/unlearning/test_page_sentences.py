@@ -8,6 +8,7 @@ import pytest
 
 import divulge as dv
 from divulge.report.markdown import render
+from divulge.report.page import Table
 from divulge.unlearning import erasure_page
 
 IDS = [f"{i:03d}" for i in range(600)]
@@ -112,6 +113,24 @@ def test_numbers_of_the_page_are_those_of_the_findings(pages):
         assert listed == sum(one.remembered for one in result.findings)
         if listed:
             assert re.search(rf"\b{listed} records? on the list", text)
+
+
+def test_a_listed_record_stands_beside_what_models_gave_it(pages):
+    """Its scores before and after, and the mean under the models that never saw it; a dash where there is none."""
+    for name in ("remembered", "no model before", "two requests", "nothing done", "moved both ways"):
+        result, page, _ = pages[name]
+        tables = [block for section in page.sections for block in section.blocks if isinstance(block, Table)]
+        listed = next((each.rows for each in tables if "never saw it" in each.columns), [])
+        assert len(listed) == min(sum(map(len, result.remembered.values())), 20 * max(len(result.remembered), 1))
+        assert listed or name == "no model before"
+        before, after = ({"id": IDS, "score": np.full(600, np.nan)}, READINGS[name]["after"])
+        before = table(4, 0) if READINGS[name].get("before", before) is not None else None
+        never = np.mean([control["score"] for control in CONTROLS], axis=0)
+        for record, request, *figures in listed:
+            row = IDS.index(record)
+            assert record in result.remembered[request]
+            wanted = ["–" if before is None else before["score"][row], after["score"][row], never[row]]
+            assert figures == [each if isinstance(each, str) else f"{each:.3g}" for each in wanted]
 
 
 def test_tones_follow_the_answers(pages):

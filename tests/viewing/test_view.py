@@ -147,6 +147,25 @@ def test_two_audits_are_compared(client, runs):
     assert client.get(f"/compare?run={own['before']}&run=none").status_code == 404
 
 
+def test_a_run_is_offered_the_other_audits_to_be_compared_with_and_no_other_kind(client, runs):
+    own = keys(runs)
+    for name, others in (("before", {"team/after"}), ("team/after", {"before"}), ("texts", set())):
+        page = client.get(f"/runs/{own[name]}").text
+        assert set(re.findall(r'<option value="([^"]+)">', page)) == {own[other] for other in others}
+
+
+def test_a_run_is_decided_again_only_after_one_of_its_files_has_changed(runs):
+    shelf = Shelf((runs,))
+    first, again = shelf.entries(), shelf.entries()
+    assert len(first) == 3
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    os.utime(runs / "before" / "run.json")
+    later = shelf.entries()
+    changed = [one.name for one, other in zip(first, later, strict=True) if one is not other]
+    assert changed == [f"{runs.name}/before"]
+    assert later == first
+
+
 def test_dates_are_those_of_the_runs(client, runs):
     dates = {entry.name: entry.date for entry in Shelf((runs,)).entries()}
     for name in ("before", "team/after"):

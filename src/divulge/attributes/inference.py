@@ -17,7 +17,7 @@ from scipy import special
 
 from divulge import columns, inspection, lazy
 from divulge.attributes.finding import IMPUTATION
-from divulge.attributes.result import AttributeInference
+from divulge.attributes.result import AttributeInference, is_failed
 from divulge.auditing import plausibility
 from divulge.auditing.inputs import align_data, check_inputs
 from divulge.auditing.modality import Classifier, RegressionModel, resolve_task
@@ -143,7 +143,8 @@ def infer(
     if study.references is not None:
         relative = _reference_likelihoods(study, attribute, options.seed, pool_folder, progress)
     right = _guess(study, attribute, likelihood, relative, options.seed)
-    stored, stored_notes = _find_stored_values(study, attribute, options.seed)
+    checks = _check_split(study, options.seed)
+    stored, stored_notes = _find_stored_values(study, attribute, options.seed, not any(map(is_failed, checks)))
     result = AttributeInference(
         ids=np.asarray(study.candidates.ids),
         members=study.truth,
@@ -154,7 +155,7 @@ def infer(
         column=", ".join(map(str, names)),
         tried=len(attribute.donors),
         references=0 if relative is None else int(study.references.count),
-        checks=_check_split(study, options.seed),
+        checks=checks,
         warnings=(*study.warnings, *stored_notes),
         settings=RunSettings(
             None if options.tolerance is None else float(options.tolerance),
@@ -183,6 +184,7 @@ class _Study:
     references: Any
     warnings: tuple[str, ...]
     copied: int
+    repeats_kept: bool
 
 
 def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
@@ -215,7 +217,7 @@ def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
     return _Study(
         aligned.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, is_counted,
         population, modality.probe_target(aligned.target, checked), references, (*checked.warnings, *aligned.notes),
-        checked.copied,
+        checked.copied, checked.repeats_kept(options.duplicates),
     )  # fmt: skip
 
 
@@ -395,13 +397,16 @@ def _doubt_target(study: _Study) -> str:
 
 
 def _find_stored_values(
-    study: _Study, attribute: _Attribute, seed: int
+    study: _Study, attribute: _Attribute, seed: int, is_comparable: bool
 ) -> tuple[StoredRecords | None, tuple[str, ...]]:
     """Search the model's arrays for candidates with their attribute; also warn of candidates that stand without it.
 
     An array holds the attribute if fewer records match it, or fewer columns do, once all have another value.
     """
-    found = inspection.find_stored_records(study.target, study.candidates, study.truth, seed=seed)
+    found = inspection.find_stored_records(
+        study.target, study.candidates, study.truth, seed=seed, comparable=is_comparable,
+        repeats_kept=study.repeats_kept,
+    )  # fmt: skip
     if not found.arrays:
         return None, ()
     without = found.matches

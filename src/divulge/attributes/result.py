@@ -104,7 +104,7 @@ class AttributeInference:
         """Return the answer with intervals that all hold together with another confidence."""
         is_stored = self.stored is not None and self.stored.proven
         rows = self.counted
-        failed = [check.says for check in self.checks if not check.passed and not check.says.startswith("not run")]
+        failed = [check.says for check in self.checks if is_failed(check)]
         return decide_attribute(
             {name: each[rows] for name, each in self.right.items()},
             self.members[rows],
@@ -239,6 +239,11 @@ def _copies_of(stored: AttributeSummary) -> int:
     if stored.copied is not None:
         return stored.copied
     return stored.members + stored.nonmembers if any("they were kept" in text for text in stored.warnings) else 0
+
+
+def is_failed(check: ErasureControl) -> bool:
+    """Check whether a control was run and not passed."""
+    return not check.passed and not check.says.startswith("not run")
 
 
 def _is_check(text: str, checks: tuple[ErasureControl, ...]) -> bool:

@@ -375,7 +375,9 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
     stored = None
     if not has_texts and prepared.partial_knowledge is None:
         is_comparable = not any(each is not None and each.confounded for each in (blind_baseline, adjustment))
-        stored = log.run_timed("search of the model's arrays", lambda: _find_stored_records(prepared, is_comparable))
+        stored = log.run_timed(
+            "search of the model's arrays", lambda: _find_stored_records(prepared, settings.duplicates, is_comparable)
+        )
     about = RunMetadata(
         settings=settings,
         recipes=recipe_metadata(prepared, log, results, fpr),
@@ -422,11 +424,16 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
     )
 
 
-def _find_stored_records(prepared: PreparedAudit, is_comparable: bool) -> StoredRecords | None:
+def _find_stored_records(prepared: PreparedAudit, policy: str, is_comparable: bool) -> StoredRecords | None:
     """Search the target's arrays for the candidates; None where it shows none."""
     inputs = prepared.inputs
     stored = inspection.find_stored_records(
-        prepared.target, inputs.candidates, inputs.truth, seed=prepared.seed, comparable=is_comparable
+        prepared.target,
+        inputs.candidates,
+        inputs.truth,
+        seed=prepared.seed,
+        comparable=is_comparable,
+        repeats_kept=inputs.repeats_kept(policy),
     )
     return stored if stored.arrays else None
 

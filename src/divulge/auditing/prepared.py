@@ -81,6 +81,13 @@ class AuditInputs:
     duplicate_groups: Ints | None = None
     copied: int = 0
 
+    def repeats_kept(self, policy: str) -> bool:
+        """Check whether records that repeat are still there: copies across the sets are dropped with all others.
+
+        Equal records that keep together and count once stay.
+        """
+        return policy != "drop" or not self.duplicates or self.duplicate_groups is not None
+
     @property
     def layout(self) -> Layout:
         """Number of records of each kind, and their rows."""

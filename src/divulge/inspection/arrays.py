@@ -276,6 +276,7 @@ def find_stored_records(
     seed: int = 0,
     bound: float = FALSE_MATCH,
     comparable: bool = True,
+    repeats_kept: bool = True,
 ) -> StoredRecords:
     """Search every array of a model for candidate rows.
 
@@ -288,6 +289,8 @@ def find_stored_records(
         comparable: whether non-members are drawn as the members are, and so control for rows that are there by chance.
             Where they are not, a model that holds other people, drawn as the members, must pass for one that holds no
             member; how often rows repeat among the members tells how often theirs would be equal to members' rows.
+        repeats_kept: whether the members are as they were drawn. Where rows that repeat were taken out of them, only
+            those that repeat in the model tell it.
 
     Returns:
         What was found. A record counts if its row stands in an array in which members stand significantly more often
@@ -322,7 +325,7 @@ def find_stored_records(
     searches = 0
     forms, form_notes = _record_forms(model, records)
     coarse = _tolerance(np.asarray(records.x))
-    judge = partial(_judge, is_member=is_member, comparable=comparable)
+    judge = partial(_judge, is_member=is_member, comparable=comparable, repeats_kept=repeats_kept)
     for form, rows in forms:
         for array in searchable:
             in_place = np.zeros(len(records), dtype=bool)
@@ -333,11 +336,13 @@ def find_stored_records(
                 in_place |= counts > 0
             for table in _column_tables(array, rows.shape[1]):
                 searches += 1
-                counts, n_columns = _match_columns(rows, table, coarse)
+                counts, compared = _match_columns(rows, table, coarse)
                 if ((counts > 0) & ~in_place).any():
-                    n_varying = int((np.ptp(rows, axis=0) > 0).sum())
-                    # Rows that agree in some columns are more than those that agree in all, and are not counted.
-                    match, is_matched = judge(array.name, form, counts, rows, table if n_columns == n_varying else None)
+                    n_columns, n_varying = compared.shape[1], int((np.ptp(rows, axis=0) > 0).sum())
+                    # Rows that agree in some columns are more than those that agree in all, and are not counted. Of the
+                    # array only the columns that are compared count, or it would seem to repeat less than it does.
+                    is_whole = n_columns == n_varying
+                    match, is_matched = judge(array.name, form, counts, rows, compared if is_whole else None)
                     matches.append((replace(match, columns=n_columns, width=n_varying), is_matched))
     plain = forms[0][1]
     mappable = [
@@ -373,7 +378,15 @@ def find_stored_records(
 
 
 def _judge(
-    name: str, form: Form, counts: Ints, rows: Floats, table: Array | None, *, is_member: Bools, comparable: bool
+    name: str,
+    form: Form,
+    counts: Ints,
+    rows: Floats,
+    table: Array | None,
+    *,
+    is_member: Bools,
+    comparable: bool,
+    repeats_kept: bool,
 ) -> tuple[ArrayMatch, Bools]:
     """Test whether members stand in an array more often than non-members; each distinct row counts once.
 
@@ -385,6 +398,7 @@ def _judge(
         table: the stored rows; None where they were compared by some of their columns.
         is_member: bool ``[n]``.
         comparable: whether non-members are a control.
+        repeats_kept: whether the members are as they were drawn.
     """
     is_matched = counts > 0
     p_value = 1.0
@@ -402,17 +416,19 @@ def _judge(
     control_p_value = None
     if not comparable:
         control_p_value = p_value
-        p_value = max(p_value, 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member))
+        by_repetition = 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member, repeats_kept)
+        p_value = max(p_value, by_repetition)
     n_matched = int((is_matched & is_member).sum()), int((is_matched & ~is_member).sum())
     return ArrayMatch(name, form, *n_matched, p_value, control_p_value=control_p_value), is_matched
 
 
-def _repetition_p_value(counts: Ints, rows: Floats, table: Array, is_member: Bools) -> float:
+def _repetition_p_value(counts: Ints, rows: Floats, table: Array, is_member: Bools, repeats_kept: bool = True) -> float:
     """Return the chance of so many members with a stored twin, if other records drawn as the members were stored.
 
     Then members and stored records are exchangeable: of two records with one row, which no third has, one is a member
     and one is stored with a probability that follows from their numbers alone. Where neither members nor stored records
-    repeat among themselves, every member with a twin is evidence that it is the member that is stored.
+    repeat among themselves, every member with a twin is evidence that it is the member that is stored. Where members
+    that repeat were taken out, pairs of them are missing, and their share is that of the other pairs alone.
     """
     _, first_rows, n_equal = np.unique(rows[is_member], axis=0, return_index=True, return_counts=True)
     n_twins = counts[is_member][first_rows]
@@ -422,7 +438,7 @@ def _repetition_p_value(counts: Ints, rows: Floats, table: Array, is_member: Boo
     pairs_across = int(((n_equal == 1) & (n_twins == 1)).sum())
     pairs_within = int(((n_equal == 2) & (n_twins == 0)).sum()) + max(n_twice - int((n_twins == 2).sum()), 0)
     n, m = int(is_member.sum()), len(stored)
-    share = 2 * n * m / max((n + m) * (n + m - 1), 1)
+    share = 2 * n * m / max((n + m) * (n + m - 1) if repeats_kept else 2 * n * m + m * (m - 1), 1)
     return float(stats.binom.sf(pairs_across - 1, pairs_across + pairs_within, share))
 
 
@@ -571,14 +587,14 @@ def _match_rows(rows: Floats, table: Array, coarse: float) -> Ints:
     return np.where(np.isfinite(distances), n_equal[np.minimum(places, len(distinct) - 1)], 0)
 
 
-def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Ints, int]:
-    """Return how often each row stands in ``table`` by at least two of their columns, in any order, and by how many.
+def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Ints, Floats]:
+    """Return how often each row stands in ``table`` by at least two of their columns, in any order, and these columns.
 
     The column with most values in a column of the table pairs rows with stored rows; other columns must agree on them.
     """
     stored = np.asarray(table, dtype=np.float64)
     stored = stored[np.isfinite(stored).all(axis=1)]
-    nothing = np.zeros(len(rows), dtype=np.int64), 0
+    nothing = np.zeros(len(rows), dtype=np.int64), stored[:, :0]
     if len(stored) < _LEAST_ROWS:
         return nothing
     tolerance = max(_tolerance(table), coarse)
@@ -591,7 +607,7 @@ def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Ints, int
         for s, values in enumerate(ordered)
         for c in varying
     ]
-    best: tuple[Ints, int] = nothing
+    best: tuple[Ints, Floats] = nothing
     for n_hits, c, s in sorted(hits, key=lambda hit: (-hit[0], hit[1] != hit[2]))[:_ANCHORS]:
         if n_hits < _LEAST_HITS:
             break
@@ -607,9 +623,9 @@ def _match_columns(rows: Floats, table: Array, coarse: float) -> tuple[Ints, int
             agreement = (differences <= margins[column]).mean(axis=0)
             if agreement.max() >= _AGREEMENT:
                 chosen[int(column)] = int(free[agreement.argmax()])
-        if len(chosen) > max(best[1], 1):
-            columns, places = list(chosen), list(chosen.values())
-            best = _match_rows(rows[:, columns], stored[:, places], tolerance), len(columns)
+        if len(chosen) > max(best[1].shape[1], 1):
+            columns, compared = list(chosen), stored[:, list(chosen.values())]
+            best = _match_rows(rows[:, columns], compared, tolerance), compared
     return best
 
 

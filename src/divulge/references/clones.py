@@ -342,14 +342,23 @@ def clone_estimator(estimator: Any, seed: int) -> Any:
             elif not is_estimator(value) and getattr(value, "random_state", 0) is None and _is_shuffled(value):
                 changed[name] = copy.copy(value)  # folds that are drawn at random, of a search or a calibration
                 changed[name].random_state = seeds.derive_seed(seed, "clone", name) % 2**31
-        if type(clone).__module__.startswith("catboost"):  # it lists only the parameters that were set
-            if not any(name in _SEED_NAMES for name in parameters):
-                changed["random_seed"] = seeds.derive_seed(seed, "clone", "random_seed") % 2**31
-            changed |= {} if "thread_count" in parameters else {"thread_count": 1}
-            changed["allow_writing_files"] = False
         for prefix, part in _named_parts(clone).items():
+            changed |= _catboost_parameters(part, prefix, seed)
             changed |= {f"{prefix}{name}": value for name, value in _silent_parameters(part).items()}
         return clone.set_params(**changed) if changed else clone
+
+
+def _catboost_parameters(part: Any, prefix: str, seed: int) -> dict[str, Any]:
+    """Return the seed and the single thread that CatBoost, which lists only the parameters that were set, hides."""
+    if not type(part).__module__.startswith("catboost"):
+        return {}
+    listed = part.get_params(deep=False)
+    changed: dict[str, Any] = {f"{prefix}allow_writing_files": False}
+    if not any(name in _SEED_NAMES for name in listed):
+        changed[f"{prefix}random_seed"] = seeds.derive_seed(seed, "clone", f"{prefix}random_seed") % 2**31
+    if "thread_count" not in listed:
+        changed[f"{prefix}thread_count"] = 1
+    return changed
 
 
 def _silent_parameters(part: Any) -> dict[str, Any]:
@@ -481,8 +490,11 @@ def digest_estimator(estimator: Any) -> str:
     """
     estimator_class = type(estimator)
     parts: list[str] = [estimator_class.__module__, estimator_class.__qualname__]
-    if not _has_version(estimator_class.__module__.split(".")[0]):
-        parts.append(pool.digest_function(estimator_class))
+    parts += [
+        pool.digest_function(base)
+        for base in estimator_class.__mro__[:-1]
+        if not _has_version(base.__module__.split(".")[0])  # the user's own, whose base classes are often theirs, too
+    ]
     for name, value in sorted(estimator.get_params(deep=False).items()):
         if name not in (*_SEED_NAMES, *_THREAD_NAMES, "memory"):
             parts += [name, _digest_parameter(value)]

@@ -27,6 +27,7 @@ from divulge.validation import check_memory, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from types import CodeType
 
     from filelock import BaseFileLock
     from torch import nn
@@ -377,6 +378,9 @@ def digest_function(function: object) -> str:
     Examples:
         >>> digest_function(lambda x: x + 1) == digest_function(lambda x: x + 2)
         False
+        >>> sine, cosine = lambda x: np.sin(x), lambda x: np.cos(x)
+        >>> digest_function(sine) == digest_function(cosine)
+        False
     """
     if isinstance(function, functools.partial):
         return store.hash_values(
@@ -388,16 +392,42 @@ def digest_function(function: object) -> str:
     if inspect.ismethod(function):
         return store.hash_values("method", digest_function(function.__func__), digest_value(function.__self__))
     if inspect.isclass(function):
-        return store.hash_values("class", function.__module__, function.__qualname__, _source_code(function))
+        source = _source_code(function)
+        members = [] if source else _digest_members(function)
+        return store.hash_values("class", function.__module__, function.__qualname__, source, *members)
     if not inspect.isfunction(function):
         return store.hash_values("object", repr(function))
-    code = function.__code__
-    parts = [function.__module__, function.__qualname__, _source_code(function), code.co_code.hex()]
-    parts.append(repr([c for c in code.co_consts if not inspect.iscode(c)]))
+    parts = [function.__module__, function.__qualname__, _source_code(function), *_digest_code(function.__code__)]
     parts += map(digest_value, function.__defaults__ or ())
     parts += _digest_items(function.__kwdefaults__ or {})
     parts += [_digest_cell(cell) for cell in function.__closure__ or ()]
     return store.hash_values("function", *parts)
+
+
+def _digest_code(code: CodeType) -> list[str]:
+    """Return what a function's code does: two lambdas of one line differ in nothing else, not even in the bytes."""
+    constants = [c for c in code.co_consts if not inspect.iscode(c)]
+    inner = [part for c in code.co_consts if inspect.iscode(c) for part in _digest_code(c)]
+    return [code.co_code.hex(), repr(constants), repr(code.co_names), *inner]
+
+
+def _digest_members(class_: type) -> list[str]:
+    """Return what the methods and plain attributes of a class do, where its source was not kept."""
+    parts: list[str] = [repr(class_.__bases__)]
+    for name, member in sorted(vars(class_).items()):
+        if name in ("__doc__", "__firstlineno__", "__static_attributes__"):
+            continue
+        accessors = (member.fget, member.fset, member.fdel) if isinstance(member, property) else (member,)
+        for function in (getattr(accessor, "__func__", accessor) for accessor in accessors):
+            if inspect.isfunction(function):
+                parts += [
+                    name,
+                    *_digest_code(function.__code__),
+                    repr((function.__defaults__, function.__kwdefaults__)),
+                ]
+            elif isinstance(function, bool | int | float | str | bytes | tuple | list | dict):
+                parts += [name, repr(function)]
+    return parts
 
 
 def list_settings(config: Any) -> list[tuple[str, str]]:
