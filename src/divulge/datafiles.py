@@ -213,10 +213,15 @@ def read_rows(path: Path, layout: FileLayout) -> FileRows:
     """Read all columns of a table, or of a folder of tables, as its file spells them; errors as for `read_records`."""
     table = _scan(path, layout)
     separators = {None if part.delimited is None else part.delimited.separator for part in table.parts}
-    if None not in separators:
-        return FileRows(table.collect(texts=table.columns), ".csv", str(sorted(map(str, separators))[0]))
+    if len(separators) == 1 and None not in separators:
+        return FileRows(table.collect(texts=table.columns), ".csv", str(separators.pop()))
     ending = ".jsonl" if all(part.lines is not None for part in table.parts) else ".parquet"
-    return FileRows(table.collect(), ending)
+    # In JSON lines a key may hold lists or objects, which are no values of a column and so no part of a record.
+    names = [name for name in table.columns if ending != ".jsonl" or table.column_type(name) in _SCALAR_TYPES]
+    return FileRows(table.collect(names), ending)
+
+
+_SCALAR_TYPES = (tables.NUMBER, tables.TEXT, "true or false", "empty")
 
 
 def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequence[str] = ()) -> NamedRows:

@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import divulge as dv
 from divulge.canaries import Canaries, canary_records, make
+from divulge.datafiles import FileLayout
 from divulge.run_directory import RunDirectory
 
 
@@ -240,3 +241,36 @@ def test_codes_that_look_like_numbers_are_not_made_up(divulge, tmp_path):
     assert set(insert["zip"]) <= set(frame()["zip"])
     assert len(set(insert["income"]) - set(frame()["income"])) > 20
     assert len(Canaries.load(tmp_path / "c")) == 100
+
+
+@pytest.mark.parametrize("y", [[1.5, 2.0, 2.0, 0.0], [False, True, True, True], [-1, 1, 1, 1]])
+def test_labels_of_some_records_are_told_as_those_of_all(y):
+    """Whole numbers among real values, and one truth value alone, are read as another type."""
+    x = pl.DataFrame({"a": [0.0, 1.0, 2.0, 3.0]})
+    of_all = canary_records.fingerprints(dv.Records(x, np.array(y)))
+    assert len(set(of_all)) == 4
+    assert canary_records.fingerprints(dv.Records(x[2:], np.array(y)[2:])) == of_all[2:]
+
+
+def test_lists_beside_the_columns_of_json_lines_are_left_out(tmp_path):
+    table = frame(60).select("age", "income", "outcome").with_columns(words=pl.lit(["a", "b"]))
+    write(table.with_columns(since=pl.lit("2020-01-01")), tmp_path / "t.jsonl")
+    layout = FileLayout(label="outcome", columns=("age", "income"))
+    made = canary_records.make_from_file(
+        tmp_path / "t.jsonl", layout, kind="shuffled", count=10, design="coins", seed=0
+    )
+    assert made.rows is not None
+    assert made.rows.file.frame.columns == ["age", "income", "outcome", "since"]
+
+
+def test_csv_files_of_several_separators_are_not_made_one(tmp_path):
+    """Between commas, a number with a decimal comma is none beside those with a decimal point."""
+    table = frame(60).select("age", pl.col("income").fill_null(0.5), "outcome")
+    write(table, tmp_path / "a.csv")
+    table.write_csv(tmp_path / "b.csv")
+    layout = FileLayout(label="outcome")
+    settings = {"kind": "shuffled", "count": 10, "design": "coins", "seed": 0}
+    made = canary_records.make_from_file(tmp_path, layout, out=tmp_path / "out", **settings)
+    loaded = Canaries.load(tmp_path / "out")
+    assert canary_records.fingerprints(loaded.records) == canary_records.fingerprints(made.records)
+    assert (tmp_path / "out" / "insert.parquet").is_file()

@@ -167,6 +167,13 @@ def test_no_message_quotes_a_file(error):
     assert "()" not in str(refused.value)
 
 
+def test_types_of_files_that_do_not_go_together_are_refused(tmp_path):
+    for name, dtype in {"a": pl.Categorical(), "b": pl.Enum(["u", "v"])}.items():
+        pl.DataFrame({"c": pl.Series(["u", "v"], dtype=dtype)}).write_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(dv.InputError, match=r"a\.parquet: .* types that do not go together .*cat and enum"):
+        tables.read_table(tmp_path)
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
 def test_what_ends_the_process_is_let_through(error):
     with pytest.raises(type(error)), tables.table_errors("file"):
@@ -180,6 +187,8 @@ def test_what_ends_the_process_is_let_through(error):
         ('{"id":"a","s":1}\n{"id":"b","s":2,"\\u0069d":"c"}\n', "line 2: the key 'id' occurs twice"),
         ('{"id":"a","":1,"":2}\n', "line 1: the key '' occurs twice"),
         ('{"id":"a","inner":{"k":1,"k":2}}\n', "line 1: the key 'k' occurs twice"),
+        ('{"id":"a","s":1,"id"  :"b"}\n', "line 1: the key 'id' occurs twice"),
+        ('{"id":"a","s":1,"id"\t:"b"}\n', "line 1: the key 'id' occurs twice"),
     ],
 )
 def test_a_key_that_an_object_has_twice_is_refused(tmp_path, lines, message):

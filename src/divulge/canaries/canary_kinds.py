@@ -163,8 +163,14 @@ def _spell_labels(records: Records) -> list[bytes]:
     labels = label_values(records)
     if labels is None:
         return [b""] * len(records)
-    labels = labels.astype(np.int64) if labels.dtype.kind == "b" else labels
-    return [str(label).encode() for label in labels.tolist()]
+    return [_spell_label(label).encode() for label in labels.tolist()]
+
+
+def _spell_label(label: object) -> str:
+    """Spell a label the same for 1, 1.0 and True: some of the records alone may show another type than all of them."""
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return {"True": "1", "False": "0"}.get(str(label), str(label))
 
 
 def are_documents(records: Records) -> bool:

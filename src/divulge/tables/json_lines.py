@@ -140,7 +140,8 @@ def _check_keys(lines: Sequence[tuple[int, bytes]], rows: Sequence[Mapping[str, 
     """Raise if an object has a key twice.
 
     A quote and a colon end a key, unless a backslash before them shows that they are part of a text. Where there are as
-    many keys as values, none is repeated; only otherwise (in inner objects, say) each line is looked at.
+    many keys as values, none is repeated; only otherwise (in inner objects, say), and where more than a space stands
+    before a colon, each line is looked at.
 
     Raises:
         divulge.InputError: in that case; it names the line and the key.
@@ -150,7 +151,7 @@ def _check_keys(lines: Sequence[tuple[int, bytes]], rows: Sequence[Mapping[str, 
         for sign, backslashes in ((1, b""), (-1, b"\\"), (1, b"\\\\"))
         for space in (b"", b" ")
     )
-    if n_keys == sum(map(len, rows)):
+    if n_keys == sum(map(len, rows)) and not any(space + b":" in content for space in (b"  ", b"\t", b"\r")):
         return
     for number, text in lines:
         try:

@@ -24,6 +24,7 @@ from divulge.tables.sources import (
     Source,
     TableFile,
     check_stream,
+    error_summary,
     file_type,
     find_files,
     is_utf8_name,
@@ -353,7 +354,7 @@ def scan_table(sources: Source | Iterable[Source], name: str = "", *, separator:
 
     Args:
         sources: paths, open binary files or bytes, in their order.
-        name: name of the argument, , for messages.
+        name: name of the argument, for messages.
         separator: between the values of CSV files; told by their headers when None.
 
     Raises:
@@ -586,7 +587,7 @@ def _stack(table: str, parts: Sequence[Part], frames: Sequence[pl.DataFrame], na
     """Put the parts of the table of this name below each other.
 
     Raises:
-        divulge.InputError: a column is of one kind in a file and of another in another.
+        divulge.InputError: a column is of one kind in a file and of another in another, or of types that no type holds.
     """
     for name in names:
         files_by_type: dict[str, str] = {}
@@ -608,7 +609,13 @@ def _stack(table: str, parts: Sequence[Part], frames: Sequence[pl.DataFrame], na
                 f"{second_type} in {second_file}; columns of one kind are needed"
             )
     empty = [frame.with_columns(pl.col(pl.Null).cast(pl.String)) for frame in frames]
-    return pl.concat(_without_empty(empty), how="diagonal_relaxed").select(list(names))
+    try:
+        return pl.concat(_without_empty(empty), how="diagonal_relaxed").select(list(names))
+    except pl.exceptions.SchemaError as error:  # a Categorical and an Enum, say
+        raise InputError(
+            f"{_error_prefix(table, parts[0].name)}: its columns and those of other files are of types that do not go "
+            f"together ({error_summary(error)}); store each column with one type"
+        ) from None
 
 
 def _without_empty(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
