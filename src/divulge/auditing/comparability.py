@@ -210,10 +210,11 @@ def count_copies(audit: Findings) -> int:
 
 
 def hidden_share(audit: Findings, n_members: int, n_nonmembers: int) -> float:
-    """Return the largest part of the difference between members and non-members that copies can hide, in [0, 1].
+    """Return the largest share q of the non-members that may be members in truth, in [0, 1].
 
-    If a share q of the non-members are members in truth, a difference of means, rates or AUCs is 1 - q times as large.
-    All copies may be among the candidates in question.
+    The AUC is then (1 - q) times the one against the others, and q times that of members against copies, which is
+    anything from 0 to 1: copies may be the records of which the model is surest. All may be among the candidates in
+    question.
     """
     return min(1.0, count_copies(audit) / max(1, min(n_members, n_nonmembers)))
 

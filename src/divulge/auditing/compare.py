@@ -419,16 +419,15 @@ def _is_above(estimate: Estimate, limit: Limit) -> bool:
 def _copies_reason(audit: Audit, measured: Estimate, limit: Limit, hidden: float) -> str:
     """Explain why a limit may be exceeded beneath copies of members among the non-members; empty if it cannot be.
 
-    AUC and advantage are compared once more as what they would be without the copies. Of a TPR the copies decide the
-    threshold.
+    AUC and advantage are compared once more as the largest that they can be without the copies, of which the model may
+    be surer than of any other record. Of a TPR the copies decide the threshold.
     """
     if measured.high > limit.limit or not hidden:
         return ""
-    chance = {"auc": 0.5, "advantage": 0.0}.get(limit.metric)
-    if chance is not None and hidden < 1:
-        largest = max(measured.high - chance, chance - measured.low if limit.metric == "auc" else 0.0)
-        if chance + largest / (1 - hidden) <= limit.limit:
-            return ""
+    if limit.metric == "auc" and max(measured.high, 1 - measured.low) <= limit.limit * (1 - hidden):
+        return ""
+    if limit.metric == "advantage" and measured.high + hidden <= limit.limit * (1 - hidden):
+        return ""
     return comparability.describe_copies(audit)
 
 
