@@ -18,7 +18,7 @@ from score_audits import scored, sizes
 
 
 def copied(shift, share, *, seed, n=300, policy="keep", near=False, surest=False):
-    """Scores of members, and of non-members of which ``share`` are copies of (the surest) members with the same scores."""
+    """Scores of members, and of non-members of which ``share`` are copies of (the surest) members."""
     rng = np.random.default_rng(seed)
     members, nonmembers = rng.normal(size=n) + shift, rng.normal(size=n)
     members = -np.sort(-members) if surest else members

@@ -190,8 +190,8 @@ def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
 def smallest_detectable_leak(audit: Findings, scope: Scope) -> Detectable:
     """Return the smallest detectable leak, at the largest FPR at which any TPR is detectable.
 
-    Where non-members are copies of members, of which the model may be surer than of any other record, an AUC must be the
-    larger by that; of a TPR nothing is said then, as the copies decide the threshold.
+    Where non-members are copies of members, of which the model may be surer than of any other record, an AUC must be
+    the larger by that; of a TPR nothing is said then, as the copies decide the threshold.
     """
     levels, confidence = sorted(audit.fpr, reverse=True), simultaneous_confidence(audit)
     candidates = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
