@@ -10,10 +10,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge import attributes
+from divulge.attributes.finding import possibly_given_away
 from divulge.auditing.compare import gate
 from divulge.auditing.inputs import separate_sets
 from divulge.references import Train
-from divulge.results import TextSplit
+from divulge.results import AttributeValue, TextSplit
 from score_audits import scored, sizes
 
 
@@ -171,3 +172,13 @@ def test_repeated_records_of_an_honest_model_give_no_attribute_away(dealt):
         answer = attributes.finding.decide_attribute(guesses, inside[rows], values[group][rows], ("a", "b", "c")).answer
         found += answer == "leak found"
     assert found <= binom.isf(0.001, 20, 0.05)
+
+
+def test_copies_that_are_all_guessed_rightly_hide_no_value():
+    """Of 100 non-members 20 are copies, guessed rightly; of the others none, and of the members every fifth."""
+    nothing = dv.Estimate(0.0, 0.0, 0.0, 0.95, "shares that are known")
+    gain = dv.Estimate(1.0, 1.0, 1.0, 0.95, "no imputation")
+    of_value = AttributeValue("model", "red", 20, 100, 20, 100, nothing, gain)
+    assert possibly_given_away(of_value, 100, 100) == 0
+    assert possibly_given_away(of_value, 100, 100, copied=20) >= 0.2
+    assert possibly_given_away(of_value, 100, 100, copied=100) == 1

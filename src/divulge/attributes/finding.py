@@ -235,8 +235,8 @@ def possibly_given_away(
 ) -> float:
     """Return the largest such share that is compatible with the guesses.
 
-    Copies of members among the non-members may all be guessed rightly, which hides the more the fewer of the members
-    are, and copies in the population are known to the imputation. All of them may be among those compared.
+    Copies of members among the non-members may all be guessed rightly, whatever share of the members is, and copies in
+    the population are known to the imputation. All of them may be among those compared.
 
     Args:
         comparison: of all records, or of those with one value.
@@ -247,7 +247,7 @@ def possibly_given_away(
     difference, gain = comparison.difference.high, comparison.gain
     if copied:
         share = min(1.0, copied / n_nonmembers)
-        difference = (difference + share * (1 - comparison.members.low)) / (1 - share) if share < 1 else 1.0
+        difference = (difference + share) / (1 - share) if share < 1 else 1.0
     return min(1.0, difference if gain is None else min(difference, gain.high + copied / n_members))
 
 
