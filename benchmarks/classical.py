@@ -1,4 +1,4 @@
-"""The figures with which the work on classical models began, measured again: wine quality, insurance charges, an SVC.
+"""First figures of classical models, measured again: wine quality, insurance charges, an SVC.
 
     PYTHONPATH=src DIVULGE_DATA=FOLDER python benchmarks/classical.py [--draws 3]
 
@@ -39,7 +39,7 @@ N_REFERENCES = 8
 
 @dataclass(frozen=True)
 class Row:
-    """What is measured, what the note said that began the work, and how it is measured here.
+    """What is measured, the figure of a prototype, and how it is measured here.
 
     Args:
         table: "wine", "wine above 5" (whether the grade is), or "insurance".
@@ -157,7 +157,7 @@ def main() -> None:
 
 `benchmarks/classical.py`: {options.draws} draws of records, targets and references. Wine quality: 200 members, 200
 non-members, 800 population records; insurance charges: 300, 300 and all others. {N_REFERENCES} reference models.
-"Noted" is what the note said that began the work, whose draws, table and attack are not known but for the sizes. First
+"Noted" are the figures of a prototype, whose draws, table and attack are not known but for the sizes. First
 draw: AUC with its interval (DeLong, 95 %) / TPR at 1 % of false positives with its own; then the AUC, or the count, of
 all draws. SHA-256 of the tables: {", ".join(digests)}.
 
