@@ -107,3 +107,15 @@ def test_labels_are_learned_from_others_whatever_their_order():
         for rows in (slice(None), order)
     )
     assert first == second
+
+
+def test_a_split_that_its_labels_confound_says_so():
+    rng = np.random.default_rng(0)
+    x, member = rng.normal(size=(800, 4)), np.arange(800) < 400
+    truth = (x[:, 0] > 0).astype(int)
+    y = np.where(~member & (rng.random(800) < 0.15), 1 - truth, truth)
+    for side in (member, ~member):
+        found = blind.baseline(x[side], x[~side], y_members=y[side], y_nonmembers=y[~side])
+        assert found.confounded
+        assert found.auc.low > 0.5
+        assert "labels" in found.method

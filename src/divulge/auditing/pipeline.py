@@ -477,6 +477,8 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
     differences: tuple[str, ...] = ()
     if baseline.confounded and (records.x.dtype != object or y is not None):
         differences = evaluation.differences(records.x, inside, y)
+        if blind.LABEL_ERRORS in baseline.method:
+            differences = (blind.LABEL_ERRORS, *differences)
     return BlindBaseline(
         **{field.name: getattr(baseline, field.name) for field in fields(baseline)}, differences=differences
     )

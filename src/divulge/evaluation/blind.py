@@ -55,6 +55,7 @@ _CHUNK_VALUES = 2**23  # values read at a time
 _SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
 
 _FALSE_ALARM = 0.01  # of `differences`
+LABEL_ERRORS = "how badly labels are predicted from the records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,12 @@ def baseline(
     exceeding = 1 + (statistics[1 : 1 + n_permutations, None] >= statistics - 1e-12).sum(0)
     p_values = exceeding / (1 + n_permutations)
     p_value = float(p_values[0])
+    evidence = ""
+    if surprise is not None and p_value <= level:
+        strengths = [float(_standard(group, n_permutations)[0]) for group in area_groups]
+        if max(strengths[-2:]) > max(strengths[:-2]):
+            guesses_and_truth = surprise if strengths[-2] > strengths[-1] else -surprise, truth
+            evidence = f"; most telling is {LABEL_ERRORS}"
     return Blind(
         auc=auc(*guesses_and_truth, confidence),
         confounded=p_value <= level,
@@ -204,7 +211,7 @@ def baseline(
         records=len(order),
         method=(
             f"kernel ridge of {len(kernel_rows):,} records, linear and radial ridge of {len(order):,}, {FOLDS} folds; "
-            f"{n_permutations} permutations"
+            f"{n_permutations} permutations{evidence}"
         ),
         detectable=_detectable(p_values[1 + n_permutations :] <= level, truth),
     )
