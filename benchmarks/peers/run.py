@@ -5,7 +5,7 @@
 
 WORK is a folder for environments, arrays and answers; what is there already is not made again, so that a second
 run prints the tables alone. LeakPro and ML Privacy Meter are not on the package index: hand in their source trees.
-That of jax_privacy is newer than what is on the index; its needs are those of the release there.
+The source tree of jax_privacy is newer than its release on the index, whose needs it is given.
 """
 
 from __future__ import annotations
