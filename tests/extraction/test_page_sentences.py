@@ -198,8 +198,8 @@ def test_the_curve_counts_documents_whose_even_chance_takes_so_many_draws():
     curve = extraction_page._reached_curve(measured().target)
     assert curve.y[0] == pytest.approx(1 / 8)  # the one of probability one
     for at in (10, 60, 120):
-        wanted = np.mean(1 - (1 - np.exp(measured().target.log_p)) ** (curve.x[at] * (1 + 1e-6)) >= 0.5)
-        assert curve.y[at] == pytest.approx(wanted, abs=1 / 8 + 1e-9)
+        expected = np.mean(1 - (1 - np.exp(measured().target.log_p)) ** (curve.x[at] * (1 + 1e-6)) >= 0.5)
+        assert curve.y[at] == pytest.approx(expected, abs=1 / 8 + 1e-9)
 
 
 def test_draws_are_drawn_on_a_logarithmic_axis():

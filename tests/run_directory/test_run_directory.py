@@ -222,10 +222,10 @@ def test_the_lock_outlives_its_holder_so_two_never_hold_it(run, tmp_path):
 def test_work_worth_keeping_outlives_an_error(tmp_path):
     def begin(key="k", **options):
         with RunDirectory(tmp_path / "run").writing("scores", key, keep=("shards",), **options) as draft:
-            found = sorted(path.name for path in draft.path.rglob("*.json"))
+            result = sorted(path.name for path in draft.path.rglob("*.json"))
             draft.write_json("shards/one", 1)
             draft.write_json("rest", 1)
-            raise ZeroDivisionError(found)
+            raise ZeroDivisionError(result)
 
     with pytest.raises(ZeroDivisionError, match=r"\[\]"):
         begin()
