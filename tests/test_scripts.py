@@ -1,4 +1,4 @@
-"""The scripts of `benchmarks/` and `papers/`: each is listed in the README beside it and says on `--help` what it does."""
+"""The scripts of `benchmarks/` and `papers/`: the README beside each lists it, and `--help` says what it does."""
 
 import ast
 import re
