@@ -236,6 +236,10 @@ def make_from_file(
     if data.table is not None and source is not None:
         own_rows = None if own is None else datafiles.read_rows(own, layout)
         file = _spell_rows(source, data, layout, draft) if own_rows is None else own_rows.with_columns_of(source)
+        if layout.id in source.frame.columns and file.frame[layout.id].null_count() == len(file.frame):
+            # Rows without an identifier could not be audited as members in a plan that names the column.
+            ids = source.spell_new_ids(layout.id, len(file.frame))
+            file = replace(file, frame=file.frame.with_columns(ids))
         texts = [name for name in data.table.columns if data.table[name].dtype == nw.String]
         known = replace(
             _layout_of_values(data, layout.label),
