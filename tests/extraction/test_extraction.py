@@ -9,7 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge import extraction
-from divulge.extraction.extraction_page import foremost
+from divulge.extraction.extraction_page import most_extractable
 from divulge.targets import Continuations, Decoding
 from extraction.conftest import WORDS, sentences
 
@@ -315,7 +315,7 @@ class TestKept:
         summary = dv.results.read_summary(tmp_path / "run", dv.results.ExtractionSummary)
         assert summary == found.summary()
         report = (tmp_path / "run" / "report.html").read_text()
-        assert found.members.suffixes[foremost(found.members)[0]].strip() in report
+        assert found.members.suffixes[most_extractable(found.members)[0]].strip() in report
         with pytest.raises(dv.InputError, match="out: "):
             found.save(tmp_path / "run")
 

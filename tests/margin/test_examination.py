@@ -33,13 +33,13 @@ def examined(decisions, *, leaks=True, calibration=None):
 
 def test_everyone_that_any_rule_calls_a_member_is_listed_once_the_highest_score_first():
     result = examined({"FDR": rule(1, 3), "margin": rule(0, 3)})
-    assert [(one.id, one.output, one.score, one.rules) for one in result.called()] == [
+    assert [(one.id, one.output, one.score, one.rules) for one in result.called_records()] == [
         ("b", 2.0, 3.0, ("FDR",)),
         ("d", 4.0, 1.0, ("FDR", "margin")),
         ("a", 1.0, 0.5, ("margin",)),
     ]
-    assert list(examined({}).called()) == []
-    assert list(examined({"FDR": rule()}).called()) == []
+    assert list(examined({}).called_records()) == []
+    assert list(examined({"FDR": rule()}).called_records()) == []
 
 
 KNOWN = np.zeros((2, 5))

@@ -197,7 +197,7 @@ def test_nobody_else_can_read_a_run_whatever_the_umask(tmp_path, mask):
             fill(draft, 1)
             with draft.part("inner", "audit", "k") as part:
                 fill(part, 1)
-            with draft.workshop() as folder:
+            with draft.scratch_folder() as folder:
                 assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
     finally:
         os.umask(before)
