@@ -51,7 +51,7 @@ SETTINGS = {
         "step": 1000.0, "iterations": 1, "access": "white", "directions": 100, "epsilon": 0.01, "clip": None,
         "detector": "cade", "start": "zeros", "limit": None, "shadows": 0,
     },
-    "divulge.references.estimators.FineTuneSettings": {
+    "divulge.references.hyperparameters.FineTuneSettings": {
         "count": 4, "epochs": 3, "lr": None, "batch_size": 8, "lora": None, "schedule": "linear", "warmup": 0.0,
         "weight_decay": 0.0, "length": None, "bos": "tokenizer",
     },

@@ -31,7 +31,7 @@ from divulge.validation import check_instance
 if TYPE_CHECKING:
     import peft
 
-    from divulge.references.estimators import FineTuneSettings
+    from divulge.references.hyperparameters import FineTuneSettings
     from divulge.references.jobs import Trained
     from divulge.references.network_training import AfterEpoch
     from divulge.references.progress import Progress
