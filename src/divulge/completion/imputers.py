@@ -693,7 +693,7 @@ def mask(
         check_choice(extent, f"known: after {mask_type}:{share}", ("each",))
         if records is None:
             raise InputError(f"known: {words!r} draws a mask for each record; say how many there are (records=n)")
-    return _mask_share(share, shape, seed, by_value=mask_type == "values", records=n_records if separator else None)
+    return _mask_share(share, shape, seed, is_per_value=mask_type == "values", records=n_records if separator else None)
 
 
 def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
@@ -714,8 +714,8 @@ def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) ->
     return known_mask
 
 
-def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, by_value: bool, records: int | None) -> Bools:
-    share, cells = _parse_share(text), None if by_value else _image_size(shape)
+def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, is_per_value: bool, records: int | None) -> Bools:
+    share, cells = _parse_share(text), None if is_per_value else _image_size(shape)
     spatial = shape if cells is None else cells
     count = int(np.prod(spatial))
     n_known, rng = max(1, round(share * count)), seeds.generator(seed, "known")

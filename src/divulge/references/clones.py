@@ -389,8 +389,8 @@ def clone_as_trained(estimator: Any) -> Any:
             for name, value in _rounds_as_trained(part, clone.get_params(deep=True), prefix).items()
         }
         clone = clone.set_params(**changed) if changed else clone
-    named = {id(part) for part in parts.values()}
-    hidden = [part for part in sub_estimators(estimator) if id(part) not in named and _was_stopped(part)]
+    named_ids = {id(part) for part in parts.values()}
+    hidden = [part for part in sub_estimators(estimator) if id(part) not in named_ids and _was_stopped(part)]
     waiting = [part for part in _named_parts(clone).values() if _waits_for_validation(part)]
     for part in [*waiting, *hidden]:
         raise InputError(
