@@ -569,7 +569,7 @@ def main() -> None:
     parser.add_argument("--passes-scale", type=float, default=1.0)
     parser.add_argument("--tuned", type=int, nargs=2, default=[3, 4000], metavar=("PASSES", "IMAGES"))
     parser.add_argument("--minutes", type=float, default=np.inf, help="start no piece after so many")
-    parser.add_argument("--only", nargs="+", default=["*"], help="pieces whose name matches, such as '*-target', in turn")
+    parser.add_argument("--only", nargs="+", default=["*"], help="pieces of these names, in turn: '*-target' '*-all-*'")
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.out.mkdir(parents=True, exist_ok=True)

@@ -192,7 +192,7 @@ def _compare_answers(
     if audit.held_out is not None:
         advice = "of the settings that were tried none comes nearer"
     elif isinstance(audit.references, CloneTraining) and audit.references.has_target_settings:
-        advice = "they have its own settings, so give a population from which each can learn from as many records as it did"
+        advice = "they have its own settings: let each learn from as many records as it did"
     n_learned, n_members = int(np.median(models.trained_on.sum(axis=1))), int(audit.inputs.truth.sum())
     numbers = f"about {n_learned:,} each, beside the {n_members:,} members given"
     return replace(report, text=_describe_agreement(report, numbers, advice))
