@@ -329,12 +329,12 @@ def regressed(cell: Cell, fold: int | None, out: Path, network: Network, table: 
 def networks_of_fold(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
     """The published network on pixels, and on pretrained features where all of these are there."""
     published = Network.published()
-    found = {f"network, pixels, {s}": v for s, v in regressed(cell, fold, out, published, cell.records.x).items()}
+    results = {f"network, pixels, {s}": v for s, v in regressed(cell, fold, out, published, cell.records.x).items()}
     features = features_of(cell, out)
     if features is None:
         raise SystemExit(f"{cell.data}-features: make all blocks first")
     on_features = replace(published, body=MLP())
-    return found | {
+    return results | {
         f"network, EfficientNet, {s}": v for s, v in regressed(cell, fold, out, on_features, features).items()
     }
 

@@ -125,10 +125,10 @@ class TestEveryRecipe:
     def test_needs_no_more_than_it_says_and_ranks_members_higher(self, key):
         # As published, a document that gains at every error has the lowest score (tests/attacks/test_documents.py).
         given, member = evidence(key, 1, lift=0.3 if key in ("documents: ez", "documents: ez-out") else 2.0)
-        found = scores(key, given)
-        assert found.shape == (N,)
-        assert np.isfinite(found).all()
-        assert area(found, member) > 0.6
+        result = scores(key, given)
+        assert result.shape == (N,)
+        assert np.isfinite(result).all()
+        assert area(result, member) > 0.6
 
     def test_without_a_leak_nothing_is_told_apart(self, key):
         """An AUC beyond .5 ± .17 has probability 3e-5 for 100 against 100."""

@@ -86,22 +86,22 @@ def test_a_trial_model_is_the_reference_and_is_not_trained_again(tmp_path):
     assert chosen.match is None
     assert (chosen.lr, chosen.epochs) == (0.01, 12)
     assert [setting.models for setting in log.matched.tried] == [2, 2]  # each with its nearest epoch
-    found = matched.modality.compute_signals(matched, AuditLog())
-    (models,) = found[0].models.values()
+    result = matched.modality.compute_signals(matched, AuditLog())
+    (models,) = result[0].models.values()
     fresh = dataclasses.replace(matched, pool=tmp_path / "other").modality.compute_signals(
         dataclasses.replace(matched, pool=tmp_path / "other"), AuditLog()
     )
     (fresh_models,) = fresh[0].models.values()
     for name, values in models.signals.items():
         np.testing.assert_allclose(values, fresh_models.signals[name], atol=1e-5)  # stacks of 1, 2 and 3
-    again = chosen.fit(
+    repeat = chosen.fit(
         prepared.inputs.population,
         _rows(prepared),
         seed=prepared.seed,
         classes=3,
         pool=tmp_path / "pool",
     )
-    assert again.reused == 3
+    assert repeat.reused == 3
     assert not models.trained_on[:, prepared.layout.population_rows][:, prepared.held_out].any()
 
 
@@ -305,8 +305,8 @@ def test_hooks_stop_a_training():
 def test_values_tried_of_a_parameter_lie_on_both_sides_of_the_given_one(name, value, ladders):
     found = matching._ladders(name, value)
     assert len(found) == len(ladders)
-    for ladder, wanted in zip(found, ladders, strict=True):
-        assert ladder == pytest.approx(wanted, rel=1e-2)
+    for ladder, expected in zip(found, ladders, strict=True):
+        assert ladder == pytest.approx(expected, rel=1e-2)
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 10, 200])

@@ -724,7 +724,7 @@ def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, by_value: bool,
         row[rng.permutation(count)[:n_known]] = True
     masks = is_known.reshape(-1, *spatial)
     if cells is not None:
-        masks = np.stack([_over_channels(row, shape) for row in masks])
+        masks = np.stack([_repeat_over_channels(row, shape) for row in masks])
     return masks[0] if records is None else masks
 
 
@@ -741,7 +741,7 @@ def _mask_block(text: str, shape: tuple[int, ...]) -> Bools:
     ]
     block = np.zeros(cells, dtype=bool)
     block[starts[0] : starts[0] + sides[0], starts[1] : starts[1] + sides[1]] = True
-    return _over_channels(block, shape)
+    return _repeat_over_channels(block, shape)
 
 
 def _image_size(shape: tuple[int, ...]) -> tuple[int, int] | None:
@@ -757,7 +757,7 @@ def _channels_first(shape: tuple[int, ...]) -> bool:
     return shape[-1] not in (1, 3, 4) and shape[0] in (1, 3, 4)
 
 
-def _over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
+def _repeat_over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
     if len(shape) == 3 and not _channels_first(shape):
         cells = cells[..., None]
     return np.broadcast_to(cells, shape).copy()
