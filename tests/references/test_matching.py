@@ -171,6 +171,40 @@ def test_clones_of_the_target_need_no_search():
     assert prepare(Train(count=2, match={"n_estimators": [3, 6]}), target=target).held_out is not None
 
 
+def audit_estimator(target, **settings):
+    sets = {"members": draw(60, 0), "nonmembers": draw(60, 1), "population": draw(400, 2)}
+    settings |= {"count": 4}
+    result = dv.audit(
+        target, **sets, recipes=["calibrated"], references=Train(**settings), fpr=(0.1,), progress=None, seed=0
+    )
+    (agreement,) = result.about.agreement
+    return agreement
+
+
+def test_what_is_said_of_references_that_differ_fits_how_they_were_made():
+    """Clones already have the target's settings; others can be matched. Both texts have the numbers of records."""
+    members = draw(60, 0)
+    target = RandomForestClassifier(10, random_state=0).fit(members.x, members.y)
+    clones = audit_estimator(target)
+    assert "RMSE of their negative-losses" in clones.text
+    other = audit_estimator(target, make_model=lambda: RandomForestClassifier(40, max_depth=1, random_state=0))
+    assert other.differs
+    assert "each, beside the 60 members given)" in other.text
+    assert 'give its settings, or match="auto"' in other.text
+    network = Train(make, epochs=40, optimizer="adam", lr=0.01, batch_size=16).one(members, seed=3)
+    assert 'match="auto"' in audit_estimator(network, make_model=make, epochs=1).text
+    assert clones_of(target).has_target_settings
+    assert not clones_of(target).with_settings(max_depth=3).has_target_settings
+    noise = RandomForestClassifier(3, random_state=0).fit(members.x, np.arange(60) % 3)  # overfit on few records
+    said = audit_estimator(noise).text
+    assert "they have its own settings" in said
+    assert 'match="auto"' not in said
+
+
+def clones_of(target):
+    return Train(count=2).for_target(dv.targets.adapt(target))
+
+
 @pytest.mark.parametrize(
     ("match", "message"),
     [

@@ -107,6 +107,17 @@ class CloneTraining:
         with errors.user_code_errors(f"match: {type(clone).__name__}"):
             return replace(training, estimator=clone_as_trained(self.estimator).set_params(**changes))
 
+    @property
+    def has_target_settings(self) -> bool:
+        """Whether clones have the parameters of the target's own estimator."""
+        if self.target is None:
+            return False
+        try:
+            targets_clone = clone_as_trained(self.target.estimator)
+        except InputError:  # a target that has no clones: `make_model` returned the estimator
+            return False
+        return describe_estimator(targets_clone) == describe_estimator(self.estimator)
+
     def make_learner(self, records: Records) -> CloneLearner:
         """Return the learner of these settings."""
         return CloneLearner(self)
