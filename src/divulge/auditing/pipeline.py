@@ -161,9 +161,9 @@ def audit(
         >>> def records(n):
         ...     return Records(rng.normal(size=(n, 2)), rng.integers(0, 2, n))
         >>> honest = lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1)
-        >>> found = audit(honest, members=records(200), nonmembers=records(200), population=records(200),
+        >>> result = audit(honest, members=records(200), nonmembers=records(200), population=records(200),
         ...               recipes=["loss"])
-        >>> found["loss"].auc.low < 0.5 < found["loss"].auc.high
+        >>> result["loss"].auc.low < 0.5 < result["loss"].auc.high
         True
     """
     check_bool(overwrite, "overwrite")
