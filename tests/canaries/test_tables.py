@@ -248,8 +248,17 @@ def test_canaries_of_a_users_own_keep_their_spelling(divulge, tmp_path):
     write(frame(), tmp_path / "train.csv")
     own = frame(40, seed=9).with_columns(zip=pl.lit("900"))
     write(own, tmp_path / "own.csv")
-    told = ["canaries", "make", "--data", tmp_path / "train.csv", "--own", tmp_path / "own.csv", "--label", "outcome"]
-    code, _, err = divulge(*told, "--out", tmp_path / "c")
+    arguments = [
+        "canaries",
+        "make",
+        "--data",
+        tmp_path / "train.csv",
+        "--own",
+        tmp_path / "own.csv",
+        "--label",
+        "outcome",
+    ]
+    code, _, err = divulge(*arguments, "--out", tmp_path / "c")
     assert code == 0, err
     insert = read(tmp_path / "c" / "insert.csv")
     assert set(insert["zip"]) == {"900"}
@@ -276,8 +285,8 @@ def test_the_accuracy_on_a_training_set_without_one_class_is_by_the_names_of_the
 
 def test_codes_that_look_like_numbers_are_not_made_up(divulge, tmp_path):
     write(frame(), tmp_path / "train.csv")
-    told = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", "--kind", "random"]
-    code, _, err = divulge(*told, "--count", 100, "--seed", 1, "--out", tmp_path / "c")
+    arguments = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", "--kind", "random"]
+    code, _, err = divulge(*arguments, "--count", 100, "--seed", 1, "--out", tmp_path / "c")
     assert code == 0, err
     insert = read(tmp_path / "c" / "insert.csv")
     assert set(insert["zip"]) <= set(frame()["zip"])
