@@ -50,8 +50,8 @@ def simulated(runs, seed, n, m, share, signal, methods, levels, known=0):
     for run in range(runs):
         scores = np.append(rng.normal(signal, 1, members), rng.normal(size=m - members))
         calibration, confirmed = rng.normal(size=n), rng.normal(signal, 1, known)
-        for at, make in enumerate(methods):
-            result[at, run] = outcomes(scores, members, calibration, make(confirmed), levels)
+        for i, make in enumerate(methods):
+            result[i, run] = outcomes(scores, members, calibration, make(confirmed), levels)
     return result
 
 
@@ -150,7 +150,7 @@ def paired(texts, seed):
         for before, after in itertools.pairwise(line):
             follows.setdefault(before, []).append(after)
     drawn = [
-        [str(rng.choice(follows[line[at - 1]])) if at and rng.random() < 0.15 else word for at, word in enumerate(line)]
+        [str(rng.choice(follows[line[i - 1]])) if i and rng.random() < 0.15 else word for i, word in enumerate(line)]
         for line in words
     ]
     return [" ".join(line) for line in drawn]
@@ -257,7 +257,7 @@ def knockoffs(own, other, half, runs):
             outcome["PTDI"].append(outcomes(own[at], len(ours), own[half + held], PTDI(), LEVELS))
         means = {kind: np.mean(values, axis=0) for kind, values in outcome.items()}
         rows.append(
-            (part, *(f"{one[k, 0]:.3f} / {one[k, 1]:.3f}" for k in range(len(LEVELS)) for one in means.values()))
+            (part, *(f"{mean[k, 0]:.3f} / {mean[k, 1]:.3f}" for k in range(len(LEVELS)) for mean in means.values()))
         )
     return rows
 

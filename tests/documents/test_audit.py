@@ -96,7 +96,7 @@ class TestTwins:
         recipes, quick = ("loss", "base-ratio", "reference-ratio", "windows"), {"epochs": 4, "batch_size": 32}
         for seed in range(20):
             twin = tuning(base, **quick).one(small.records(100 + seed, 60), seed=seed)
-            own = {name: small.records(1000 * at + seed, len(sets[name])) for at, name in enumerate(sets, 1)}
+            own = {name: small.records(1000 * i + seed, len(sets[name])) for i, name in enumerate(sets, 1)}
             result = audited(twin, own, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
             alarms += result.verdict.answer == "leak found"
             said += any("may have been trained on them" in warning for warning in result.warnings)

@@ -77,7 +77,7 @@ def test_short_documents_are_compared_whole():
     )
     pair = pairs.pairs[0]
     assert pair.counts == (2, 2)
-    assert [(one.row, one.other, one.share) for one in pair.examples] == [(0, 0, 1.0), (2, 2, 1.0)]
+    assert [(example.row, example.other, example.share) for example in pair.examples] == [(0, 0, 1.0), (2, 2, 1.0)]
     assert near_duplicates(["a b c d"], ["b c d e"], words=4).pairs[0].counts == (0, 0)
 
 

@@ -30,7 +30,7 @@ def by_length(rng, n, m=None, *, longer=0.0, carried=0.9, leak=0.0, recipes=1, u
     length = rng.normal(size=m + n) + longer * (1 / m + 1 / n) ** 0.5 * members
     left = rng.normal(size=(recipes, m + n)) * np.exp(-uneven * length) + leak * members
     own = values(-carried * length + (1 - carried**2) ** 0.5 * left)
-    audit = scored({f"r{at}": row for at, row in enumerate(own)}, members, fpr=(0.05,))
+    audit = scored({f"r{i}": row for i, row in enumerate(own)}, members, fpr=(0.05,))
     return at_covariates(audit, Covariates(("length",), np.round(np.exp(6 + 0.5 * length))[:, None]))
 
 
@@ -132,7 +132,7 @@ def test_no_verdict_goes_against_the_runs_own_evidence():
         summary = audit.summary()
         lows = [summary.recipes["r0"].auc, summary.adjusted.recipes["r0"].auc]
         if audit.verdict.answer == "no leak found":
-            assert all(one.low <= 0.5 <= one.high for one in lows)
+            assert all(low.low <= 0.5 <= low.high for low in lows)
         for ruling in gate(audit, ["auc:0.55", "auc:0.6"]):
             if ruling.state == "kept":
                 assert audit["r0"].auc.low <= ruling.limit
@@ -140,7 +140,7 @@ def test_no_verdict_goes_against_the_runs_own_evidence():
 
 
 def columns(rng, n, k=10):
-    return Covariates(tuple(f"column:{at}" for at in range(k)), rng.normal(size=(n, k)))
+    return Covariates(tuple(f"column:{i}" for i in range(k)), rng.normal(size=(n, k)))
 
 
 @pytest.mark.parametrize("n", [12, 20])
@@ -150,7 +150,7 @@ def test_small_sets_that_are_alike_are_seldom_called_confounded(n):
     adjustments = [
         adjust({}, members, columns(np.random.default_rng([n, seed]), 2 * n), seed=seed) for seed in range(60)
     ]
-    assert sum(one.confounded for one in adjustments) <= most(60, 0.01)
+    assert sum(adjustment.confounded for adjustment in adjustments) <= most(60, 0.01)
 
 
 def test_equal_records_take_part_once():

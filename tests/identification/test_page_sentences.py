@@ -301,7 +301,7 @@ def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
 def test_controls_say_how_they_ended(run):
     rows = identification_page._control_table(changed(run)).rows
     assert {row[1] for row in rows} <= {"passed", "doubtful", "FAILED"}
-    failed = tuple(dataclasses.replace(one, state="failed") for one in run[1].controls)
+    failed = tuple(dataclasses.replace(control, state="failed") for control in run[1].controls)
     assert {row[1] for row in identification_page._control_table(changed(run, controls=failed)).rows} == {"FAILED"}
 
 
