@@ -77,8 +77,8 @@ def seen(runs: int) -> None:
         enough = named.verdict.answer == "no leak found"
         area = named.summary().smallest_detectable.auc if enough else 0.75
         drawn = rng.normal(size=(runs, m + n)) + 2**0.5 * ndtri(area) * members
-        found = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
-        print(f"| {m:,} / {n:,} | {area:.3f}{'' if enough else ' (too little)'} | {found / runs:.3f} |", flush=True)
+        result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
+        print(f"| {m:,} / {n:,} | {area:.3f}{'' if enough else ' (too little)'} | {result / runs:.3f} |", flush=True)
 
 
 PARTS = {"models": models, "wrong": wrong, "kept": kept, "seen": seen}

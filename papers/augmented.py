@@ -9,6 +9,7 @@ reference models trained on halves of it; three seeds. Writes `papers/results/au
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,6 +162,7 @@ def rows(case: str, runs: list[Scores], member: np.ndarray) -> list[str]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     torch.set_num_threads(1)
     lines = [HEAD, "", "| target | references | attack | queries | AUC | TPR at 1 % | AUC minus one query's | TPR |"]
     lines.append("|---|---:|---|---:|---|---|---|---|")

@@ -46,13 +46,13 @@ def outcomes(candidates, members, calibration, method, levels):
 def simulated(runs, seed, n, m, share, signal, methods, levels, known=0):
     """``[methods, runs, levels, 2]`` of Gaussian scores; ``methods`` are made of the scores of known members."""
     rng, members = np.random.default_rng(seed), round(share * m)
-    found = np.empty((len(methods), runs, len(levels), 2))
+    result = np.empty((len(methods), runs, len(levels), 2))
     for run in range(runs):
         scores = np.append(rng.normal(signal, 1, members), rng.normal(size=m - members))
         calibration, confirmed = rng.normal(size=n), rng.normal(signal, 1, known)
         for at, make in enumerate(methods):
-            found[at, run] = outcomes(scores, members, calibration, make(confirmed), levels)
-    return found
+            result[at, run] = outcomes(scores, members, calibration, make(confirmed), levels)
+    return result
 
 
 def bh(_):
@@ -99,8 +99,8 @@ def share(quick):
     runs, rows = 50 if quick else 1000, []
     for area in (0.80, 0.95):
         for members in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9):
-            found = simulated(runs, 4, 500, 500, members, SIGNALS[area], (bh, ptdi()), LEVELS)
-            cells = [f"{one[:, k, 0].mean():.3f} / {one[:, k, 1].mean():.3f}" for k in (0, 1, 3) for one in found]
+            result = simulated(runs, 4, 500, 500, members, SIGNALS[area], (bh, ptdi()), LEVELS)
+            cells = [f"{one[:, k, 0].mean():.3f} / {one[:, k, 1].mean():.3f}" for k in (0, 1, 3) for one in result]
             rows.append((area, members, *cells))
     columns = ("AUC", "π", *(f"{name}, level {level}" for level in (0.05, 0.1, 0.5) for name in ("BH", "PTDI")))
     table(f"π: 500 candidates, 500 calibration scores, FDR / power, {runs} runs", columns, rows)
@@ -116,8 +116,8 @@ def moments(quick):
     for area in (0.65, 0.80, 0.95):
         for members in (0.0, 0.3, 0.5, 0.7, 0.9):
             for known in (50, 500):
-                found = simulated(runs, 5, 500, 1000, members, SIGNALS[area], tuple(kinds.values()), (0.1,), known)
-                cells = [f"{one[:, 0, 0].mean():.3f} / {one[:, 0, 1].mean():.3f}" for one in found]
+                result = simulated(runs, 5, 500, 1000, members, SIGNALS[area], tuple(kinds.values()), (0.1,), known)
+                cells = [f"{one[:, 0, 0].mean():.3f} / {one[:, 0, 1].mean():.3f}" for one in result]
                 rows.append((area, members, known, *cells))
     columns = ("AUC", "π", "known members", *kinds)
     table(f"Confirmed members: 1,000 candidates, 500 calibration scores, level .1, FDR / power, {runs} runs",
@@ -132,8 +132,8 @@ def few(quick):
         for m in (5, 10, 20):
             for known in (20, 500):
                 kinds = (ptdi(0.5), Moments, lambda confirmed: Moments(confirmed, corrected=False))
-                found = simulated(runs, 6, 1000, m, 0.0, SIGNALS[area], kinds, (0.1, 0.5), known)
-                rows.append((area, m, known, *(shown(one[:, k, 0]) for one in found for k in (0, 1))))
+                result = simulated(runs, 6, 1000, m, 0.0, SIGNALS[area], kinds, (0.1, 0.5), known)
+                rows.append((area, m, known, *(shown(one[:, k, 0]) for one in result for k in (0, 1))))
     kinds = (f"{name}, level {level}" for name in ("PTDI, η .5", "moments", "uncorrected") for level in (0.1, 0.5))
     columns = ("AUC", "candidates", "known members", *kinds)
     table(f"Few candidates, none of them a member, 1,000 calibration scores: FDR, {runs} runs", columns, rows)

@@ -102,12 +102,12 @@ class Place:
         told = [python, HERE / f"{peer.script}.py", *command]
         limit = LONGEST if command[0] == "score" else None
         try:
-            done = subprocess.run(told, env=settings, capture_output=True, text=True, timeout=limit, check=False)
+            process = subprocess.run(told, env=settings, capture_output=True, text=True, timeout=limit, check=False)
         except subprocess.TimeoutExpired:
             return {"error": f"not done after {LONGEST} s"}
-        if done.returncode:
-            return {"error": (done.stderr.strip().splitlines() or ["killed"])[-1][:160]}
-        return json.loads(done.stdout.splitlines()[-1])
+        if process.returncode:
+            return {"error": (process.stderr.strip().splitlines() or ["killed"])[-1][:160]}
+        return json.loads(process.stdout.splitlines()[-1])
 
     def names(self, peer):
         """Its attacks and its version."""

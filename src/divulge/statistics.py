@@ -322,7 +322,7 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     placed, _ = placements_from_scores(values, truth)
     low, high = auc_bounds(placed, error)
-    has_variance = _inner(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)
+    has_variance = _is_interior(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)
     method = DELONG if has_variance else CHERNOFF
     return Estimate(float(placed.value), float(low), float(high), confidence, method)
 
@@ -330,7 +330,7 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
 def auc_bounds(placed: Placements, error: float) -> tuple[Floats, Floats]:
     """Return both ends of the AUC's interval, ``[...]`` each; either errs with half the ``error``."""
     repeated = placed.repeated
-    low, high = _delong(placed, _inner(placed.value) & (repeated >= 1), error)
+    low, high = _delong(placed, _is_interior(placed.value) & (repeated >= 1), error)
     high = widen_for_ties(high, placed, repeated, 1.0, error / 2)
     low = -widen_for_ties(-low, -placed, repeated, 0.0, error / 2)
     # Chernoff's bound always holds, so the ends need not lie further out.
@@ -338,13 +338,13 @@ def auc_bounds(placed: Placements, error: float) -> tuple[Floats, Floats]:
     return _limit_by_chernoff(value, blocks, limit, low, 0.0), _limit_by_chernoff(value, blocks, limit, high, 1.0)
 
 
-def _inner(value: Floats) -> Bools:
+def _is_interior(value: Floats) -> Bools:
     return (value > 0) & (value < 1)
 
 
 def _delong(placed: Placements, constant: Bools, error: float) -> tuple[Floats, Floats]:
     """Return the interval on the logit scale; where it does not exist, [0, 1], or ½ alone if all scores tie."""
-    regular = _inner(placed.value) & (placed.scarcer > 1) & ~constant
+    regular = _is_interior(placed.value) & (placed.scarcer > 1) & ~constant
     value = np.where(regular, placed.value, 0.5)
     v, w = (np.where(regular, part, 1.0) for part in placement_covariance(placed, placed, null=0.5))
     m, n = (np.maximum(side.size, 2) for side in placed.sides)
@@ -361,18 +361,18 @@ def _limit_by_chernoff(value: Floats, blocks: Floats, limit: float, end: Floats,
     that many Bernoulli draws holds for it (Hoeffding 1963, eq. 5.7 ff.).
     """
 
-    def beyond(p: Floats) -> Bools:
+    def exceeds_limit(p: Floats) -> Bools:
         return blocks * (special.rel_entr(value, p) + special.rel_entr(1 - value, 1 - p)) > limit
 
-    if not beyond(end).any():
+    if not exceeds_limit(end).any():
         return end
     # Bisection between the value, which is inside, and the end of the scale.
     inner, outer = np.asarray(value), np.full_like(value, furthest)
     for _ in range(60):
         middle = (inner + outer) / 2
-        is_beyond = beyond(middle)
+        is_beyond = exceeds_limit(middle)
         inner, outer = np.where(is_beyond, inner, middle), np.where(is_beyond, middle, outer)
-    return np.where(beyond(end), outer, end)
+    return np.where(exceeds_limit(end), outer, end)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import divulge as dv
 from attacks.test_references import CASES
 from divulge.attacks import RMIA, Averaged, LiRA, MajorityRMIA, Residual
-from divulge.attacks.rmia import outvoted
+from divulge.attacks.rmia import majority_share
 
 
 def versions(seed, v=3, n=7, z=5, m=4, *, ties=False):
@@ -72,7 +72,7 @@ def test_votes_are_counted_right_among_ties(seed, v):
     rng = np.random.default_rng(seed)
     ratios, population = rng.integers(0, 4, (v, 9)) / 2.0, rng.integers(0, 4, (v, 6)) / 2.0
     votes = (ratios[:, :, None] >= population[:, None, :]).sum(axis=0)
-    np.testing.assert_array_equal(outvoted(ratios, population, 1.0), (votes > v / 2).mean(axis=1))
+    np.testing.assert_array_equal(majority_share(ratios, population, 1.0), (votes > v / 2).mean(axis=1))
 
 
 def test_blocks_do_not_matter(monkeypatch):

@@ -13,8 +13,8 @@ from score_audits import scored, sizes
 
 def audit(members, exhibits, others=(5.5, 0.0, 9.0), **changes):
     scores = np.r_[np.arange(members, dtype=float), others]
-    found = scored({"loss": scores}, sizes(members, len(others)))
-    return dataclasses.replace(found, exhibits=exhibits, **changes)
+    result = scored({"loss": scores}, sizes(members, len(others)))
+    return dataclasses.replace(result, exhibits=exhibits, **changes)
 
 
 @pytest.mark.parametrize("members", [3, 6, 7, 12, 15])
@@ -23,11 +23,11 @@ def test_the_members_with_the_highest_scores_are_shown_best_first(members):
     shown = [one for block in section.blocks[:1] for one in block.exhibits]
     folded = [block for block in section.blocks if isinstance(block, Collapsible)]
     more = [one for fold in folded for one in fold.blocks[0].exhibits]
-    wanted = list(range(members))[::-1][:12]
-    assert [one.text for one in (*shown, *more)] == [f"text {i}" for i in wanted]
+    expected = list(range(members))[::-1][:12]
+    assert [one.text for one in (*shown, *more)] == [f"text {i}" for i in expected]
     assert len(shown) == min(members, 6)
-    assert [fold.title for fold in folded] == ([f"{len(wanted) - 6} more"] if len(wanted) > 6 else [])
-    least = min(wanted)
+    assert [fold.title for fold in folded] == ([f"{len(expected) - 6} more"] if len(expected) > 6 else [])
+    least = min(expected)
     alike = sum(score >= least for score in (5.5, 0.0, 9.0))
     assert f"Of 3 non-members, {alike} score at least as high as the last of them." in section.blocks[0].note
 

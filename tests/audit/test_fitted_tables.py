@@ -114,9 +114,9 @@ def test_columns_that_are_called_by_numbers_are_columns():
     frame = pd.DataFrame(rng.normal(size=(3 * N, 3)) * [1, 100, 10], columns=["0", "1", "2"])
     y = (frame["0"] + rng.normal(size=3 * N) > 0).astype(int).to_numpy()
     model = RandomForestClassifier(20, random_state=0).fit(frame[:N], y[:N])
-    found = dv.audit(model, **parts(frame[["2", "1", "0"]], y), recipes=["loss"])
-    np.testing.assert_array_equal(found.scores["loss"], scores(model, frame, y))
-    assert found["loss"].auc.low > 0.6
+    result = dv.audit(model, **parts(frame[["2", "1", "0"]], y), recipes=["loss"])
+    np.testing.assert_array_equal(result.scores["loss"], scores(model, frame, y))
+    assert result["loss"].auc.low > 0.6
 
 
 class Nameless(TransformerMixin, BaseEstimator):
@@ -160,8 +160,8 @@ def test_a_model_is_given_frames_of_the_library_that_it_can_read():
         assert ours.std() > 0
         np.testing.assert_allclose(ours, others)
     references = dv.references.Train(count=2)
-    found = dv.audit(by_pandas, **parts(pl.from_pandas(x), y), recipes=["rmia"], references=references)
-    assert np.isfinite(found.scores["rmia"]).all()
+    result = dv.audit(by_pandas, **parts(pl.from_pandas(x), y), recipes=["rmia"], references=references)
+    assert np.isfinite(result.scores["rmia"]).all()
 
 
 class Broken(Nameless):

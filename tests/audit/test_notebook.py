@@ -34,11 +34,11 @@ def kept(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("runs") / "first", np.random.default_rng(0)
     x, y = rng.normal(size=(600, 2)), rng.integers(0, 2, 600)
     parts = [dv.Records(x[rows], y[rows]) for rows in (slice(0, 200), slice(200, 400), slice(400, 600))]
-    found = dv.audit(
+    result = dv.audit(
         lambda a: np.c_[a[:, 0], -a[:, 0]],
         members=parts[0], nonmembers=parts[1], population=parts[2], recipes=["loss"], out=folder,
     )  # fmt: skip
-    return found, folder
+    return result, folder
 
 
 class Checker(html.parser.HTMLParser):
@@ -85,9 +85,9 @@ def test_a_notebook_shows_verdict_numbers_and_picture(shift, heading, sign):
 def test_names_are_shown_and_never_run():
     audit = leaking(1.0, recipes=(EVIL,))
     parsed(audit._repr_html_())
-    shown = notebook.render(EVIL, EVIL, "leak", more=[EVIL], columns=[EVIL], rows=[[EVIL]], note=EVIL)
-    parsed(shown)
-    assert "<img" not in shown
+    text = notebook.render(EVIL, EVIL, "leak", more=[EVIL], columns=[EVIL], rows=[[EVIL]], note=EVIL)
+    parsed(text)
+    assert "<img" not in text
 
 
 def test_the_picture_shows_each_interval_where_it_is():

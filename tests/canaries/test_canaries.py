@@ -214,25 +214,25 @@ class TestProof:
         for scores in (np.ones(500), np.r_[np.ones(499), 2.0], np.repeat([1.0, 2.0], [490, 10])):
             for design in ("coins", "fixed"):
                 coins = self.COINS if design == "coins" else np.random.default_rng(0).permutation(500) < 250
-                found = prove(scores, coins, claim=dv.Claim(1.0, 1e-5), design=design)
-                assert found.bound.low == 0
-                assert found.answer == "not testable"
-                assert found.would_see is None
+                proof = prove(scores, coins, claim=dv.Claim(1.0, 1e-5), design=design)
+                assert proof.bound.low == 0
+                assert proof.answer == "not testable"
+                assert proof.would_see is None
         assert "nothing can be told" in prove(np.ones(500), self.COINS, claim=dv.Claim(1.0, 1e-5)).text
 
     def test_too_few_canaries_are_not_taken_for_a_kept_claim(self):
         coins = np.arange(20) % 2 == 0
-        found = prove(coins.astype(float), coins, claim=dv.Claim(8.0, 1e-5))
-        assert found.answer == "not testable"
-        assert found.most < 8
-        assert "cannot test the claim" in found.text
-        assert f"ε ≥ {formatting.format_lower_bound(found.most)} would have been proven" in found.text
+        proof = prove(coins.astype(float), coins, claim=dv.Claim(8.0, 1e-5))
+        assert proof.answer == "not testable"
+        assert proof.most < 8
+        assert "cannot test the claim" in proof.text
+        assert f"ε ≥ {formatting.format_lower_bound(proof.most)} would have been proven" in proof.text
 
     def test_a_claim_that_perfect_guesses_would_refute_is_testable(self):
         coins = np.random.default_rng(3).random(600) < 0.5
-        found = prove(np.random.default_rng(4).normal(size=600), coins, claim=dv.Claim(4.0, 1e-5), family="gaussian")
-        assert found.answer == "consistent"
-        assert found.most > 10
+        proof = prove(np.random.default_rng(4).normal(size=600), coins, claim=dv.Claim(4.0, 1e-5), family="gaussian")
+        assert proof.answer == "consistent"
+        assert proof.most > 10
 
     def test_the_bound_that_fits_the_design_is_used(self):
         coins = np.arange(500) % 2 == 0
@@ -241,31 +241,31 @@ class TestProof:
 
     def test_nothing_untrue_is_said_of_a_fixed_number(self):
         coins = np.random.default_rng(0).permutation(500) < 250
-        found = prove(np.random.default_rng(1).normal(size=500), coins, claim=dv.Claim(1.0, 1e-5), design="fixed")
-        assert found.answer == "consistent"
-        assert "would have been found" not in found.text
+        proof = prove(np.random.default_rng(1).normal(size=500), coins, claim=dv.Claim(1.0, 1e-5), design="fixed")
+        assert proof.answer == "consistent"
+        assert "would have been found" not in proof.text
 
     def test_so_few_canaries_that_nothing_would_be_found_test_nothing(self):
         coins = np.arange(8) % 2 == 0
-        found = prove(np.random.default_rng(1).normal(size=8), coins, claim=dv.Claim(2.0, 1e-5))
-        assert found.answer == "not testable"
+        proof = prove(np.random.default_rng(1).normal(size=8), coins, claim=dv.Claim(2.0, 1e-5))
+        assert proof.answer == "not testable"
 
     def test_at_delta_0_no_gaussian_is_spoken_of(self):
-        found = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 0.0))
-        assert found.others == {}
-        assert "Gaussian" not in found.text
+        proof = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 0.0))
+        assert proof.others == {}
+        assert "Gaussian" not in proof.text
 
     def test_a_consistent_claim_says_what_would_have_been_seen(self):
-        found = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 1e-5))
-        assert found.answer == "consistent"
-        assert found.tone != "clear"  # its heading says that no leak was found, where an ε may be proven
-        assert 1.0 < found.would_see < 20
-        assert f"ε = {found.would_see:.1f}" in found.text
+        proof = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 1e-5))
+        assert proof.answer == "consistent"
+        assert proof.tone != "clear"  # its heading says that no leak was found, where an ε may be proven
+        assert 1.0 < proof.would_see < 20
+        assert f"ε = {proof.would_see:.1f}" in proof.text
 
     def test_a_stated_family_is_an_assumption(self):
-        found = prove(self.COINS + 0.0, self.COINS, family=SubsampledGaussian(0.5), delta=1e-5)
-        assert any("uses it with probability 0.5" in each for each in found.guarantee.assumes)
-        assert set(found.others) == {"of any mechanism", "if Gaussian"}
+        proof = prove(self.COINS + 0.0, self.COINS, family=SubsampledGaussian(0.5), delta=1e-5)
+        assert any("uses it with probability 0.5" in each for each in proof.guarantee.assumes)
+        assert set(proof.others) == {"of any mechanism", "if Gaussian"}
 
     @pytest.mark.parametrize(
         ("how", "message"),
@@ -298,8 +298,8 @@ def test_what_a_claim_allows_is_its_trade_off_curve():
         fnr = claim.fnr(fpr)
         assert 1 - fnr <= np.e * fpr + 0.01 + 1e-12
         assert 1 - fpr <= np.e * fnr + 0.01 + 1e-12
-    found = [claim.fnr(fpr) for fpr in np.linspace(0, 1, 51)]
-    assert (np.diff(found) <= 1e-12).all()
+    results = [claim.fnr(fpr) for fpr in np.linspace(0, 1, 51)]
+    assert (np.diff(results) <= 1e-12).all()
 
 
 def test_exposure_is_the_rank_among_the_canaries_left_out_in_bits():
@@ -418,8 +418,8 @@ class TestCommand:
         return tmp_path
 
     def test_make_train_audit(self, divulge, trained):
-        told = ["canaries", "audit", "served:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
-        code, out, err = divulge(*told, "--out", "run", "--training", "train.npz")
+        arguments = ["canaries", "audit", "served:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
+        code, out, err = divulge(*arguments, "--out", "run", "--training", "train.npz")
         assert code == 1, err
         assert "The claim of (1, 1e-05)-DP is violated" in " ".join(out.split())
         page = (trained / "run" / "report.html").read_text()
@@ -440,8 +440,8 @@ class TestCommand:
 
     def test_a_model_that_answers_the_same_to_all_cannot_be_tested(self, divulge, trained):
         (trained / "flat.py").write_text("import numpy as np\n\ndef model(x):\n    return np.zeros((len(x), 3))\n")
-        told = ["canaries", "audit", "flat:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
-        code, out, err = divulge(*told)
+        arguments = ["canaries", "audit", "flat:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
+        code, out, err = divulge(*arguments)
         assert code == 3, err
         assert "cannot test the claim" in " ".join(out.split())
 

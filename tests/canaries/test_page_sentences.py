@@ -116,9 +116,9 @@ def test_the_pictures_show_how_sure_one_may_be_by_the_claim_and_is_by_the_proof(
     for claimed, proven in itertools.product((None, 2.0), (0.0, 1.25)):
         answer = "no claim" if claimed is None else "consistent"
         drawn = page(claimed=claimed, proven=proven, answer=answer).pictures
-        wanted = [("Claimed: from 50 of 100 sure that a record was used to 89, at most", 89)] * (claimed is not None)
-        wanted += [("Proven: from 50 of 100 sure to 77 or more, for some record", 77)] * (proven > 0)
-        assert [(each.caption, each.value) for each in drawn] == wanted
+        expected = [("Claimed: from 50 of 100 sure that a record was used to 89, at most", 89)] * (claimed is not None)
+        expected += [("Proven: from 50 of 100 sure to 77 or more, for some record", 77)] * (proven > 0)
+        assert [(each.caption, each.value) for each in drawn] == expected
         assert {each.total for each in drawn} <= {100}
 
 

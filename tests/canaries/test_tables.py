@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import divulge as dv
+from divulge import datafiles
 from divulge.canaries import Canaries, canary_records, make
-from divulge.datafiles import FileLayout
+from divulge.datafiles import FileLayout, FileRows
 from divulge.run_directory import RunDirectory
 
 
@@ -182,6 +183,8 @@ def test_a_mixed_file_from_make_to_audit(divulge, tmp_path, ending):
     for name in ("zip", "age", "income", "sex", "since", "outcome"):  # every value as the file spells it
         assert set(insert[name].dropna()) <= set(before[name].dropna())
     training = pd.concat([before, insert], ignore_index=True)
+    assert training["id"].notna().all()
+    assert training["id"].is_unique
     assert training["zip"].map(len).eq(3).all()
     skops.io.dump(fit(training), tmp_path / "model.skops")
     if ending == ".csv":  # as rows that are added to the file
@@ -202,12 +205,60 @@ def test_a_mixed_file_from_make_to_audit(divulge, tmp_path, ending):
     assert "canaries that were not to be included are records of the training set" in err
 
 
+@pytest.mark.parametrize(
+    ("ids", "ending", "expected"),
+    [
+        (pl.Series(["a", "b", None]), ".csv", ["canary-1", "canary-2"]),
+        (pl.Series(["007", "008", "009"]), ".csv", ["canary-1", "canary-2"]),
+        (pl.Series(["7", "19", None]), ".csv", ["20", "21"]),
+        (pl.Series(["7", "19", None]), ".parquet", ["canary-1", "canary-2"]),
+        (pl.Series(["canary-1", "x", "y"]), ".jsonl", ["_canary-1", "_canary-2"]),
+        (pl.Series([3, 1, 2]), ".parquet", [4, 5]),
+        (pl.Series([-3, -1, -2]), ".jsonl", [1, 2]),
+        (pl.Series([253, 254, 0], dtype=pl.UInt8), ".parquet", [255, None]),
+        (pl.Series([2**63 - 1, 0, 0]), ".parquet", [None, None]),
+        (pl.Series([0.5, 1.5, 2.5]), ".parquet", [None, None]),
+        (pl.Series([None, None, None], dtype=pl.String), ".csv", ["1", "2"]),
+    ],
+)
+def test_new_identifiers_are_none_of_the_column(ids, ending, expected):
+    new = FileRows(pl.DataFrame({"id": ids}), ending).spell_new_ids("id", 2)
+    assert new.to_list() == expected
+    assert new.dtype == ids.dtype
+
+
+def test_rows_that_were_added_can_be_audited_as_members(divulge, tmp_path):
+    """A plan that names the column of identifiers refuses rows without one."""
+    table = frame().with_columns(id=pl.Series([f"{i:04d}" for i in range(240)]))
+    write(table, tmp_path / "train.csv")
+    own = frame(40, seed=9).with_columns(zip=pl.lit("900"))
+    write(own, tmp_path / "own.csv")
+    for more in (("--count", 60), ("--own", tmp_path / "own.csv")):
+        told = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", *more]
+        code, _, err = divulge(*told, "--out", tmp_path / "c", "--overwrite")
+        assert code == 0, err
+        layout = FileLayout(label="outcome", id="id")
+        inserted = datafiles.read_records(tmp_path / "c" / "insert.csv", layout).records
+        before = datafiles.read_records(tmp_path / "train.csv", layout).records
+        assert not {*inserted.ids} & {*before.ids}
+        assert len({*inserted.ids}) == len(inserted)
+
+
 def test_canaries_of_a_users_own_keep_their_spelling(divulge, tmp_path):
     write(frame(), tmp_path / "train.csv")
     own = frame(40, seed=9).with_columns(zip=pl.lit("900"))
     write(own, tmp_path / "own.csv")
-    told = ["canaries", "make", "--data", tmp_path / "train.csv", "--own", tmp_path / "own.csv", "--label", "outcome"]
-    code, _, err = divulge(*told, "--out", tmp_path / "c")
+    arguments = [
+        "canaries",
+        "make",
+        "--data",
+        tmp_path / "train.csv",
+        "--own",
+        tmp_path / "own.csv",
+        "--label",
+        "outcome",
+    ]
+    code, _, err = divulge(*arguments, "--out", tmp_path / "c")
     assert code == 0, err
     insert = read(tmp_path / "c" / "insert.csv")
     assert set(insert["zip"]) == {"900"}
@@ -234,8 +285,8 @@ def test_the_accuracy_on_a_training_set_without_one_class_is_by_the_names_of_the
 
 def test_codes_that_look_like_numbers_are_not_made_up(divulge, tmp_path):
     write(frame(), tmp_path / "train.csv")
-    told = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", "--kind", "random"]
-    code, _, err = divulge(*told, "--count", 100, "--seed", 1, "--out", tmp_path / "c")
+    arguments = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", "--kind", "random"]
+    code, _, err = divulge(*arguments, "--count", 100, "--seed", 1, "--out", tmp_path / "c")
     assert code == 0, err
     insert = read(tmp_path / "c" / "insert.csv")
     assert set(insert["zip"]) <= set(frame()["zip"])

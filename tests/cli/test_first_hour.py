@@ -156,8 +156,8 @@ def test_help_has_a_short_name(divulge):
 
 def test_the_shell_completes_commands():
     asked = os.environ | {"_DIVULGE_COMPLETE": "complete_bash", "COMP_WORDS": "divulge ca", "COMP_CWORD": "1"}
-    done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["canaries"]
+    process = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["canaries"]
 
 
 def test_a_model_that_nobody_should_unpickle_is_refused_before_a_plan_is_written(divulge, tmp_path):

@@ -19,9 +19,9 @@ def paths(n, k):
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 7), (7, 1), (4, 4), (3, 8), (8, 3), (6, 6)])
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
 def test_of_all_orders_enough_stay_within_each_band(n, m, confidence):
-    made = fdp.simultaneous_bands(n, m, confidence, 0)
+    bands = fdp.simultaneous_bands(n, m, confidence, 0)
     for k in range(m + 1):
-        most = made.max_above[np.flatnonzero(made.sizes >= k)[-1]]
+        most = bands.max_above[np.flatnonzero(bands.sizes >= k)[-1]]
         every = np.array(list(paths(n, k)))
         assert (every <= most).all(axis=1).mean() >= confidence
 

@@ -31,8 +31,8 @@ def test_power_with_much_calibration_is_that_of_known_non_members():
         return norm.sf(cut) - level * ((1 - share) * norm.sf(cut) + share * norm.sf(cut - shift))
 
     expected = norm.sf(brentq(excess, 0.5, 5) - shift)
-    found = planning.power(20_000, Setting(2000, 1000, 0.95), fdr=level, method="bh")
-    assert found.low - 0.005 < expected < found.high + 0.005
+    power = planning.power(20_000, Setting(2000, 1000, 0.95), fdr=level, method="bh")
+    assert power.low - 0.005 < expected < power.high + 0.005
 
 
 def test_what_no_calibration_reaches():

@@ -61,8 +61,8 @@ class TestModels:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
         expected = dv.targets.CausalLM(model, base.tokenizer, bos="add").tokens(list(documents.x), vocabulary=False)
-        found = made.tokens(list(documents.x), vocabulary=False)
-        assert np.allclose(found.logp, expected.logp, atol=2e-3)
+        tokens = made.tokens(list(documents.x), vocabulary=False)
+        assert np.allclose(tokens.logp, expected.logp, atol=2e-3)
 
     def test_the_base_is_left_as_it_was(self, base, tuning, documents, halves):
         before = {name: value.clone() for name, value in base.model.state_dict().items()}
@@ -127,10 +127,10 @@ class TestPool:
                 documents, halves, seed=3, observe=[documents], pool=tmp_path,
                 progress=lambda done, total, note: stop(done + 0.5 if done == 2 else done, total, note),
             )  # fmt: skip
-        again = fitted(config, documents, halves, pool=tmp_path)
-        assert again.reused >= 1
+        repeat = fitted(config, documents, halves, pool=tmp_path)
+        assert repeat.reused >= 1
         whole = fitted(config, documents, halves)
-        assert np.array_equal(again.outputs[0], whole.outputs[0])
+        assert np.array_equal(repeat.outputs[0], whole.outputs[0])
         third = fitted(config, documents, halves, pool=tmp_path)
         assert third.reused == 4
 

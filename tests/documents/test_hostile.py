@@ -47,9 +47,9 @@ class TestScores:
 
     def test_rounding_decides_nothing_between_equal_models(self, base, tuning, few):
         """Where the target is the base, no window is likelier under it."""
-        found = audited(base, few, recipes=("min-k++", "base-ratio", "wbc"), references=tuning(base, count=0))
-        assert not found.scores["wbc"].any()
-        assert not found.scores["base-ratio"].any()
+        result = audited(base, few, recipes=("min-k++", "base-ratio", "wbc"), references=tuning(base, count=0))
+        assert not result.scores["wbc"].any()
+        assert not result.scores["base-ratio"].any()
 
 
 class TestTokenizers:
@@ -98,8 +98,8 @@ class TestPool:
         assert not np.array_equal(*outputs)
 
     def test_a_saved_base_is_the_same(self, base, folder):
-        again = CausalLM.load(str(folder), device="cpu")
-        assert again.key()["weights"] == base.key()["weights"]
+        reloaded = CausalLM.load(str(folder), device="cpu")
+        assert reloaded.key()["weights"] == base.key()["weights"]
 
 
 class TestFineTune:

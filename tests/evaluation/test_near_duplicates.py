@@ -42,14 +42,14 @@ def test_counts_are_those_of_plain_sets(size, share):
     members = documents(rng, 60)
     nonmembers = documents(rng, 50, members)
     population = documents(rng, 40, members + nonmembers)
-    found = near_duplicates(members, nonmembers, population, words=size, share=share)
+    pairs = near_duplicates(members, nonmembers, population, words=size, share=share)
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
-    assert [pair.sets for pair in found.pairs] == [
+    assert [pair.sets for pair in pairs.pairs] == [
         ("members", "nonmembers"),
         ("members", "population"),
         ("nonmembers", "population"),
     ]
-    for pair in found.pairs:
+    for pair in pairs.pairs:
         one, other = (sets[name] for name in pair.sets)
         want = naive(one, other, size, share), naive(other, one, size, share)
         assert pair.counts == tuple(map(len, want))
@@ -59,7 +59,7 @@ def test_counts_are_those_of_plain_sets(size, share):
             mine, theirs = grams(one[example.row], size), grams(other[example.other], size)
             held = len(mine & theirs) / min(len(mine), len(theirs))
             assert share - 1e-9 <= example.share <= held + 1e-6
-    assert any(pair.counts[0] for pair in found.pairs)
+    assert any(pair.counts[0] for pair in pairs.pairs)
 
 
 def test_the_order_of_documents_changes_no_count():
@@ -72,10 +72,10 @@ def test_the_order_of_documents_changes_no_count():
 
 
 def test_short_documents_are_compared_whole():
-    found = near_duplicates(
+    pairs = near_duplicates(
         ["Thank you!", "yes", "...", "a b c d e"], ["thank you", "yes please", "...", "!?", "b c d e"]
     )
-    pair = found.pairs[0]
+    pair = pairs.pairs[0]
     assert pair.counts == (2, 2)
     assert [(one.row, one.other, one.share) for one in pair.examples] == [(0, 0, 1.0), (2, 2, 1.0)]
     assert near_duplicates(["a b c d"], ["b c d e"], words=4).pairs[0].counts == (0, 0)

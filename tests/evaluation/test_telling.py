@@ -41,12 +41,12 @@ def test_dates_words_and_lengths_are_named_with_their_direction():
 def test_a_words_p_value_is_fishers():
     one = ["x y"] * 9 + ["z"] * 31
     other = ["x"] * 1 + ["z"] * 49
-    found = {
+    results = {
         str(sign).split("”")[0][1:]: sign.p_value for sign in text_differences(one, other, false_alarm=0.999, most=99)
     }
     table = [[9, 31], [1, 49]]
     want = 2 * stats.fisher_exact(table, alternative="greater").pvalue
-    assert found["x"] == pytest.approx(min(1.0, want * 2 * 3))  # three words, half the level for all of them
+    assert results["x"] == pytest.approx(min(1.0, want * 2 * 3))  # three words, half the level for all of them
 
 
 def test_of_exchangeable_texts_nothing_is_said_but_at_the_level():
@@ -79,9 +79,9 @@ def test_texts_without_words_and_bad_arguments():
 
 def test_the_text_control_names_what_it_found():
     rng = np.random.default_rng(2)
-    found = controls.blind_text(texts(rng, 120, (1990, 1999)), texts(rng, 120, (2010, 2020)))
-    assert found.state == "doubtful"
-    assert "the newest year named is 201" in found.says
+    result = controls.blind_text(texts(rng, 120, (1990, 1999)), texts(rng, 120, (2010, 2020)))
+    assert result.state == "doubtful"
+    assert "the newest year named is 201" in result.says
     assert "“" not in controls.blind_text(texts(rng, 120), texts(rng, 120)).says
 
 

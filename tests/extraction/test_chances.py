@@ -27,10 +27,10 @@ LOGS = [0.0, -1e-300, -1e-17, -1e-9, -0.1, -math.log(2), -1.0, -5.0, -30.0, -36.
 
 @pytest.mark.parametrize("draws", [1, 2, 100, 10_000, 10**12])
 def test_chances_are_those_of_exact_arithmetic(draws):
-    found = probability_seen(np.array(LOGS), draws)
-    for log_p, chance in zip(LOGS, found, strict=True):
-        wanted = exact(log_p, draws)
-        assert abs(Decimal(float(chance)) - wanted) <= wanted * Decimal("1e-12")
+    probability = probability_seen(np.array(LOGS), draws)
+    for log_p, chance in zip(LOGS, probability, strict=True):
+        expected = exact(log_p, draws)
+        assert abs(Decimal(float(chance)) - expected) <= expected * Decimal("1e-12")
 
 
 @settings(deadline=None)

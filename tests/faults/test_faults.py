@@ -52,8 +52,8 @@ def prepared(inputs, to, *commands):
     """A copy of the inputs in which some commands have been run."""
     shutil.copytree(inputs, to)
     for command in commands:
-        code, said = steps.done(command, to)
-        assert code == 0, said
+        code, output = steps.done(command, to)
+        assert code == 0, output
     return to
 
 

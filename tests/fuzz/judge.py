@@ -83,14 +83,14 @@ def outcome(work, *named, right=None):
     try:
         with patience(), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = work()
+            result = work()
     except (dv.InputError, dv.MissingExtraError) as error:
         return _said(str(error), named)
     except Hang:
         return f"no end in {PATIENCE} seconds"
     except Exception as error:
         return _violation(error)
-    return (right(found) if right else None) or "answer"
+    return (right(result) if right else None) or "answer"
 
 
 def _said(said, named):

@@ -147,8 +147,10 @@ def columns(rng, n, k=10):
 def test_small_sets_that_are_alike_are_seldom_called_confounded(n):
     """60 splits at 1 %: each fails by chance in .1 %. The normal law alone calls 5 % of those of 12 confounded."""
     members = sizes(n, n)
-    found = [adjust({}, members, columns(np.random.default_rng([n, seed]), 2 * n), seed=seed) for seed in range(60)]
-    assert sum(one.confounded for one in found) <= most(60, 0.01)
+    adjustments = [
+        adjust({}, members, columns(np.random.default_rng([n, seed]), 2 * n), seed=seed) for seed in range(60)
+    ]
+    assert sum(one.confounded for one in adjustments) <= most(60, 0.01)
 
 
 def test_equal_records_take_part_once():
@@ -160,10 +162,10 @@ def test_equal_records_take_part_once():
         groups = np.repeat(np.arange(120), rng.integers(1, 9, 120))
         members = (rng.permutation(120) < 60)[groups]
         held = columns(rng, 120)[groups]
-        found = adjust({"r": rng.normal(size=120)[groups]}, members, held, seed=seed, groups=groups)
-        assert len(np.unique(groups[found.kept])) == found.kept.sum() == len(found.scores["r"])
-        alarms += found.confounded
-        differ += found.p_before <= 0.05
+        adjustment = adjust({"r": rng.normal(size=120)[groups]}, members, held, seed=seed, groups=groups)
+        assert len(np.unique(groups[adjustment.kept])) == adjustment.kept.sum() == len(adjustment.scores["r"])
+        alarms += adjustment.confounded
+        differ += adjustment.p_before <= 0.05
     assert alarms <= most(40, 0.01)
     assert differ <= most(40)
 

@@ -354,9 +354,9 @@ def test_the_best_rows_are_those_with_the_highest_scores_and_ties_go_by_id(tmp_p
     table.write_parquet(tmp_path / "selection.parquet")
     for chosen, count in itertools.product((False, True), (1, 40, 400)):
         rows = table.filter(pl.col("selected")) if chosen else table
-        wanted = rows.sort(["score", "id"], descending=[True, False]).head(count).select("id", "score").to_dicts()
+        expected = rows.sort(["score", "id"], descending=[True, False]).head(count).select("id", "score").to_dicts()
         found = finished_run.highest_rows(tmp_path / "selection.parquet", ["id", "score"], count, selected=chosen)
-        assert found == wanted
+        assert found == expected
     every = finished_run.every_nth_row(tmp_path / "selection.parquet", ["id"], 7)
     assert every["id"].to_list() == table["id"].to_list()[::7]
 

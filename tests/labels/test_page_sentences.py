@@ -75,10 +75,10 @@ def test_nothing_is_read_from_answers_that_contradict_what_was_declared():
     assert drawn.verdict == "The answers are too large."
     assert drawn.heading == "The answers contradict the specification"
     assert drawn.tone == "plain"
-    said = render(drawn)
-    assert "no labels are given" in said
+    text = render(drawn)
+    assert "no labels are given" in text
     for absent in ("follow from the scores", "labels were", ADVICE_TITLE):
-        assert absent not in said
+        assert absent not in text
 
 
 def test_a_setting_that_does_not_suffice_alone_is_said_not_to():

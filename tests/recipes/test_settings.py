@@ -112,8 +112,8 @@ FILES = '\n[target]\nmodel = "a.onnx"\n[data]\nmembers = "m.npz"\nnonmembers = "
 def test_a_plan_names_the_attacks_that_it_configures(tmp_path, head, tables, names):
     path = tmp_path / "plan.toml"
     path.write_text(head + FILES + tables)
-    found = plan.read(path)
-    assert list(found.recipes) == names
-    assert [resolve(each).name for each in configure(found.recipes, found.recipe or {})][-1] == {
+    result = plan.read(path)
+    assert list(result.recipes) == names
+    assert [resolve(each).name for each in configure(result.recipes, result.recipe or {})][-1] == {
         "auto": "loss", "lira": "quantile", "loss": "lira-online",
     }[names[0]]  # fmt: skip

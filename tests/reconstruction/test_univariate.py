@@ -75,10 +75,10 @@ def test_windows_hold_training_points(exact):
 
 def test_a_window_has_no_piece_on_the_margin():
     bent = BreakPoints(np.arange(4.0), np.zeros(4), margin.ShallowReLU([[1.0]], [0.0], [1.0]))
-    found = {flat: len(find_windows(bent, np.array(flat))) for flat in itertools.product([False, True], repeat=3)}
-    assert found[False, False, False] == 2
-    assert found[True, False, False] == found[False, False, True] == 1
-    assert sum(found.values()) == 4
+    results = {flat: len(find_windows(bent, np.array(flat))) for flat in itertools.product([False, True], repeat=3)}
+    assert results[False, False, False] == 2
+    assert results[True, False, False] == results[False, False, True] == 1
+    assert sum(results.values()) == 4
     np.testing.assert_array_equal(find_windows(bent, np.array([True, False, False])), [[1.0, 3.0]])
 
 
@@ -133,21 +133,21 @@ def test_crossings_equal_a_dense_search(seed, level):
     net = margin.ShallowReLU(rng.normal(size=(5, 1)), rng.normal(size=5), rng.normal(size=5))
     at = exact_break_points(net)
     assume(np.abs(np.abs(net(at[:, None])) - level).min() > 0.02 * level)
-    found = find_crossings(net, level, 1e-9)
+    crossings = find_crossings(net, level, 1e-9)
     grid = np.linspace(-50, 50, 40_001)
     height = net(grid[:, None]) - level
     changes = grid[:-1][np.diff(np.sign(height)) != 0]
-    np.testing.assert_allclose(found[np.abs(found) < 50], changes, atol=3e-3)
-    if len(found):
-        np.testing.assert_allclose(net(found[:, None]), level, rtol=1e-6)
+    np.testing.assert_allclose(crossings[np.abs(crossings) < 50], changes, atol=3e-3)
+    if len(crossings):
+        np.testing.assert_allclose(net(crossings[:, None]), level, rtol=1e-6)
 
 
 @pytest.mark.parametrize("level", [0.5, 1.0, 1.00005, 2.0])
 @pytest.mark.parametrize("turn", [-1.0, 1.0])
 def test_crossings_on_a_ray_are_found_wherever_they_lie(turn, level):
     """At 1 they lie on the node that is added beyond the last break-point."""
-    found = find_crossings(margin.ShallowReLU([[turn]], [0.0], [1.0]), level, 1e-6)
-    np.testing.assert_allclose(found, [turn * level], atol=1e-4)
+    crossings = find_crossings(margin.ShallowReLU([[turn]], [0.0], [1.0]), level, 1e-6)
+    np.testing.assert_allclose(crossings, [turn * level], atol=1e-4)
 
 
 def test_collapsed_neurons_are_merged():
@@ -217,13 +217,13 @@ class TestErrorsOfThePaper:
     def test_flat_pieces_are_taken_on_the_margin_off_it_and_on_it_again(self):
         # On, off, on (Theorem 4.3): both ends of the middle piece.
         on = margin.ShallowReLU([[1.0]] * 5, [1.0, 0.0, -1.0, -2.0, -3.0], [1.0, -1.0, -2.0, 2.0, 1.0])
-        found = reconstruction.univariate(on, 1.0, 1)
-        flat = [at for at, rules in zip(found.candidates, found.rules, strict=True) if "flat" in rules]
+        reconstructed = reconstruction.univariate(on, 1.0, 1)
+        flat = [at for at, rules in zip(reconstructed.candidates, reconstructed.rules, strict=True) if "flat" in rules]
         np.testing.assert_allclose(flat, [1.0, 2.0])
         # Off, on, off is no case of it.
         off = margin.ShallowReLU([[1.0]] * 4, [0.0, -1.0, -2.0, -4.0], [1.0, -1.0, -1.0, -1.0])
-        found = reconstruction.univariate(off, 1.0, 1)
-        assert not any("flat" in rules for rules in found.rules)
+        reconstructed = reconstruction.univariate(off, 1.0, 1)
+        assert not any("flat" in rules for rules in reconstructed.rules)
 
     def test_flat_pieces_propose_but_prove_nothing(self, exact):
         for _, _, net, _ in exact:
@@ -262,12 +262,16 @@ def test_an_unknown_algorithm():
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_nothing_is_claimed_where_the_line_stays_on_the_margin_for_ever(turn, sign):
     """Training points on the ray are among no places, so neither a proof nor a contradiction would be true."""
-    found = reconstruction.univariate(margin.ShallowReLU([[turn], [turn]], [1.0, 0.0], [sign, -sign]), margin=1.0)
-    assert found.guaranteed == 0
-    assert not found.proven.any()
-    assert found.guarantee.standing == "holds"
+    reconstructed = reconstruction.univariate(
+        margin.ShallowReLU([[turn], [turn]], [1.0, 0.0], [sign, -sign]), margin=1.0
+    )
+    assert reconstructed.guaranteed == 0
+    assert not reconstructed.proven.any()
+    assert reconstructed.guarantee.standing == "holds"
     side = "above" if turn > 0 else "below"
-    assert found.warnings == (f"the line stays on the margin {side} x = 0, where training points may lie anywhere",)
+    assert reconstructed.warnings == (
+        f"the line stays on the margin {side} x = 0, where training points may lie anywhere",
+    )
 
 
 def test_a_ray_that_leaves_the_margin_takes_no_proof_away(exact):
@@ -284,9 +288,9 @@ def test_duplicated_break_points_and_zero_neurons_do_not_matter(exact):
         np.append(np.append(net.v, net.v), 0.0) / 2**0.5,
     )
     np.testing.assert_allclose(doubled(x[:, None]), net(x[:, None]))
-    again = reconstruction.univariate(doubled, 1.0)
-    np.testing.assert_allclose(again.candidates, found.candidates, atol=1e-9)
-    np.testing.assert_allclose(again.break_points, found.break_points, atol=1e-9)
+    repeat = reconstruction.univariate(doubled, 1.0)
+    np.testing.assert_allclose(repeat.candidates, found.candidates, atol=1e-9)
+    np.testing.assert_allclose(repeat.break_points, found.break_points, atol=1e-9)
 
 
 def test_a_piece_on_the_margin_is_longer_than_the_resolution():

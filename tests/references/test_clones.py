@@ -73,11 +73,11 @@ def test_references_without_make_model_are_clones_of_the_target(name):
     assert result.about.settings.references.startswith("CloneTraining(estimator=")
     by_hand = CloneTraining(target, 2, target=SklearnTarget(target))
     model = train_clone(by_hand, SETS["population"], 7, 2)
-    again = clone_estimator(target, 7)
-    again.fit(SETS["population"].x, SETS["population"].y)
+    repeat = clone_estimator(target, 7)
+    repeat.fit(SETS["population"].x, SETS["population"].y)
     np.testing.assert_allclose(
         np.exp(model.logits(SETS["members"])[:, 1] - model.logits(SETS["members"])[:, 0]),
-        np.exp(np.diff(SklearnTarget(again).logits(SETS["members"]), axis=1)[:, 0]),
+        np.exp(np.diff(SklearnTarget(repeat).logits(SETS["members"]), axis=1)[:, 0]),
     )
 
 
@@ -338,13 +338,13 @@ def test_neighbours_within_a_radius_are_asked_though_they_have_no_number():
 
 
 def test_make_model_may_return_an_estimator_for_any_target():
-    made = Train(lambda: GaussianNB(), count=2)
+    train = Train(lambda: GaussianNB(), count=2)
     target = fitted(GaussianNB())
     for model in (target, lambda x: target.predict_log_proba(x)):
-        result = dv.audit(model, **SETS, recipes=["lira"], references=made, fpr=[0.05])
+        result = dv.audit(model, **SETS, recipes=["lira"], references=train, fpr=[0.05])
         assert "GaussianNB" in result.about.settings.references
     splits = dv.references.splits.offline(len(SETS["population"]), 2, 0)
-    assert made.fit(SETS["population"], splits, seed=0, observe=[SETS["members"]]).outputs[0].shape == (2, 100, 2)
+    assert train.fit(SETS["population"], splits, seed=0, observe=[SETS["members"]]).outputs[0].shape == (2, 100, 2)
 
 
 @pytest.mark.parametrize(

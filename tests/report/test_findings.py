@@ -123,7 +123,9 @@ def test_a_comparison_tells_of_the_strongest_attack_and_not_of_the_largest_chang
 
 
 def test_a_finding_answers_a_regulator_in_a_sentence_that_stands_alone():
-    told = RegulatorAnswers("asking.", extraction="Nothing was given back.", queries="The same.", epsilon="At least 3.")
-    assert "this report names is. Nothing was given back. Others" in str(regulator_section(told))
+    answers = RegulatorAnswers(
+        "asking.", extraction="Nothing was given back.", queries="The same.", epsilon="At least 3."
+    )
+    assert "this report names is. Nothing was given back. Others" in str(regulator_section(answers))
     alone = RegulatorAnswers("canaries.", epsilon="At least 3.")
     assert "this report names is. On ε: At least 3. Others" in str(regulator_section(alone))

@@ -59,8 +59,8 @@ def test_signals_are_finite_and_ordered_for_saturated_logits(name, size):
 
 
 def test_scaled_logit_does_not_saturate_where_the_probability_is_one():
-    found = c.scaled_logit(np.array([[50.0, 0.0], [60.0, 0.0]]), np.array([0, 0]))
-    assert found.tolist() == [50.0, 60.0]
+    values = c.scaled_logit(np.array([[50.0, 0.0], [60.0, 0.0]]), np.array([0, 0]))
+    assert values.tolist() == [50.0, 60.0]
 
 
 @pytest.mark.parametrize(

@@ -207,12 +207,12 @@ def test_what_is_read_as_it_lies_is_read_as_python_reads_it(parts, block):
         fits = False
     assert fits or not regular
     try:
-        found = tables.scan_table(content).collect(texts=["a", "b"])
+        result = tables.scan_table(content).collect(texts=["a", "b"])
     except dv.InputError:
         assert not fits
         return
     assert fits
-    assert found.rows() == [tuple(cell or None for cell in row) for row in rows[1:]]
+    assert result.rows() == [tuple(cell or None for cell in row) for row in rows[1:]]
 
 
 def test_lines_of_one_column_may_end_in_a_carriage_return():

@@ -211,8 +211,8 @@ class TestSkops:
         with pytest.raises(dv.InputError, match=r"not trusted: .*Canberra.*; if you made the file.*--trust") as caught:
             targets.load("model.skops", folder=tmp_path)
         asked = str(caught.value).partition("not trusted: ")[2].partition(". ")[0].split(", ")
-        found = targets.load("model.skops", folder=tmp_path, trust=asked).logits(RECORDS)
-        np.testing.assert_array_equal(found, targets.adapt(model).logits(RECORDS))
+        logits = targets.load("model.skops", folder=tmp_path, trust=asked).logits(RECORDS)
+        np.testing.assert_array_equal(logits, targets.adapt(model).logits(RECORDS))
         for bad in ("all", [1], None):
             with pytest.raises(dv.InputError, match="trust: "):
                 targets.load("model.skops", folder=tmp_path, trust=bad)
@@ -230,8 +230,8 @@ class TestSkops:
         few = {"max_iter" if name in ("MLP", "HistGradientBoosting") else "n_estimators": 4, "random_state": 0}
         model = getattr(room, f"{name}Classifier")(**few)
         skops.io.dump(model.fit(X, RECORDS.y), tmp_path / "model.skops")
-        found = targets.load("model.skops", folder=tmp_path).logits(RECORDS)
-        np.testing.assert_array_equal(found, targets.adapt(model).logits(RECORDS))
+        logits = targets.load("model.skops", folder=tmp_path).logits(RECORDS)
+        np.testing.assert_array_equal(logits, targets.adapt(model).logits(RECORDS))
 
     def test_pipelines_searches_and_calibrated_models_are_read(self, tmp_path):
         import skops.io
@@ -253,8 +253,8 @@ class TestSkops:
         x = np.abs(X).round()
         for model in models:
             skops.io.dump(model.fit(x, RECORDS.y), tmp_path / "model.skops")
-            found = targets.load("model.skops", folder=tmp_path).logits(dv.Records(x))
-            np.testing.assert_array_equal(found, targets.adapt(model).logits(dv.Records(x)))
+            logits = targets.load("model.skops", folder=tmp_path).logits(dv.Records(x))
+            np.testing.assert_array_equal(logits, targets.adapt(model).logits(dv.Records(x)))
 
     @pytest.mark.parametrize(
         ("field", "value"),

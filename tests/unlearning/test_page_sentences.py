@@ -129,8 +129,8 @@ def test_a_listed_record_stands_beside_what_models_gave_it(pages):
         for record, request, *figures in listed:
             row = IDS.index(record)
             assert record in result.remembered[request]
-            wanted = ["–" if before is None else before["score"][row], after["score"][row], never[row]]
-            assert figures == [each if isinstance(each, str) else f"{each:.3g}" for each in wanted]
+            expected = ["–" if before is None else before["score"][row], after["score"][row], never[row]]
+            assert figures == [each if isinstance(each, str) else f"{each:.3g}" for each in expected]
 
 
 def test_tones_follow_the_answers(pages):

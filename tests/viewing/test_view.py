@@ -122,8 +122,12 @@ def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
         seen = finished_run.preview(tmp_path / "texts", level)
         code, out, err = divulge("decide", tmp_path / "texts", "--fdr", level, "--method", "storey", "--json")
         assert code == 0, err
-        told = json.loads(out)
-        assert (seen.selected, seen.candidates, seen.claim) == (told["selected"], told["candidates"], told["claim"])
+        content = json.loads(out)
+        assert (seen.selected, seen.candidates, seen.claim) == (
+            content["selected"],
+            content["candidates"],
+            content["claim"],
+        )
 
 
 def test_two_audits_are_compared(client, runs):
@@ -156,9 +160,9 @@ def test_a_run_is_offered_the_other_audits_to_be_compared_with_and_no_other_kind
 
 def test_a_run_is_decided_again_only_after_one_of_its_files_has_changed(runs):
     shelf = Shelf((runs,))
-    first, again = shelf.entries(), shelf.entries()
+    first, repeat = shelf.entries(), shelf.entries()
     assert len(first) == 3
-    assert all(one is other for one, other in zip(first, again, strict=True))
+    assert all(one is other for one, other in zip(first, repeat, strict=True))
     os.utime(runs / "before" / "run.json")
     later = shelf.entries()
     changed = [one.name for one, other in zip(first, later, strict=True) if one is not other]

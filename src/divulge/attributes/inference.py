@@ -312,15 +312,15 @@ def _value_names(records: Records, names: tuple[ColumnName, ...], rows: list[int
         else [records.table[str(name)][row] for row in rows]
         for name in names
     ]
-    found = [", ".join(map(columns.format_cell, row)) for row in zip(*cells, strict=True)]
-    if len(set(found)) < len(found):
-        found = [
+    texts = [", ".join(map(columns.format_cell, row)) for row in zip(*cells, strict=True)]
+    if len(set(texts)) < len(texts):
+        texts = [
             ", ".join(repr(value) if isinstance(value, str) else columns.format_cell(value) for value in row)
             for row in zip(*cells, strict=True)
         ]
-    if len(set(found)) < len(found):  # numbers that differ in their last digits
-        found = [", ".join(map(repr, row)) for row in zip(*cells, strict=True)]
-    return tuple(found)
+    if len(set(texts)) < len(texts):  # numbers that differ in their last digits
+        texts = [", ".join(map(repr, row)) for row in zip(*cells, strict=True)]
+    return tuple(texts)
 
 
 def _read_cells(records: Records, name: ColumnName) -> Array:
@@ -403,26 +403,26 @@ def _find_stored_values(
 
     An array holds the attribute if fewer records match it, or fewer columns do, once all have another value.
     """
-    found = inspection.find_stored_records(
+    stored = inspection.find_stored_records(
         study.target, study.candidates, study.truth, seed=seed, comparable=is_comparable,
         repeats_kept=study.repeats_kept,
     )  # fmt: skip
-    if not found.arrays:
+    if not stored.arrays:
         return None, ()
-    without = found.matches
-    for row in (attribute.donors[0], attribute.donors[-1]) if found.matches else ():
+    without = stored.matches
+    for row in (attribute.donors[0], attribute.donors[-1]) if stored.matches else ():
         changed = study.candidates.with_columns_of(attribute.columns, study.population, int(row))
-        again = inspection.find_stored_records(study.target, changed, study.truth, seed=seed, bound=0.5)
-        unchanged = {(match.array, match.form, match.members, match.columns) for match in again.matches}
+        stored_with_change = inspection.find_stored_records(study.target, changed, study.truth, seed=seed, bound=0.5)
+        unchanged = {(match.array, match.form, match.members, match.columns) for match in stored_with_change.matches}
         without = tuple(
             match for match in without if (match.array, match.form, match.members, match.columns) in unchanged
         )
-    matches = tuple(match for match in found.matches if match not in without)
-    if len(matches) == len(found.matches):
-        return found, ()
+    matches = tuple(match for match in stored.matches if match not in without)
+    if len(matches) == len(stored.matches):
+        return stored, ()
     if not matches:
-        return None, (f"{found.sentence[:-1]}, without the column of interest",)
-    return replace(found, matches=matches, found=matches[0].members, nonmembers_found=matches[0].nonmembers), ()
+        return None, (f"{stored.sentence[:-1]}, without the column of interest",)
+    return replace(stored, matches=matches, found=matches[0].members, nonmembers_found=matches[0].nonmembers), ()
 
 
 def _versions(study: _Study, attribute: _Attribute) -> list[Records]:

@@ -113,7 +113,7 @@ class Counts:
         """Number of candidates with ``#{S ≥ T} ≤ r``, for ``r = 0 … n``."""
         return np.append(self.above[::-1], self.total)
 
-    def below(self, place: int) -> int:
+    def count_below(self, place: int) -> int:
         """Number of candidates whose score is strictly lower than ``calibration[place]``."""
         return int(self.total - self.above[place] - self.tied[place])
 

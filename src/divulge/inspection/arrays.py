@@ -435,8 +435,8 @@ def _judge(
     control_p_value = None
     if not comparable:
         control_p_value = p_value
-        by_repetition = 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member, repeats_kept)
-        p_value = max(p_value, by_repetition)
+        repetition_p_value = 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member, repeats_kept)
+        p_value = max(p_value, repetition_p_value)
     n_matched = int((is_matched & is_member).sum()), int((is_matched & ~is_member).sum())
     return ArrayMatch(name, form, *n_matched, p_value, control_p_value=control_p_value), is_matched
 

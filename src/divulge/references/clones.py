@@ -108,6 +108,17 @@ class CloneTraining:
         with errors.user_code_errors(f"match: {type(clone).__name__}"):
             return replace(training, estimator=clone_as_trained(self.estimator).set_params(**changes))
 
+    @property
+    def has_target_settings(self) -> bool:
+        """Whether clones have the parameters of the target's own estimator."""
+        if self.target is None:
+            return False
+        try:
+            targets_clone = clone_as_trained(self.target.estimator)
+        except InputError:  # a target that has no clones: `make_model` returned the estimator
+            return False
+        return describe_estimator(targets_clone) == describe_estimator(self.estimator)
+
     def make_learner(self, records: Records) -> CloneLearner:
         """Return the learner of these settings."""
         return CloneLearner(self)
@@ -398,8 +409,8 @@ def clone_as_trained(estimator: Any) -> Any:
             for name, value in _rounds_as_trained(part, clone.get_params(deep=True), prefix).items()
         }
         clone = clone.set_params(**changed) if changed else clone
-    named = {id(part) for part in parts.values()}
-    hidden = [part for part in sub_estimators(estimator) if id(part) not in named and _was_stopped(part)]
+    named_ids = {id(part) for part in parts.values()}
+    hidden = [part for part in sub_estimators(estimator) if id(part) not in named_ids and _was_stopped(part)]
     waiting = [part for part in _named_parts(clone).values() if _waits_for_validation(part)]
     for part in [*waiting, *hidden]:
         raise InputError(

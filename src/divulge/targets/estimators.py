@@ -369,8 +369,10 @@ def settle_frames(target: Estimator, records: Records) -> Estimator:
     sample = records[:_PROBED]
     if _can_read(target, sample):
         return target
-    own = records.table.implementation.value
-    libraries: list[Literal["pandas", "polars"]] = ["polars", "pandas"] if own == "pandas" else ["pandas", "polars"]
+    frame_library = records.table.implementation.value
+    libraries: list[Literal["pandas", "polars"]] = (
+        ["polars", "pandas"] if frame_library == "pandas" else ["pandas", "polars"]
+    )
     for library in libraries:
         candidate = replace(target, frames=library)
         if (library != "pandas" or has_pandas()) and _can_read(candidate, sample):
@@ -510,8 +512,8 @@ def _imputes_texts(part: Any) -> bool:
 
 def _reads_categories(estimator: Any) -> bool:
     """Check whether an estimator of XGBoost or CatBoost knows categories, which they read safely of pandas alone."""
-    by_xgboost = hasattr(estimator, "get_booster") and bool(getattr(estimator, "enable_categorical", False))
-    return by_xgboost or (hasattr(estimator, "get_cat_feature_indices") and bool(estimator.get_cat_feature_indices()))
+    is_xgboost = hasattr(estimator, "get_booster") and bool(getattr(estimator, "enable_categorical", False))
+    return is_xgboost or (hasattr(estimator, "get_cat_feature_indices") and bool(estimator.get_cat_feature_indices()))
 
 
 def _pandas_categories(estimator: Any) -> list[Any] | None:
