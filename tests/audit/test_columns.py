@@ -65,6 +65,16 @@ def audited(model, x, y, recipes=("loss",), **options):
     return dv.audit(model, **parts(x, y), recipes=list(recipes), **options)
 
 
+@pytest.mark.parametrize("values", [["a", "b"], [True, False], pd.to_datetime(["2020-01-01", "2021-01-01"])])
+@pytest.mark.parametrize("names", [[0, 1], [("u", "a"), ("v", "b")]])
+def test_a_frame_with_numbered_columns_holds_numbers(names, values):
+    frame = pd.DataFrame({0: [1.0, 2.0], 1: values})
+    frame.columns = pd.Index(names)
+    with pytest.raises(dv.InputError, match=r"x: column .* holds values of type .*; give them names"):
+        dv.Records(frame)
+    assert dv.Records(frame.iloc[:, :1]).x.tolist() == [[1.0], [2.0]]
+
+
 @pytest.mark.parametrize(
     "library", [lambda x: x, pl.from_pandas, lambda x: pa.Table.from_pandas(x, preserve_index=False)]
 )

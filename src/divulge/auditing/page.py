@@ -424,7 +424,7 @@ def describe_recipe(summary: AuditSummary, name: str) -> str:
 
 
 def all_recipes_fold(summary: AuditSummary) -> Collapsible:
-    """Tables of all recipes, on all candidates and on the unseen classes."""
+    """Return tables of all recipes, on all candidates and on the unseen classes."""
     blocks: list[Block] = []
     if summary.unseen_classes:
         listed = ", ".join(formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
@@ -767,7 +767,7 @@ def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
 
 
 def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section:
-    """Known share and imputer of partly known records, with curves over several shares.
+    """Show known share and imputer of partly known records, with curves over several shares.
 
     Args:
         audit: the audit reported.

@@ -236,8 +236,8 @@ class RecordColumns:
         """Describe the columns of ``x[n, d]``.
 
         Examples:
-            >>> found = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
-            >>> [group.tolist() for group in found.groups], found.binary.tolist()
+            >>> columns = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
+            >>> [group.tolist() for group in columns.groups], columns.binary.tolist()
             ([[1, 2, 3]], [False, False, False, False, True])
         """
         zero_or_one = np.array([bool(((column == 0) | (column == 1)).all()) for column in x.T])

@@ -143,8 +143,8 @@ def erasure_test(
         >>> never_saw = rng.normal(size=(9, 3000))
         >>> erasure_test(never_saw[0], never_saw[1:], forgotten, at_random=True).answer
         'no difference from a model that never saw them'
-        >>> found = erasure_test(never_saw[0] + forgotten, never_saw[1:], forgotten)
-        >>> found.answer, found.difference.low > 0.1
+        >>> result = erasure_test(never_saw[0] + forgotten, never_saw[1:], forgotten)
+        >>> result.answer, result.difference.low > 0.1
         ('still remembered', True)
     """
     scores = check_vector(after, "after")

@@ -106,8 +106,8 @@ def inspect_model(
 
     Examples:
         >>> from sklearn.neighbors import KNeighborsClassifier
-        >>> found = inspect_model(KNeighborsClassifier(1).fit([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], [0, 1, 0]))
-        >>> found.training_records, [name for name, _ in found.long_arrays]
+        >>> findings = inspect_model(KNeighborsClassifier(1).fit([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], [0, 1, 0]))
+        >>> findings.training_records, [name for name, _ in findings.long_arrays]
         (3, ['_fit_X', '_y'])
     """
     if training_records is not None:

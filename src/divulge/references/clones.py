@@ -478,18 +478,18 @@ def _stopped_rounds(part: Any) -> int | None:
 
 
 def _was_stopped(part: Any) -> bool:
-    """Whether a validation set stopped boosting; CatBoost counts its trees also where it had none."""
+    """Check whether a validation set stopped boosting; CatBoost counts its trees also where it had none."""
     is_catboost = type(part).__module__.split(".")[0] == "catboost"
     return _stopped_rounds(part) is not None and not (is_catboost and part.best_iteration_ is None)
 
 
 def _has_no_own_validation(part: Any) -> bool:
-    """Whether an estimator of CatBoost splits off no validation set of its own, as its clones would too."""
+    """Check whether an estimator of CatBoost splits off no validation set of its own, as its clones would too."""
     return not part.get_params().get("eval_fraction")
 
 
 def _waits_for_validation(part: Any) -> bool:
-    """Whether a booster cannot be trained without a validation set, by which it stops early."""
+    """Check whether a booster cannot be trained without a validation set, by which it stops early."""
     library, parameters = type(part).__module__.split(".")[0], part.get_params(deep=False)
     if library == "xgboost":
         callbacks = parameters.get("callbacks") or ()
@@ -641,7 +641,7 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
 def _has_version(package: str) -> bool:
-    """Whether a package is an installed one; the user's own modules have no version."""
+    """Check whether a package is an installed one; the user's own modules have no version."""
     try:
         metadata.version(_DISTRIBUTIONS.get(package, package))
     except metadata.PackageNotFoundError:
