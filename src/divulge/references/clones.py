@@ -15,6 +15,7 @@ import numpy as np
 
 from divulge import errors, seeds, store, targets
 from divulge.errors import InputError
+from divulge.inspection.structure import find_weighted_trees
 from divulge.references import fitting, matching, pool
 from divulge.references.engines import Placement, limit_to_one_thread
 from divulge.references.jobs import (
@@ -151,7 +152,15 @@ class CloneTraining:
         """Train the clones that a checked request asks for."""
         matching.require_chosen(self.match)
         placement = Placement(self.engine, self.workers)
-        return fitting.fit_references(CloneLearner(self), request, self.count, seed, placement)
+        trained = fitting.fit_references(CloneLearner(self), request, self.count, seed, placement)
+        weighted = "" if self.target is None else find_weighted_trees(self.target.estimator)
+        if not weighted:
+            return trained
+        warning = (
+            f"references: the target's {weighted} was fitted with sample weights, and its clones know nothing of them; "
+            'name your own training (references.Custom, in a plan train = "module:function")'
+        )
+        return replace(trained, warnings=(*trained.warnings, warning))
 
     def one(self, records: Records, *, seed: int, classes: int | None = None, progress: Any = None) -> Any:
         """Train a single clone on all ``records`` and return it as a target."""

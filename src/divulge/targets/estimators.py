@@ -185,6 +185,11 @@ class SklearnTarget:
         classes = getattr(self.estimator, "classes_", None)
         if classes is None:
             raise InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
+        if any(np.ndim(value) for value in classes):
+            raise InputError(
+                f"target: {type(self.estimator).__name__} predicts {len(classes)} outcomes at once; audit each by a "
+                "function that returns the probabilities of its classes"
+            )
         return classes
 
     def _columns(self) -> Ints:
@@ -525,7 +530,7 @@ def sub_estimators(estimator: Any) -> Iterator[Any]:
 
 _INNER_NAMES = (
     "estimator_", "best_estimator_", "final_estimator_", "regressor_", "transformer_", "nbrs_", "estimator",
-    "_preprocessor",
+    "_preprocessor", "base_estimator_",
 )  # fmt: skip
 
 
