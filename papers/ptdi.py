@@ -85,8 +85,8 @@ def eta(quick):
     for value in (0.01, 0.05, 0.1, 0.5):
         for area in (0.80, 0.95):
             for share in (0.0, 0.3, 0.5, 0.7):
-                found = simulated(runs, 2, 500, 500, share, SIGNALS[area], (ptdi(value),), (0.1,))[0, :, 0]
-                rows.append((value, area, share, shown(found[:, 0]), shown(found[:, 1]) if share else ""))
+                values = simulated(runs, 2, 500, 500, share, SIGNALS[area], (ptdi(value),), (0.1,))[0, :, 0]
+                rows.append((value, area, share, shown(values[:, 0]), shown(values[:, 1]) if share else ""))
         if not quick:
             few = simulated(20000, 3, 500, 5, 0.0, 0.0, (ptdi(value),), (0.1,))[0, :, 0, 0]
             rows.append((value, "", "0 of 5", shown(few, 4), ""))
@@ -196,9 +196,11 @@ def model(quick):
         table(f"Of {made}: FDR / power, {runs} splits", BESIDE, rows)
         own, other = gradient_norms(target, texts), gradient_norms(target, paired(texts, 1))
         favour, area = np.mean(own[half:] > other[half:]), auc(own, np.arange(len(texts)) < half).value
-        said = f"{favour:.2f} of non-members favour their original; AUC of the gradient's norm {area:.2f}"
+        description = f"{favour:.2f} of non-members favour their original; AUC of the gradient's norm {area:.2f}"
         table(
-            f"Knockoffs scored by gradients, of {made}: FDR / power; {said}", VERSUS, knockoffs(own, other, half, runs)
+            f"Knockoffs scored by gradients, of {made}: FDR / power; {description}",
+            VERSUS,
+            knockoffs(own, other, half, runs),
         )
 
 

@@ -496,8 +496,8 @@ class TestMissingValuesAreWhatTheyWereToTheModel:
         model = self.fit(frames[fitted], self.Y)
         expected = model.predict_proba(frames[fitted])
         for frame in frames.values():
-            given = targets.estimators.estimator_inputs(model, dv.Records(frame, self.Y))
-            np.testing.assert_array_equal(model.predict_proba(given), expected)
+            inputs = targets.estimators.estimator_inputs(model, dv.Records(frame, self.Y))
+            np.testing.assert_array_equal(model.predict_proba(inputs), expected)
 
     def test_a_model_of_nullable_types_gives_its_own_outputs_too(self):
         columns = ["age", "smoker"]
@@ -506,8 +506,8 @@ class TestMissingValuesAreWhatTheyWereToTheModel:
         nullable = frames["nullable"][columns]
         model = make_pipeline(ColumnTransformer(steps), LogisticRegression()).fit(nullable, self.Y)
         for name in ("from a file", "nullable", "polars"):
-            given = targets.estimators.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
-            np.testing.assert_array_equal(model.predict_proba(given), model.predict_proba(nullable))
+            inputs = targets.estimators.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
+            np.testing.assert_array_equal(model.predict_proba(inputs), model.predict_proba(nullable))
 
 
 class TestTypesThatTheEncodersKnow:

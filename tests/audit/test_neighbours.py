@@ -57,8 +57,8 @@ REFERENCES = dv.references.Custom(nearest_mean, count=4, engine="serial")
 
 
 def audit(names, target=None, **more):
-    given = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names} | more
-    return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **given)
+    arguments = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names} | more
+    return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **arguments)
 
 
 def assert_same(found, alone):

@@ -330,12 +330,12 @@ class TestTheSplit:
             return [" ".join(rng.choice(small.WORDS, int(rng.integers(least, least + 8)))) for _ in range(count)]
 
         for seed in (0, 2):
-            given = {
+            arguments = {
                 "members": dv.Records(texts(1000 + seed, 100, 15)),
                 "nonmembers": dv.Records(texts(2000 + seed, 100, 14)),
                 "population": dv.Records(texts(3000 + seed, 120, 14)),
             }
-            result = audited(base, given, recipes=("zlib",), seed=seed)
+            result = audited(base, arguments, recipes=("zlib",), seed=seed)
             assert result["zlib"].auc.low > 0.5
             assert not result.about.blind_baseline.confounded
             assert result.verdict.answer == "split is confounded"

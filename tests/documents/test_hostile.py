@@ -70,8 +70,8 @@ class TestTokenizers:
             for key, word in (("members", "a"), ("nonmembers", "b"), ("population", "c"))
         }
         one, other = (self.cut(base, merged) for merged in ("ab", "cd"))
-        told = [target.tokens(list(sets["members"].x)).lengths for target in (one, other)]
-        np.testing.assert_array_equal(*told)
+        lengths = [target.tokens(list(sets["members"].x)).lengths for target in (one, other)]
+        np.testing.assert_array_equal(*lengths)
         with pytest.raises(dv.InputError, match=r"elsewhere \(first: candidate member-0, token \d\)"):
             audited(one, sets, recipes=(name,), references=tuning(other, count=1))
         renamed = self.cut(base, "ab")

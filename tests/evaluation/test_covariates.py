@@ -88,9 +88,9 @@ def test_a_balanced_split_is_seldom_called_confounded():
 def test_what_texts_show():
     texts = [f"in {1990 + i % 3} the king of france {'spoke ' * (i % 5)}" for i in range(40)]
     texts += [f"my phone number is {i}" for i in range(40)]
-    found = covariates.text_covariates(texts)
-    assert found.kinds == ("length", "year", "topic")
-    values = dict(zip(found.names, found.values.T, strict=True))
+    table = covariates.text_covariates(texts)
+    assert table.kinds == ("length", "year", "topic")
+    values = dict(zip(table.names, table.values.T, strict=True))
     assert values["length"][0] == pytest.approx(np.log1p(len(texts[0])))
     assert values["year:named"].tolist() == [1.0] * 40 + [0.0] * 40
     assert np.ptp(values["year"][40:]) == 0
@@ -100,10 +100,10 @@ def test_what_texts_show():
 
 def test_columns_of_numbers_dates_and_words():
     days = np.array(["2020-01-01", "2021-06-01", "2022-01-01"], dtype="datetime64[D]")
-    found = covariates.column_covariates({"age": np.array([3, 4, 5]), "day": days, "ward": np.array(["a", "b", "b"])})
-    assert found.names == ("column:age", "column:day", "category:0:ward")
-    assert found.kinds == ("age", "day", "ward")
-    assert found.values[:, 2].tolist() == [0.0, 1.0, 1.0]
+    table = covariates.column_covariates({"age": np.array([3, 4, 5]), "day": days, "ward": np.array(["a", "b", "b"])})
+    assert table.names == ("column:age", "column:day", "category:0:ward")
+    assert table.kinds == ("age", "day", "ward")
+    assert table.values[:, 2].tolist() == [0.0, 1.0, 1.0]
     written = covariates.column_covariates({"day": days.astype(str)})
     assert written.names == ("column:day",)
     assert np.array_equal(np.argsort(written.values[:, 0]), [0, 1, 2])

@@ -90,10 +90,12 @@ class TestMemorised:
     def test_a_greedy_text_is_what_is_compared(self, found, trained):
         for i in range(len(found.nonmembers)):
             ids = trained.encode([NONMEMBERS[i]])[0]
-            made = trained.greedy([(0, *ids[:8])], 6)[0]
-            assert found.nonmembers.target.verbatim[i] == (made == ids[8:14])
-            assert found.nonmembers.target.texts[i] == trained.decode(made)
-            assert found.nonmembers.target.overlap[i] == extraction.completions.likeness(made, ids[8:14]).overlap
+            continuation = trained.greedy([(0, *ids[:8])], 6)[0]
+            assert found.nonmembers.target.verbatim[i] == (continuation == ids[8:14])
+            assert found.nonmembers.target.texts[i] == trained.decode(continuation)
+            assert (
+                found.nonmembers.target.overlap[i] == extraction.completions.likeness(continuation, ids[8:14]).overlap
+            )
 
     def test_a_reference_that_gives_the_same_back_takes_it_away(self, trained, untrained):
         itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **CUT)
@@ -282,9 +284,9 @@ class TestInput:
         ],
     )
     def test_bad_input_is_refused_by_name(self, trained, change, message):
-        given = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | CUT | change
+        arguments = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | CUT | change
         with pytest.raises(dv.InputError, match=message):
-            extraction.measure(**given)
+            extraction.measure(**arguments)
 
     def test_an_endpoint_gives_no_continuations(self):
         target = dv.targets.Endpoint("http://127.0.0.1:1/v1", "tiny")

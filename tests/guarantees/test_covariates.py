@@ -115,12 +115,12 @@ def test_where_nothing_differs_no_leak_is_called(kind):
 def test_power_does_not_suffer_where_nothing_differs():
     """Of 30 leaks beside an even split, at most five fewer are found than without covariates; a standard error is 2."""
     rng = np.random.default_rng(8)
-    found = raw = 0
+    n_found = raw = 0
     for _ in range(RUNS):
         audit = by_length(rng, 200, carried=0.0, leak=0.4)
-        found += audit.verdict.answer == "leak found"
+        n_found += audit.verdict.answer == "leak found"
         raw += scored(audit.scores, audit.members, fpr=(0.05,)).verdict.answer == "leak found"
-    assert found >= raw - 5
+    assert n_found >= raw - 5
     assert raw > 0.6 * RUNS
 
 
@@ -173,7 +173,7 @@ def test_equal_records_take_part_once():
 def test_a_leak_that_a_named_column_masks_is_confirmed_without_what_the_records_explain():
     """Scores fall with a column that is not in the records, so both are adjusted for it: 18 of 20 such leaks are found,
     and 8 of 20 where the scores less what the records explain are not."""
-    found = 0
+    n_found = 0
     for seed in range(15):
         rng, members = np.random.default_rng(seed), sizes(300, 300)
         age, x = rng.normal(size=600) + 0.4 * members, rng.normal(size=(600, 4))
@@ -181,6 +181,6 @@ def test_a_leak_that_a_named_column_masks_is_confirmed_without_what_the_records_
         audit = scored({"r": own}, members, fpr=(0.05,))
         audit = replace(audit, unexplained_scores=blind.adjust_scores(audit.scores, x, None, seed))
         answer = at_covariates(audit, Covariates(("column:age",), age[:, None]), seed=seed).verdict.answer
-        found += answer == "leak found"
+        n_found += answer == "leak found"
         assert answer != "no leak found" or audit["r"].auc.low <= 0.5
-    assert found >= 9
+    assert n_found >= 9

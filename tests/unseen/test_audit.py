@@ -37,7 +37,7 @@ class Diverging:
 
 
 def audit(**more):
-    given = {
+    arguments = {
         "members": MEMBERS,
         "nonmembers": OUTSIDE,
         "population": HELD,
@@ -45,7 +45,7 @@ def audit(**more):
         "recipes": ("loss", "quantile-trees", "transductive"),
         "fpr": (0.05,),
     } | more
-    return dv.audit(target, **given)
+    return dv.audit(target, **arguments)
 
 
 @pytest.fixture(scope="module")
