@@ -131,7 +131,7 @@ class RMIA:
 
 
 def dominated_share(ratio: Floats, population: Floats, gamma: float) -> Floats:
-    """Share of ``population`` ratios z with ``ratio ≥ γ·z``, for each ratio, by sorting.
+    """Return the share of ``population`` ratios z with ``ratio ≥ γ·z``, for each ratio, by sorting.
 
     The definition reads ``ratio / z ≥ γ``; the product is the same inequality without a division by zero.
     A tie counts, as in the definition, and it is one up to a rounding error of 1e-12.
@@ -154,7 +154,7 @@ def dominated_share(ratio: Floats, population: Floats, gamma: float) -> Floats:
 
 
 def break_ties(share: Floats, ratio: Floats) -> Floats:
-    """``share`` moved by at most 1e-9, within [0, 1], so that equal shares are in the order of ``ratio``.
+    """Move ``share`` by at most 1e-9, within [0, 1], so that equal shares are in the order of ``ratio``.
 
     Args:
         share: dominated shares, ``[n]``.
@@ -301,7 +301,7 @@ class MajorityRMIA:
 
 
 def majority_share(ratios: Floats, population: Floats, gamma: float) -> Floats:
-    """Share of population records z with ``ratio ≥ γ·z`` in more than half of the versions, for each candidate.
+    """Return each candidate's share of population records z with ``ratio ≥ γ·z`` in more than half of the versions.
 
     Args:
         ratios: likelihood ratios of the candidates' versions, ``[v, n]``.

@@ -241,14 +241,14 @@ def make_from_file(
             ids = source.spell_new_ids(layout.id, len(file.frame))
             file = replace(file, frame=file.frame.with_columns(ids))
         texts = [name for name in data.table.columns if data.table[name].dtype == nw.String]
-        known = replace(
+        file_layout = replace(
             _layout_of_values(data, layout.label),
             scale=layout.scale,
             separator=file.separator,
             classes=layout.classes,
             codes=tuple(texts) if file.ending == ".csv" else (),
         )
-        canaries = replace(canaries, rows=CanaryRows(file, TableDescription(file.ending, "polars", known)))
+        canaries = replace(canaries, rows=CanaryRows(file, TableDescription(file.ending, "polars", file_layout)))
     if out is not None:
         canaries.save(out, overwrite=overwrite)
     return canaries

@@ -236,8 +236,8 @@ class RecordColumns:
         """Describe the columns of ``x[n, d]``.
 
         Examples:
-            >>> found = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
-            >>> [group.tolist() for group in found.groups], found.binary.tolist()
+            >>> columns = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
+            >>> [group.tolist() for group in columns.groups], columns.binary.tolist()
             ([[1, 2, 3]], [False, False, False, False, True])
         """
         zero_or_one = np.array([bool(((column == 0) | (column == 1)).all()) for column in x.T])
@@ -693,7 +693,7 @@ def mask(
         check_choice(extent, f"known: after {mask_type}:{share}", ("each",))
         if records is None:
             raise InputError(f"known: {words!r} draws a mask for each record; say how many there are (records=n)")
-    return _mask_share(share, shape, seed, by_value=mask_type == "values", records=n_records if separator else None)
+    return _mask_share(share, shape, seed, is_per_value=mask_type == "values", records=n_records if separator else None)
 
 
 def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
@@ -714,8 +714,8 @@ def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) ->
     return known_mask
 
 
-def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, by_value: bool, records: int | None) -> Bools:
-    share, cells = _parse_share(text), None if by_value else _image_size(shape)
+def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, is_per_value: bool, records: int | None) -> Bools:
+    share, cells = _parse_share(text), None if is_per_value else _image_size(shape)
     spatial = shape if cells is None else cells
     count = int(np.prod(spatial))
     n_known, rng = max(1, round(share * count)), seeds.generator(seed, "known")

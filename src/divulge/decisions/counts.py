@@ -114,7 +114,7 @@ class Counts:
         return np.append(self.above[::-1], self.total)
 
     def count_below(self, place: int) -> int:
-        """Number of candidates whose score is strictly lower than ``calibration[place]``."""
+        """Return the number of candidates whose score is strictly lower than ``calibration[place]``."""
         return int(self.total - self.above[place] - self.tied[place])
 
     def save(self, path: Path) -> None:

@@ -120,8 +120,8 @@ def identify(
     Examples:
         >>> rng = np.random.default_rng(0)
         >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
-        >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
-        >>> found.count, round(found.threshold, 2), print(found.usage)
+        >>> selection = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
+        >>> selection.count, round(selection.threshold, 2), print(selection.usage)
         0.4801 [0.3465, 0.7444]
         (104, 1.39, None)
     """

@@ -149,10 +149,10 @@ def defend(
 
     Examples:
         >>> from divulge.labels import OracleSpec
-        >>> found = defend(OracleSpec(n=2201), queries=100, accuracy=0.55)
-        >>> round(found.noise, 3)
+        >>> advice = defend(OracleSpec(n=2201), queries=100, accuracy=0.55)
+        >>> round(advice.noise, 3)
         0.652
-        >>> print(found.remedies[0].says)
+        >>> print(advice.remedies[0].says)
         clip predictions into [0.01, 0.99] and add Gaussian noise of standard deviation 0.0831 to every score
     """
     check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")

@@ -72,12 +72,9 @@ class Setting:
     def __str__(self) -> str:
         if not self.choices:
             return f'{self.name} = "FOLDER"'
-        choices = " | ".join(_format_toml(choice) for choice in (self.default, *self._other_choices))
+        other_choices = [choice for choice in self.choices if choice != self.default]
+        choices = " | ".join(_format_toml(choice) for choice in (self.default, *other_choices))
         return f"{self.name} = {choices}"
-
-    @property
-    def _other_choices(self) -> tuple[str | bool, ...]:
-        return tuple(choice for choice in self.choices if choice != self.default)
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,10 +194,6 @@ class Train(Hyperparameters, _ReferenceTraining):
             dtype=network_training.weights_dtype(self.precision)
         )
 
-    @property
-    def _place(self) -> Placement:
-        return Placement(self.engine, self.workers)
-
     def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         matching.require_chosen(self.match)
         if request.measure is not None:
@@ -209,7 +205,8 @@ class Train(Hyperparameters, _ReferenceTraining):
         with networks.single_thread():
             config = network_training.initialize_lazy(self, getattr(request.records, "x", None))
             learner = network_learner.NetworkLearner(config, self.device)
-            return fitting.fit_references(learner, request, self.count, seed, self._place)
+            placement = Placement(self.engine, self.workers)
+            return fitting.fit_references(learner, request, self.count, seed, placement)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None

@@ -62,7 +62,7 @@ class Private:
         delta: float,
         accountant: Literal["rdp", "prv"] = "rdp",
     ) -> float:
-        """The ε (at δ) that training spends, by Opacus' accountant; infinite without noise.
+        """Return the ε (at δ) that training spends, by Opacus' accountant; infinite without noise.
 
         Args:
             records: number of training records ``n``.

@@ -364,7 +364,7 @@ class _FileOutputs:
 
 
 def count_classes(records: Records, classes: int | None) -> int:
-    """Number of classes: what the user says, or the largest label plus one.
+    """Count the classes: what the user says, or the largest label plus one.
 
     Raises:
         divulge.InputError: no labels, a label outside the set, fewer than 2 classes, or fewer records than classes

@@ -83,7 +83,7 @@ class PreparedReCaLL:
         return 2
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """The ratio, ``[n]``; NaN for a document without a token that could be scored.
+        """Return the ratio, ``[n]``; NaN for a document without a token that could be scored.
 
         Of a document that is longer than what the model reads beside P, the beginning is measured, in both terms.
 
