@@ -422,7 +422,7 @@ def describe_recipe(summary: AuditSummary, name: str) -> str:
 
 
 def all_recipes_fold(summary: AuditSummary) -> Collapsible:
-    """Tables of all recipes, on all candidates and on the unseen classes."""
+    """Return tables of all recipes, on all candidates and on the unseen classes."""
     blocks: list[Block] = []
     if summary.unseen_classes:
         listed = ", ".join(formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
@@ -767,7 +767,7 @@ def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
 
 
 def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section:
-    """Known share and imputer of partly known records, with curves over several shares.
+    """Show known share and imputer of partly known records, with curves over several shares.
 
     Args:
         audit: the audit reported.
@@ -779,9 +779,14 @@ def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section
     blocks: list[Block] = [Paragraph(_describe_completion(partial)), _completion_table(audit)]
     audits = sorted((a for a in (audit, *related) if a.about.settings.partial is not None), key=_known_share)
     if len(audits) > 1:
-        statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr_label(min(audit.fpr))}
-        blocks += [_known_share_chart(audits, statistic, *label) for statistic, label in statistics.items()]
-        blocks.append(_known_share_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
+        level = min(audit.fpr)
+        names = {"auc": "AUC", f"tpr@fpr={level:g}": f"TPR at FPR {formatting.format_percent(level)}"}
+        chance = {"auc": 0.5}
+        blocks += [
+            _known_share_chart(audits, statistic, name, chance.get(statistic, level))
+            for statistic, name in names.items()
+        ]
+        blocks.append(_known_share_table(audits, names))
     return Section("Known share", blocks, annex=True)
 
 
@@ -800,10 +805,6 @@ def _completion_table(audit: Findings) -> Table:
     recipes = audit.about.recipes
     rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
     return Table(["recipe", "completed by", "queries"], rows, title="How each number was computed")
-
-
-def _tpr_label(level: float) -> tuple[str, float]:
-    return f"TPR at FPR {formatting.format_percent(level)}", level
 
 
 def _known_share(audit: Findings) -> float:

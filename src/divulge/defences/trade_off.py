@@ -23,6 +23,7 @@ from divulge.errors import InputError
 from divulge.evidence import query_target
 from divulge.provenance import collect_environment
 from divulge.references import Train, clones
+from divulge.references.progress import check_progress, show_progress
 from divulge.report import charts, formatting
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, SummaryRun, build_page, write_report, write_run
@@ -35,13 +36,13 @@ from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
-from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
+from divulge.validation import check_bool, check_instance, check_path, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from divulge.auditing import Audit
-    from divulge.references import Progress
+    from divulge.references.progress import ProgressSetting
     from divulge.settings import Duplicates, TaskName
     from divulge.types import Floats
 
@@ -203,7 +204,7 @@ def measure_settings(
     seed: int = _DEFAULTS.seed,
     out: str | Path | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressSetting = "auto",
 ) -> TradeOff:
     """Train an estimator again on its members with other settings, and measure what each gives away and what it costs.
 
@@ -224,7 +225,8 @@ def measure_settings(
         seed: of every random draw.
         out: run directory to write.
         overwrite: replace a finished run in ``out``.
-        progress: called with (done, total, note) after each model.
+        progress: called with (done, total, note) after each model; "auto" or True: a bar on a terminal and in a
+            notebook; None or False: nothing.
 
     Returns:
         A `TradeOff`: ``result.rows``, ``result.recommended``.
@@ -236,7 +238,7 @@ def measure_settings(
     AuditOptions.check(fpr=(fpr,), duplicates=duplicates, task=task)
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None else check_path(out, "out")
-    report = (lambda done, total, note: None) if progress is None else require_callable(progress, "progress")
+    shown_progress = check_progress(progress)
     if hasattr(recipe, "__len__") and not isinstance(recipe, str):
         raise InputError(f"recipe: one attack is needed, got {format_value(recipe)}")
     if references is not None:
@@ -267,19 +269,20 @@ def measure_settings(
     baseline: Floats | None = None
     warnings: tuple[str, ...] = ()
     attack = ""
-    for place, estimator in enumerate([None, *estimators]):
-        name = AS_IT_IS if estimator is None else _describe(grid[place - 1])
-        report(place, len(estimators) + 1, name)
-        start = time.perf_counter()
-        model = adapted
-        if estimator is not None:
-            model = _train(replace(trainer, estimator=estimator), adapted, subject.members, options.seed)
-        audited = audit(model, **audit_options)
-        losses = _losses(model, subject.nonmembers)
-        baseline = losses if baseline is None else baseline
-        rows.append(_measure(name, audited, losses, baseline, fpr, confidence, time.perf_counter() - start))
-        warnings, attack = warnings or audited.warnings, next(iter(audited))
-    report(len(estimators) + 1, len(estimators) + 1, "")
+    with show_progress(shown_progress, "settings") as report:
+        for place, estimator in enumerate([None, *estimators]):
+            name = AS_IT_IS if estimator is None else _describe(grid[place - 1])
+            report(place, len(estimators) + 1, name)
+            start = time.perf_counter()
+            model = adapted
+            if estimator is not None:
+                model = _train(replace(trainer, estimator=estimator), adapted, subject.members, options.seed)
+            audited = audit(model, **audit_options)
+            losses = _losses(model, subject.nonmembers)
+            baseline = losses if baseline is None else baseline
+            rows.append(_measure(name, audited, losses, baseline, fpr, confidence, time.perf_counter() - start))
+            warnings, attack = warnings or audited.warnings, next(iter(audited))
+        report(len(estimators) + 1, len(estimators) + 1, "")
     result = TradeOff(
         tuple(rows), attack, float(fpr),
         "accuracy" if isinstance(modality, Classifier) else "mean absolute error", float(options.max_loss),

@@ -63,10 +63,10 @@ def sections(run: ExtractionRun) -> list[Section]:
             [Paragraph(_describe_extent(summary, members)), _rate_table(summary), Paragraph(_meaning(summary))],
         ),
         Section("How often a model must be asked", [_curve(summary, members, nonmembers)], annex=True),
-        Section("Members that are given back most easily", _foremost_blocks(members), annex=True),
+        Section("Members that are given back most easily", _most_extractable_blocks(members), annex=True),
         Section(
             "Non-members that are given back most easily",
-            [Collapsible(_NONMEMBERS_FOLD, _foremost_blocks(nonmembers))],
+            [Collapsible(_NONMEMBERS_FOLD, _most_extractable_blocks(nonmembers))],
             annex=True,
         ),
         regulator_section(_answers(summary)),
@@ -216,14 +216,16 @@ def _reached_curve(side: Completions) -> Curve:
     return Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
 
 
-def foremost(measured: MeasuredDocuments) -> Ints:
+def most_extractable(measured: MeasuredDocuments) -> Ints:
     """Return the documents that are given back most easily: verbatim ones first, then by their probability."""
     target = measured.target
     return np.lexsort((np.arange(len(measured)), -target.overlap, -target.log_p, ~target.verbatim))[:_MAX_DOCUMENTS]
 
 
-def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
-    table = Table(*foremost_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.", single_records=True)
+def _most_extractable_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
+    table = Table(
+        *most_extractable_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.", single_records=True
+    )
     if measured.prompts is None or measured.suffixes is None or measured.target.texts is None:
         return [table]
     exhibits = [
@@ -231,7 +233,7 @@ def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
             f"{measured.ids[i]}{': given back verbatim' if measured.target.verbatim[i] else ''}",
             text=_format_texts(measured.prompts[i], measured.suffixes[i], measured.target.texts[i]),
         )
-        for i in foremost(measured)
+        for i in most_extractable(measured)
     ]
     note = "Each document: the prompt, what follows it, what the model says greedily."
     folded = (
@@ -242,13 +244,13 @@ def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
     return [table, Gallery(exhibits[:_MAX_OPEN], note=note), *folded]
 
 
-def foremost_rows(measured: MeasuredDocuments) -> tuple[list[str], list[list[str]]]:
+def most_extractable_rows(measured: MeasuredDocuments) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of the documents that are given back most easily."""
     columns = ["id", "log10 p", "draws for an even chance", "verbatim", "longest match", "overlap"]
     reference = measured.reference
     columns += [] if reference is None else ["log10 p, reference", "verbatim, reference"]
     table = []
-    for i in foremost(measured):
+    for i in most_extractable(measured):
         cells = [str(measured.ids[i]), *_cells(measured.target, i)]
         table.append(cells if reference is None else [*cells, *(_cells(reference, i)[column] for column in (0, 2))])
     return columns, table
